@@ -1,0 +1,44 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Both set up what they need first.
+# Nothing is installed outside this checkout (.venv) and the user's cache folder.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.atdp-ready
+MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-sglang lint members format demo clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
+
+setup: $(READY) ## uv, the virtual environment, the workspace, Java and Kafka's jars; quick when nothing changed
+
+$(READY): .ci/setup $(MANIFESTS)
+	@.ci/setup
+	@touch $(READY)
+
+test: lint members ## Everything CI runs: lint, then unit, contract, integration, fault and end-to-end tests
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sglang" $(ARGS)
+
+test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
+	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" trainer/sglang/run_contract.sh $(ARGS)
+
+lint: setup ## Style, types and directions of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy .
+	@$(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+members: setup ## Import every member in an environment of its own, which holds only what it declares
+	@.ci/members-alone
+
+format: setup ## Format the code and repair what ruff can repair
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --fix .
+
+demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
+	@$(BIN)/atdp demo $(ARGS)
+
+clean: ## Remove the virtual environment and caches of tools (not the home .atdp, not the user's cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
