@@ -1,0 +1,183 @@
+"""Between frozen values and plain mappings, driven by the classes' own type hints.
+
+Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing field or a wrong type raises
+:class:`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, Union
+
+from atdp.schemas import values
+from atdp.schemas.errors import InvalidRecord
+
+Encoder = Callable[[Any], Any]
+Decoder = Callable[[Any, str], Any]
+
+
+def to_mapping(value: Any, *, omit_none: bool = False) -> dict[str, Any]:
+    """Nested dict of a value; tuples become lists, times stay aware datetimes."""
+    encoded: dict[str, Any] = _encoder(typing.cast("Any", type(value)))(value)
+    return _without_none(encoded) if omit_none else encoded
+
+
+def from_mapping(cls: Any, mapping: Mapping[str, Any], path: str = "$") -> Any:
+    """The value of class ``cls`` that ``mapping`` describes; missing keys take the class's defaults.
+
+    Raises:
+        InvalidRecord: a key is unknown, a required field is missing or a type is wrong; the message names the path.
+    """
+    return _decoder(cls)(mapping, path)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_none(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_none(item) for item in value]
+    return value
+
+
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return {
+        name: hint
+        for name, hint in typing.get_type_hints(cls, vars(values)).items()
+        if name in {field.name for field in dataclasses.fields(cls)}
+    }
+
+
+@functools.cache
+def _encoder(cls: Any) -> Encoder:
+    fields = [(name, _encode_hint(hint)) for name, hint in _hints(cls).items()]
+
+    def encode(value: Any) -> dict[str, Any]:
+        mapping = {}
+        for name, step in fields:
+            item = getattr(value, name)
+            mapping[name] = item if item is None or step is None else step(item)
+        return mapping
+
+    return encode
+
+
+def _encode_hint(hint: Any) -> Encoder | None:
+    hint = _strip_none(hint)
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return to_mapping
+    if dataclasses.is_dataclass(hint):
+        return _encoder(typing.cast("Any", hint))
+    if typing.get_origin(hint) is tuple:
+        item = _encode_hint(typing.get_args(hint)[0])
+        return list if item is None else lambda items: [item(each) for each in items]
+    return None
+
+
+def _strip_none(hint: Any) -> Any:
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        if len(options) == 1:
+            return options[0]
+    return hint
+
+
+@functools.cache
+def _decoder(cls: Any) -> Decoder:
+    decoders = {name: _decode_hint(hint) for name, hint in _hints(cls).items()}
+    required = {
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+    def decode(mapping: Any, path: str) -> Any:
+        if not isinstance(mapping, Mapping):
+            raise InvalidRecord(
+                f"{path}: expected an object for {cls.__name__}, got {type(mapping).__name__}"
+            )
+        arguments = {}
+        for name, item in mapping.items():
+            step = decoders.get(name)
+            if step is None:
+                raise InvalidRecord(
+                    f"{path}.{name}: {cls.__name__} has no such field; put unknown keys into an ext_json field"
+                )
+            arguments[name] = step(item, f"{path}.{name}")
+        if missing := required - arguments.keys():
+            raise InvalidRecord(f"{path}: {cls.__name__} needs {', '.join(sorted(missing))}")
+        return cls(**arguments)
+
+    return decode
+
+
+def _decode_hint(hint: Any) -> Decoder:
+    inner = _strip_none(hint)
+    strict = _decode_present(inner)
+    if inner is hint:
+        return strict
+    return lambda item, path: None if item is None else strict(item, path)
+
+
+def _decode_present(hint: Any) -> Decoder:
+    hint = getattr(hint, "__supertype__", hint)
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return _decode_member
+    if dataclasses.is_dataclass(hint):
+        return _decoder(typing.cast("Any", hint))
+    if typing.get_origin(hint) is tuple:
+        step = _decode_present(typing.get_args(hint)[0])
+
+        def decode_items(items: Any, path: str) -> tuple[Any, ...]:
+            if not isinstance(items, list | tuple):
+                raise InvalidRecord(f"{path}: expected a list, got {type(items).__name__}")
+            return tuple(step(item, f"{path}[{index}]") for index, item in enumerate(items))
+
+        return decode_items
+    if typing.get_origin(hint) is Literal:
+        symbols = typing.get_args(hint)
+
+        def decode_symbol(item: Any, path: str) -> Any:
+            if item not in symbols:
+                raise InvalidRecord(f"{path}: {item!r} is not one of {', '.join(symbols)}")
+            return item
+
+        return decode_symbol
+    if hint is datetime:
+        return _decode_time
+    return _scalar(hint)
+
+
+def _decode_member(item: Any, path: str) -> Any:
+    if not dataclasses.is_dataclass(item):
+        raise InvalidRecord(f"{path}: a tagged value must be decoded by its tag first")
+    return item
+
+
+def _scalar(kind: Any) -> Decoder:
+    accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
+
+    def decode(item: Any, path: str) -> Any:
+        if not isinstance(item, accepted) or (isinstance(item, bool) and kind is not bool):
+            raise InvalidRecord(f"{path}: expected {kind.__name__}, got {type(item).__name__}")
+        return float(typing.cast("float", item)) if kind is float else item
+
+    return decode
+
+
+def _decode_time(item: Any, path: str) -> datetime:
+    if isinstance(item, str):
+        try:
+            item = datetime.fromisoformat(item)
+        except ValueError as error:
+            raise InvalidRecord(f"{path}: {item!r} is not an RFC 3339 time") from error
+    if not isinstance(item, datetime):
+        raise InvalidRecord(f"{path}: expected a time (RFC 3339), got {type(item).__name__}")
+    if item.tzinfo is None:
+        raise InvalidRecord(f"{path}: the time has no zone; write it with Z or an offset")
+    return item.astimezone(UTC)

@@ -1,0 +1,252 @@
+"""The wire form: Avro single-object encoding, with every released schema version at hand.
+
+A record is ``C3 01``, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and the Avro body (Avro 1.12, "Single-object
+encoding"). No registry is needed: all versions ever released ship in ``avro/`` and are resolved to the newest one while reading. Bytes that
+carry an unknown fingerprint raise :class:`UnknownSchema`; the gate quarantines them.
+
+fastavro does the Avro work. ``encode``/``decode`` go between :class:`Event` and bytes, ``encode_record``/``decode_record`` between
+plain mappings and bytes: that is what governance walks, since it must visit fields that a value class may not know yet.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+import fastavro
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from atdp.schemas import _compiled, _mapping
+from atdp.schemas.errors import InvalidRecord, UnknownSchema
+from atdp.schemas.values import KIND_OF_BODY, Event, Kind
+
+SchemaName: TypeAlias = Literal["event", "audit", "quarantine", "control_event"]
+
+_MARKER = b"\xc3\x01"
+HEADER_BYTES = 10
+"""Length of the single-object header: marker and fingerprint."""
+
+_FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>\d+)\.avsc")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """One released version of a contract."""
+
+    name: SchemaName
+    version: int
+    definition: Mapping[str, Any]
+    fingerprint: bytes
+    parsed: Any
+
+
+@functools.cache
+def schemas() -> Mapping[bytes, Schema]:
+    """Every released schema by fingerprint (8 bytes, little-endian)."""
+    found = {}
+    for file in sorted(
+        resources.files("atdp.schemas").joinpath("avro").iterdir(), key=lambda entry: entry.name
+    ):
+        match = _FILE_NAME.fullmatch(file.name)
+        if match is None:
+            continue
+        definition = json.loads(file.read_text(encoding="utf-8"))
+        rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
+        found[rabin] = Schema(
+            name=match["name"],  # type: ignore[arg-type]  # the files are ours; a test compares names
+            version=int(match["version"]),
+            definition=definition,
+            fingerprint=rabin,
+            parsed=fastavro.parse_schema(definition, named_schemas={}),
+        )
+    return found
+
+
+@functools.cache
+def newest(name: SchemaName) -> Schema:
+    """The newest released version of a contract."""
+    return max(
+        (schema for schema in schemas().values() if schema.name == name), key=lambda schema: schema.version
+    )
+
+
+def schema_of(data: bytes) -> Schema:
+    """The writer's schema of single-object bytes.
+
+    Raises:
+        UnknownSchema: no marker, or a fingerprint that was never released.
+    """
+    if len(data) < HEADER_BYTES or data[:2] != _MARKER:
+        raise UnknownSchema("not Avro single-object bytes: the C3 01 marker is missing")
+    schema = schemas().get(bytes(data[2:HEADER_BYTES]))
+    if schema is None:
+        raise UnknownSchema(
+            f"unknown schema fingerprint {data[2:HEADER_BYTES].hex()}; upgrade atdp-schemas to read it"
+        )
+    return schema
+
+
+def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
+    """Single-object bytes of a mapping, in the newest schema version.
+
+    Raises:
+        InvalidRecord: the mapping does not fit the schema.
+    """
+    schema = newest(name)
+    buffer = io.BytesIO()
+    buffer.write(_MARKER + schema.fingerprint)
+    try:
+        fastavro.schemaless_writer(buffer, schema.parsed, record)
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        OverflowError,
+        AttributeError,
+        IndexError,
+        UnicodeError,
+    ) as error:
+        raise InvalidRecord(f"{name}: {error}") from error
+    return buffer.getvalue()
+
+
+def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
+    """Name and mapping of single-object bytes, resolved to the newest schema version; times are aware datetimes.
+
+    Raises:
+        UnknownSchema: see :func:`schema_of`.
+        InvalidRecord: the body is damaged, truncated or followed by other bytes.
+    """
+    writer = schema_of(data)
+    buffer = io.BytesIO(data)
+    buffer.seek(HEADER_BYTES)
+    reader = newest(writer.name)
+    try:
+        record = fastavro.schemaless_reader(
+            buffer, writer.parsed, None if reader is writer else reader.parsed
+        )
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        OverflowError,
+        IndexError,
+        StopIteration,
+        MemoryError,
+    ) as error:
+        raise InvalidRecord(
+            f"{writer.name} v{writer.version}: damaged record: {type(error).__name__}"
+        ) from error
+    if buffer.read(1):
+        raise InvalidRecord(f"{writer.name} v{writer.version}: bytes left over after the record")
+    return writer.name, record
+
+
+_BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
+
+
+def encode(event: Event) -> bytes:
+    """Single-object bytes of an event.
+
+    By the compiled schema, which is several times as fast; what that does not expect goes to :func:`encode_plainly`, which encodes it or
+    says what is wrong.
+
+    Raises:
+        InvalidRecord: a value does not fit the schema (an int beyond 64 bits, a lone surrogate).
+    """
+    prefix, write = _event_writer()
+    parts = [prefix]
+    try:
+        write(event, parts)
+    except Exception:  # noqa: BLE001 - whatever it was, the plain encoder takes the event or says why not
+        return encode_plainly(event)
+    return b"".join(parts)
+
+
+def encode_plainly(event: Event) -> bytes:
+    """What :func:`encode` gives, through a mapping and fastavro: the reference that tests hold it to.
+
+    Raises:
+        InvalidRecord: see :func:`encode`.
+    """
+    return encode_record("event", event_to_record(event))
+
+
+@functools.cache
+def _event_writer() -> tuple[bytes, _compiled.Writer]:
+    schema = newest("event")
+    return _MARKER + schema.fingerprint, _compiled.compile_event(schema.definition)
+
+
+def decode(data: bytes) -> Event:
+    """The event that ``data`` holds; ``decode(encode(event)) == event`` but for log-probabilities, which are 32-bit floats.
+
+    Raises:
+        UnknownSchema, InvalidRecord: see :func:`decode_record`.
+    """
+    name, record = decode_record(data)
+    if name != "event":
+        raise InvalidRecord(f"expected an event, got a record of {name!r}")
+    return record_to_event(record)
+
+
+def event_to_record(event: Event) -> dict[str, Any]:
+    """The Avro mapping of an event: envelope, ``kind``, and the one body field that the kind names."""
+    record = _mapping.to_mapping(event)
+    record["kind"] = event.kind
+    record[event.kind] = record.pop("body")
+    return record
+
+
+def record_to_event(record: Mapping[str, Any]) -> Event:
+    """The event of an Avro mapping, or of its JSON form (times as RFC 3339 text, absent fields left out).
+
+    Raises:
+        InvalidRecord: unknown kind, a body other than the one the kind names, or a field that does not fit.
+    """
+    envelope = dict(record)
+    kind = envelope.pop("kind", None)
+    if kind not in _BODY_OF_KIND:
+        raise InvalidRecord(f"$.kind: {kind!r} is not one of {', '.join(_BODY_OF_KIND)}")
+    bodies = {name: envelope.pop(name, None) for name in _BODY_OF_KIND}
+    present = [name for name, body in bodies.items() if body is not None]
+    if present != [kind]:
+        raise InvalidRecord(f"$: kind {kind!r} needs exactly the field {kind!r}, found {present or 'none'}")
+    envelope["body"] = _mapping.from_mapping(_BODY_OF_KIND[kind], bodies[kind], f"$.{kind}")
+    event: Event = _mapping.from_mapping(Event, envelope)
+    return event
+
+
+def event_to_json(event: Event) -> dict[str, Any]:
+    """JSON form of an event for HTTP: like the Avro mapping, times as RFC 3339 text, nulls left out."""
+    record = _mapping.to_mapping(event, omit_none=True)
+    record["kind"] = event.kind
+    record[event.kind] = record.pop("body")
+    return _times_as_text(record)  # type: ignore[no-any-return]
+
+
+def event_from_json(document: Mapping[str, Any]) -> Event:
+    """The event of its JSON form.
+
+    Raises:
+        InvalidRecord: see :func:`record_to_event`.
+    """
+    return record_to_event(document)
+
+
+def _times_as_text(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {key: _times_as_text(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_times_as_text(item) for item in value]
+    return value

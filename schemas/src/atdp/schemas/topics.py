@@ -1,0 +1,41 @@
+"""Topic definitions, read from ``topics.toml``: name, owner, key, partitions, configuration, schema."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Literal, TypeAlias
+
+from atdp.schemas.codec import SchemaName
+
+TopicRole: TypeAlias = Literal["events_raw", "events_governed", "events_quarantine", "audit", "control"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topic:
+    """One topic as it is to be created."""
+
+    role: TopicRole
+    name: str
+    owner: str
+    doc: str
+    schema: SchemaName
+    key: str
+    partitions: int
+    compatibility: str
+    config: Mapping[str, str]
+
+
+@functools.cache
+def topics() -> Mapping[TopicRole, Topic]:
+    """All topics by role."""
+    text = resources.files("atdp.schemas").joinpath("topics.toml").read_text(encoding="utf-8")
+    return {role: Topic(role=role, **fields) for role, fields in tomllib.loads(text).items()}  # type: ignore[arg-type,misc]
+
+
+def topic(role: TopicRole) -> Topic:
+    """The topic that plays ``role``."""
+    return topics()[role]
