@@ -1,0 +1,1 @@
+"""Event log, HTTP gateway, recording model proxy and importers of ATDP."""

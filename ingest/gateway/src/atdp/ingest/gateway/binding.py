@@ -1,0 +1,81 @@
+"""From a request to the trajectory it belongs to: by its session key, or by headers.
+
+A session key *is* the identity: it carries the session that `POST /v1/sessions` opened. Any other key names
+it by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the session), `X-ATDP-Task`, `X-ATDP-Attempt` (default
+0) and `X-ATDP-Agent`. Without a session every call is a trajectory of its own; the answer's
+`x-atdp-trajectory` names it.
+"""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from fastapi import Request
+
+from .body import checked_id
+from .identity import Caller, tenant_of
+from .problems import Problem
+from .session_store import SessionRow
+from .state import GatewayState
+
+DEFAULT_AGENT = "unnamed"
+
+
+def trajectory_of(gateway: GatewayState, caller: Caller, request: Request) -> SessionRow:
+    """The trajectory attempt that a model call belongs to, made when it is new.
+
+    Raises:
+        Problem: 422 for a malformed header, 409 when the trajectory has ended.
+    """
+    tenant = tenant_of(caller, request)
+    if caller.principal.session is not None:
+        row = _bound(gateway, caller, tenant)
+    else:
+        row = _named(gateway, request, tenant)
+    if row.ended:
+        raise Problem(
+            409,
+            "trajectory_ended",
+            f"trajectory {row.trajectory_id!r} has ended; open a new session or attempt",
+        )
+    return row
+
+
+def session_binding(row: SessionRow) -> str:
+    """What a session key carries, JSON."""
+    return json.dumps(
+        {"session_id": row.session_id, "trajectory_id": row.trajectory_id, "attempt": row.attempt}
+    )
+
+
+def _bound(gateway: GatewayState, caller: Caller, tenant: str) -> SessionRow:
+    bound = json.loads(caller.principal.session or "{}")
+    row = gateway.sessions.find(tenant, bound["trajectory_id"], bound["attempt"])
+    if row is None:
+        raise Problem(
+            409, "session_unknown", "this session key's session is unknown here; open a new session"
+        )
+    return row
+
+
+def _named(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
+    headers = request.headers
+    session_id = checked_id(headers.get("x-atdp-session", uuid4().hex), "X-ATDP-Session")
+    trajectory_id = checked_id(headers.get("x-atdp-trajectory", session_id), "X-ATDP-Trajectory")
+    task = headers.get("x-atdp-task")
+    attempt = headers.get("x-atdp-attempt", "0")
+    if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
+        raise Problem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
+    return gateway.sessions.open(
+        tenant=tenant,
+        trajectory_id=trajectory_id,
+        attempt=int(attempt),
+        session_id=session_id,
+        task_id=None if task is None else checked_id(task, "X-ATDP-Task"),
+        agent_id=checked_id(headers.get("x-atdp-agent", DEFAULT_AGENT), "X-ATDP-Agent"),
+        tags={},
+        now=datetime.now(UTC),
+    )
+
+
+_ATTEMPT_DIGITS = 9  # fits the event's 32-bit attempt

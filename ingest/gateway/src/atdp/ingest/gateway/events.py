@@ -1,0 +1,71 @@
+"""`POST /v1/events`: a batch of events, acknowledged when Kafka has acknowledged them.
+
+Body `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: the good ones are appended
+although others are refused, and the answer `{"accepted": n, "rejected": [{"index", "error"}]}` names the
+refused ones. A retried request carries `X-ATDP-Redelivery: 1`; its records are then looked up by event id
+before they land.
+
+200: everything acceptable is durable. 422: nothing was acceptable. 503: for at least one event the fate is
+unknown; retry the whole request as redelivery.
+"""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from atdp.ingest.errors import EventLogUnavailable, EventRejected
+from atdp.ingest.event_log import Record
+from atdp.schemas import InvalidRecord, event_from_json
+
+from .body import read_object
+from .identity import Caller, authenticate
+from .problems import Problem, unavailable
+from .state import GatewayState, state_of
+
+router = APIRouter()
+
+
+@router.post("/v1/events")
+async def post_events(request: Request) -> JSONResponse:
+    """Accept a batch of events."""
+    gateway = state_of(request)
+    caller = authenticate(request, gateway.keys, "emit")
+    document = await read_object(request, gateway.settings.max_body_bytes)
+    events = document.get("events")
+    if not isinstance(events, list):
+        raise Problem(422, "field_missing", "the body needs a list under 'events'")
+    if len(events) > gateway.settings.max_events:
+        raise Problem(
+            413,
+            "too_many_events",
+            f"{len(events)} events; at most {gateway.settings.max_events} in one request",
+        )
+    redelivery = request.headers.get("x-atdp-redelivery") == "1"
+    records = [_record(gateway, caller, event, redelivery) for event in events]
+    fates = await gateway.emitter.append(records, source="http")
+    unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
+    if unknown:
+        raise unavailable(f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}")
+    rejected = [
+        {"index": index, "error": str(fate)}
+        for index, fate in enumerate(fates)
+        if isinstance(fate, EventRejected)
+    ]
+    accepted = len(events) - len(rejected)
+    status = 422 if rejected and not accepted else 200
+    return JSONResponse({"accepted": accepted, "rejected": rejected}, status)
+
+
+def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bool) -> Record | EventRejected:
+    if not isinstance(document, dict):
+        return EventRejected("not an object; see the JSON form of events in the reference")
+    try:
+        event = event_from_json(document)
+    except InvalidRecord as error:
+        return EventRejected(f"not a valid event: {error}")
+    if not caller.principal.may_act_for(event.tenant_id):
+        return EventRejected(
+            f"tenant_id {event.tenant_id!r} is not the key's tenant; use a key of that tenant"
+        )
+    return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)

@@ -1,0 +1,42 @@
+"""The gateway's metrics: names, kinds and units in one place."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class GatewayMetrics:
+    """One set per application; a metric that is not listed here does not type-check."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.events_acknowledged = Counter(
+            "atdp_gateway_events_acknowledged",
+            "Events that Kafka acknowledged.",
+            ["source"],
+            registry=registry,
+        )
+        self.events_rejected = Counter(
+            "atdp_gateway_events_rejected", "Events refused for good.", ["reason"], registry=registry
+        )
+        self.events_unacknowledged = Counter(
+            "atdp_gateway_events_unacknowledged", "Events whose fate stayed unknown.", registry=registry
+        )
+        self.append_seconds = Histogram(
+            "atdp_gateway_append_seconds",
+            "From append to Kafka's answer.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.engine_seconds = Histogram(
+            "atdp_gateway_engine_seconds",
+            "Duration of model calls.",
+            ["track"],
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self.engine_failures = Counter(
+            "atdp_gateway_engine_failures", "Model calls that failed.", ["code"], registry=registry
+        )
+        self.live_trajectories = Gauge(
+            "atdp_gateway_live_trajectories", "Trajectories with context in memory.", registry=registry
+        )

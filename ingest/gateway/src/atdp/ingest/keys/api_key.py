@@ -1,0 +1,45 @@
+"""The text of an API key: `atdp_<key_id>_<secret>`."""
+
+import hashlib
+import re
+import secrets
+from typing import Self
+
+_KEY = re.compile(r"atdp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+
+class ApiKey(str):
+    """The text of a key.
+
+    A string for senders; its `repr` hides the secret, so that it does not slip into a log.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def generate(cls) -> Self:
+        """A new random key."""
+        return cls(f"atdp_{secrets.token_hex(6)}_{secrets.token_urlsafe(32)}")
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The key in `text`, or None when it does not have the form of one."""
+        return cls(text) if _KEY.fullmatch(text) else None
+
+    @property
+    def key_id(self) -> str:
+        """The public part: safe to log."""
+        return self[5:17]
+
+    @property
+    def secret(self) -> str:
+        """The private part."""
+        return self[18:]
+
+    @property
+    def verifier(self) -> bytes:
+        """SHA-256 of the secret, 32 bytes: what is stored, and the HMAC key of record signatures."""
+        return hashlib.sha256(self.secret.encode()).digest()
+
+    def __repr__(self) -> str:
+        return f"ApiKey('atdp_{self.key_id}_…')"

@@ -1,0 +1,70 @@
+"""What may accompany a body in its event's envelope, and how rewards and failures are put together."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+from atdp.schemas import Cost, Error, Governance, Reward, Status, Usage, Versions
+from atdp.sdk.texts import content_text
+
+
+class Extras(TypedDict, total=False):
+    """Optional fields of the envelope; absent means not known, but for `occurred_at`, which then is now."""
+
+    occurred_at: datetime
+    ended_at: datetime | None
+    caused_by: Sequence[str]
+    versions: Versions | None
+    usage: Usage | None
+    cost: Cost | None
+    latency_us: int | None
+    status: Status
+    metadata: Mapping[str, Any] | None
+    ext: Mapping[str, Any] | None
+    governance: Governance | None
+    step: int
+
+
+class RewardFields(TypedDict, total=False):
+    """What a reward may say beside its value."""
+
+    critique: str | None
+    dimension: str
+    source_name: str
+    evaluator_version: str | None
+    target_event_id: str | None
+    target_step: int | None
+    observed_at: datetime
+    supersedes: str | None
+
+
+def make_reward(value: float | None, fields: RewardFields) -> Reward:
+    """A reward for the event or the step that `fields` name, else for the trajectory."""
+    if value is None and not fields.get("critique"):
+        raise ValueError("a reward needs a value, a critique, or both")
+    target_event_id, target_step = fields.get("target_event_id"), fields.get("target_step")
+    return Reward(
+        target_kind="event"
+        if target_event_id is not None
+        else "trajectory"
+        if target_step is None
+        else "step",
+        target_event_id=target_event_id,
+        target_step=target_step,
+        value=None if value is None else float(value),
+        critique=fields.get("critique"),
+        dimension=fields.get("dimension", "outcome"),
+        source_name=fields.get("source_name", "agent"),
+        evaluator_version=fields.get("evaluator_version"),
+        observed_at=fields.get("observed_at") or datetime.now(UTC),
+        supersedes=fields.get("supersedes"),
+    )
+
+
+def failure_of(error: BaseException) -> Error:
+    """An exception as a structured failure; never raises, whatever the exception's class does."""
+    try:
+        message = str(error)
+    except Exception as broken:  # noqa: BLE001 - a host's exception class may do anything
+        message = f"<str() failed with {type(broken).__name__}>"
+    return Error(type=type(error).__name__, message=content_text(message))

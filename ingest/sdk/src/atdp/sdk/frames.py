@@ -1,0 +1,91 @@
+"""How one record looks in a spool file.
+
+A frame is ``length | crc | flags | record id | key length | headers length | key | headers | value``, little-endian. The
+CRC covers everything after itself, so a tail that a crash tore off, or zeros that a file system left there, is never taken
+for a record. A frame holds all that a sender needs; nothing has to be decoded to send it again.
+"""
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+_FRAME = struct.Struct("<II")  # body length in bytes, CRC-32 of the body
+_BODY = struct.Struct("<B16sHH")  # flags, record id, key length, headers length
+_HEADER = struct.Struct("<BH")  # name length, value length
+PREFIX_BYTES = _FRAME.size
+MAX_BODY_BYTES = 256 * 1024 * 1024  # a longer length can only be garbage: no broker takes such a record
+REDELIVERY = 0x01  # the record may have been sent before
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record on its way to the event log; bytes only."""
+
+    record_id: bytes  # 16 bytes: the event id as a UUID
+    key: bytes
+    value: bytes
+    headers: Headers = ()
+    redelivery: bool = False  # may have been sent before, so consumers must look it up by event id
+
+
+def encode_headers(headers: Headers) -> bytes:
+    """Headers as one block; names up to 255 bytes, values up to 65,535 bytes."""
+    return b"".join(
+        _HEADER.pack(len(name.encode()), len(value)) + name.encode() + value for name, value in headers
+    )
+
+
+def encode_frame(record: Record) -> bytes:
+    """The frame of `record`; raises `struct.error` when a key or header is longer than a frame can say."""
+    headers = encode_headers(record.headers)
+    fixed = _BODY.pack(
+        REDELIVERY if record.redelivery else 0, record.record_id, len(record.key), len(headers)
+    )
+    body = b"".join((fixed, record.key, headers, record.value))
+    return _FRAME.pack(len(body), zlib.crc32(body)) + body
+
+
+def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[Record, int] | None:
+    """The record at `offset` and the offset after it; None when the bytes there are not one whole, intact frame."""
+    view = memoryview(buffer)
+    start = offset + PREFIX_BYTES
+    if start > len(view):
+        return None
+    length, crc = _FRAME.unpack_from(view, offset)
+    end = start + length
+    if length < _BODY.size or end > len(view) or zlib.crc32(view[start:end]) != crc:
+        return None
+    flags, record_id, key_length, headers_length = _BODY.unpack_from(view, start)
+    key_at = start + _BODY.size
+    headers_at = key_at + key_length
+    value_at = headers_at + headers_length
+    record = Record(
+        record_id=record_id,
+        key=bytes(view[key_at:headers_at]),
+        headers=_decode_headers(view[headers_at:value_at]),
+        value=bytes(view[value_at:end]),
+        redelivery=bool(flags & REDELIVERY),
+    )
+    return record, end
+
+
+def body_length(prefix: bytes) -> int | None:
+    """Length in bytes of the body that follows `prefix`; None when no frame can begin so."""
+    if len(prefix) < PREFIX_BYTES:
+        return None
+    length: int = _FRAME.unpack_from(prefix)[0]
+    return length if _BODY.size <= length <= MAX_BODY_BYTES else None
+
+
+def _decode_headers(block: memoryview) -> Headers:
+    headers: list[tuple[str, bytes]] = []
+    at = 0
+    while at < len(block):
+        name_length, value_length = _HEADER.unpack_from(block, at)
+        name_at = at + _HEADER.size
+        value_at = name_at + name_length
+        at = value_at + value_length
+        headers.append((bytes(block[name_at:value_at]).decode(), bytes(block[value_at:at])))
+    return tuple(headers)

@@ -1,0 +1,158 @@
+"""Records to the HTTP gateway, for agents that may not reach Kafka.
+
+One `POST /v1/events` per batch, over a kept-alive connection; the gateway answers after Kafka has acknowledged, so its answer is a
+receipt. When no answer comes, the batch may or may not have arrived: its records come back as `retry`, the shipper submits them again
+marked as redeliveries, and the batch then carries `X-ATDP-Redelivery: 1`. Records that were never sent do not share a batch with such.
+"""
+
+import http.client
+import json
+import socket
+from collections import deque
+from urllib.parse import urlsplit
+
+from atdp.schemas import SchemaError, decode, event_to_json
+from atdp.sdk.errors import ConfigurationError
+from atdp.sdk.frames import Record
+from atdp.sdk.senders.ownership import Ownership
+from atdp.sdk.senders.port import Receipt
+
+BATCH_RECORDS = 200  # one request; more gains nothing, a failed one sends this many again
+BATCH_BYTES = 1024 * 1024  # Avro bytes in one request; its JSON is some three times that
+WAITING_RECORDS = 4 * BATCH_RECORDS
+TIMEOUT_S = 30.0  # for one answer: the gateway waits for Kafka
+_BAD_RECORD = frozenset(
+    {400, 413, 422}
+)  # the request's content is at fault: some record in it will never be taken
+
+
+class GatewaySender:
+    """Delivers to one gateway with the recorder's API key."""
+
+    def __init__(self, url: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Connect with the first batch.
+
+        Args:
+            url: base URL of the gateway, e.g. `http://127.0.0.1:8080`.
+            timeout_s: longest wait for one answer, in seconds.
+
+        Raises:
+            ConfigurationError: the URL is not http(s)://host.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ConfigurationError(f"GatewaySender: {url!r} is not a URL like http://127.0.0.1:8080")
+        try:
+            port = parts.port
+        except ValueError as error:
+            raise ConfigurationError(f"GatewaySender: {url!r}: {error}") from error
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, port
+        self._path = f"{parts.path.rstrip('/')}/v1/events"
+        self._timeout_s = timeout_s
+        self._authorization = ""
+        self._owner = Ownership("GatewaySender")
+        self._waiting: deque[tuple[int, Record]] = deque()
+        self._connection: http.client.HTTPConnection | None = None
+
+    def attach(self, api_key: str) -> None:
+        """Belong to one recorder and authenticate with its key."""
+        self._owner.claim()
+        self._authorization = f"Bearer {api_key}"
+
+    def submit(self, token: int, record: Record) -> bool:
+        """Take a record into the next batches."""
+        if len(self._waiting) >= WAITING_RECORDS:
+            return False
+        self._waiting.append((token, record))
+        return True
+
+    def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - the answer's own timeout is longer
+        """Post one batch and return its receipts; none when nothing waits."""
+        batch = self._next_batch()
+        return self._post(batch) if batch else []
+
+    def reset(self) -> None:
+        """Forget what waits and drop the connection."""
+        self._waiting.clear()
+        self._disconnect()
+
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is under way between polls
+        """Drop the connection."""
+        self.reset()
+
+    def _next_batch(self) -> list[tuple[int, Record]]:
+        batch: list[tuple[int, Record]] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH_RECORDS:
+            record = self._waiting[0][1]
+            size += len(record.value)
+            if batch and (size > BATCH_BYTES or record.redelivery != batch[0][1].redelivery):
+                break
+            batch.append(self._waiting.popleft())
+        return batch
+
+    def _post(self, batch: list[tuple[int, Record]]) -> list[Receipt]:
+        receipts: list[Receipt] = []
+        sent: list[int] = []
+        documents = []
+        for token, record in batch:
+            try:
+                documents.append(event_to_json(decode(record.value)))
+            except SchemaError as error:
+                receipts.append(Receipt(token, "refused", str(error)))
+            else:
+                sent.append(token)
+        if not sent:
+            return receipts
+        try:
+            status, body = self._request(json.dumps({"events": documents}).encode(), batch[0][1].redelivery)
+        except (OSError, http.client.HTTPException) as error:
+            self._disconnect()
+            reason = f"the gateway does not answer: {type(error).__name__}: {error}"
+            return receipts + [Receipt(token, "retry", reason) for token in sent]
+        rejected = _rejected(body)
+        if rejected is not None and (200 <= status < 300 or status in _BAD_RECORD):
+            return receipts + [
+                Receipt(token, "refused", rejected[index])
+                if index in rejected
+                else Receipt(token, "delivered")
+                for index, token in enumerate(sent)
+            ]
+        reason = f"the gateway answered {status}: {body[:200].decode(errors='replace')}"
+        if status not in _BAD_RECORD:
+            return receipts + [Receipt(token, "retry", reason) for token in sent]
+        if len(batch) == 1:
+            return [*receipts, Receipt(sent[0], "refused", reason)]
+        middle = len(batch) // 2  # find the bad record without giving up the good ones
+        return self._post(batch[:middle]) + self._post(batch[middle:])
+
+    def _request(self, body: bytes, redelivery: bool) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json", "Authorization": self._authorization}
+        if redelivery:
+            headers["X-ATDP-Redelivery"] = "1"
+        connection = self._connection = self._connection or self._connect()
+        connection.request("POST", self._path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=self._timeout_s)
+        connection.connect()
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _rejected(body: bytes) -> dict[int, str] | None:
+    """Refused records by index, from an answer `{"accepted": n, "rejected": [{"index", "error"}]}`; None when it is not one."""
+    try:
+        answer = json.loads(body)
+        return {int(each["index"]): str(each["error"]) for each in answer["rejected"]}
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,154 @@
+"""Records to Kafka, through librdkafka's idempotent producer.
+
+`acks=all` and idempotence make the producer's own retries exactly-once and ordered within a partition; the message timeout is
+infinite, because records that cannot be delivered now belong in the spool and not in an error. The key decides the partition by
+librdkafka's default partitioner, as in every producer of the platform: a trajectory's events are on one partition whoever sends them.
+
+librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited one is kept from ever being destroyed
+(its destructor would wait for threads that exist only in the parent).
+"""
+
+import ctypes
+import functools
+import logging
+import os
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from atdp.schemas import REDELIVERY, topic
+from atdp.sdk.errors import ConfigurationError
+from atdp.sdk.frames import Record
+from atdp.sdk.senders.ownership import Ownership
+from atdp.sdk.senders.port import Receipt
+
+_log = logging.getLogger(__name__)
+
+LINGER_MS = (
+    5  # how long librdkafka waits for more records to batch: below it batches shrink, above it latency grows
+)
+_FATAL_FLUSH_S = (
+    5.0  # to collect the reports of purged records; they are local, so this is not a wait for the broker
+)
+_REFUSED = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+    }
+)
+
+
+class KafkaSender:
+    """Delivers to one topic; a record is delivered when all in-sync replicas have it."""
+
+    def __init__(self, bootstrap: str, *, topic_name: str | None = None, **conf: str | float | bool) -> None:
+        """Connect in the background; nothing is raised when no broker answers, only when the configuration is wrong.
+
+        Args:
+            bootstrap: `host:port`, comma-separated.
+            topic_name: default: the platform's raw topic.
+            **conf: more librdkafka settings, with `_` for `.` (`security_protocol="SASL_SSL"`).
+
+        Raises:
+            ConfigurationError: librdkafka does not know a setting or its value.
+        """
+        if not bootstrap:
+            raise ConfigurationError(
+                "KafkaSender needs bootstrap='host:port'; `atdp status` shows the local broker's"
+            )
+        self.topic = topic_name or topic("events_raw").name
+        self._conf: dict[str, Any] = (
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,
+                "message.max.bytes": int(topic("events_raw").config["max.message.bytes"]),
+                "linger.ms": LINGER_MS,
+                "compression.type": "zstd",
+                "partitioner": "murmur2_random",  # as Java and the gateway: a mix would split a trajectory over partitions
+                "reconnect.backoff.max.ms": 2000,
+                # As everywhere in the platform (see atdp.ingest.kafka_settings): keep the known brokers when none answers.
+                "metadata.recovery.strategy": "none",
+            }
+            | {name.replace("_", "."): value for name, value in conf.items()}
+        )
+        self._owner = Ownership("KafkaSender")
+        self._receipts: list[Receipt] = []
+        self._fatal = False
+        self._pid = os.getpid()
+        self._producer: Producer | None = self._connect()
+
+    def attach(self, api_key: str) -> None:  # noqa: ARG002 - part of the port
+        """Belong to one recorder; Kafka's own security comes by settings, the API key signs the records."""
+        self._owner.claim()
+
+    def submit(self, token: int, record: Record) -> bool:
+        """Queue a record in librdkafka."""
+        headers = [*record.headers, (REDELIVERY, b"1")] if record.redelivery else list(record.headers)
+        self._producer = self._producer or self._connect()
+        try:
+            self._producer.produce(
+                self.topic,
+                value=record.value,
+                key=record.key,
+                headers=headers,
+                on_delivery=functools.partial(self._delivered, token),
+            )
+        except BufferError:
+            return False
+        except KafkaException as error:
+            self._receipts.append(self._receipt(token, error.args[0]))
+        return True
+
+    def poll(self, timeout_s: float) -> list[Receipt]:
+        """Serve delivery reports; after a fatal error, all that was under way comes back as `retry`."""
+        if self._producer is not None:
+            self._producer.poll(0 if self._receipts else timeout_s)
+            if self._fatal:
+                _give_up(self._producer, _FATAL_FLUSH_S)
+                self._producer = None
+                self._fatal = False
+        receipts, self._receipts = self._receipts, []
+        return receipts
+
+    def reset(self) -> None:
+        """Give the producer up; the next record makes a new one."""
+        producer, self._producer = self._producer, None
+        self._fatal = False
+        if producer is not None and os.getpid() != self._pid:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(producer))  # never destroyed in this process
+        elif producer is not None:
+            _give_up(producer, 0)
+        self._receipts = []
+        self._pid = os.getpid()
+
+    def close(self, timeout_s: float) -> None:
+        """Wait up to `timeout_s` for records under way."""
+        if self._producer is not None:
+            self._producer.flush(timeout_s)
+        self.reset()
+
+    def _connect(self) -> Producer:
+        try:
+            return Producer({**self._conf, "error_cb": self._on_error}, logger=_log)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigurationError(f"KafkaSender: librdkafka refuses the configuration: {error}") from error
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._fatal = self._fatal or error.fatal()
+
+    def _delivered(self, token: int, error: KafkaError | None, _message: Message) -> None:
+        self._receipts.append(Receipt(token, "delivered") if error is None else self._receipt(token, error))
+
+    def _receipt(self, token: int, error: KafkaError) -> Receipt:
+        self._fatal = self._fatal or error.fatal()
+        return Receipt(token, "refused" if error.code() in _REFUSED else "retry", error.str())
+
+
+def _give_up(producer: Producer, flush_s: float) -> None:
+    producer.purge()
+    producer.flush(flush_s)  # delivers the reports of what was purged

@@ -1,0 +1,48 @@
+"""A sender that keeps records in a list: for tests of programs that use the SDK."""
+
+from collections.abc import Callable
+
+from atdp.schemas import Event, decode
+from atdp.sdk.frames import Record
+from atdp.sdk.senders.ownership import Ownership
+from atdp.sdk.senders.port import Receipt, Verdict
+
+
+class MemorySender:
+    """Delivers into `records`; `verdict` may be set to play a receiver that is down (retry) or refuses."""
+
+    def __init__(self, verdict: Callable[[Record], Verdict] | None = None) -> None:
+        """Deliver everything, or what `verdict` says of each record."""
+        self.records: list[Record] = []
+        self.verdict: Callable[[Record], Verdict] = verdict or (lambda _: "delivered")
+        self._owner = Ownership("MemorySender")
+        self._due: list[Receipt] = []
+
+    @property
+    def events(self) -> list[Event]:
+        """The delivered records, decoded, in order of delivery."""
+        return [decode(record.value) for record in self.records]
+
+    def attach(self, api_key: str) -> None:  # noqa: ARG002 - part of the port
+        """Belong to one recorder."""
+        self._owner.claim()
+
+    def submit(self, token: int, record: Record) -> bool:
+        """Decide about a record at once."""
+        verdict = self.verdict(record)
+        if verdict == "delivered":
+            self.records.append(record)
+        self._due.append(Receipt(token, verdict, "" if verdict == "delivered" else f"told to {verdict}"))
+        return True
+
+    def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - part of the port
+        """Receipts of everything submitted since the last poll."""
+        due, self._due = self._due, []
+        return due
+
+    def reset(self) -> None:
+        """Forget receipts that are owed."""
+        self._due = []
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing to release."""
