@@ -1,0 +1,81 @@
+"""Phone numbers: what Presidio's `PhoneRecognizer` finds, with a gate and without its second parse of every match.
+
+The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost of plain Presidio is here. The gate: a
+number without ``+`` has at least as many digits as the shortest number of the policy's regions, with at most four punctuation characters
+between two digits (the library's own candidate pattern).
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import phonenumbers
+from phonenumbers import PhoneMetadata, PhoneNumberMatcher
+from phonenumbers.phonenumberutil import _PLUS_CHARS, _VALID_PUNCTUATION
+
+from atdp.governance.detect.finding import Finding
+from atdp.governance.detect.presidio import without_duplicates
+from atdp.governance.errors import DetectorError, PolicyError
+
+ENTITY = "PHONE_NUMBER"
+_SCORE = 0.4  # PhoneRecognizer.SCORE
+_CONTEXT = frozenset(
+    {"phone", "telephone", "tel", "cell", "cellphone", "mobile", "call", "text", "sms", "whatsapp",
+     "fax", "reach", "contact", "callback"}
+)  # fmt: skip
+"""Presidio's context words and more, without its "number": order and item numbers would count as phones."""
+
+# The shortest dialling of another country from inside one: a prefix of two digits, then at least country code and number (6 digits).
+_ABROAD_DIGITS = 8
+
+
+class PhoneDetector:
+    """Phone numbers that are valid in one of ``regions`` (ISO 3166-1 alpha-2), or valid anywhere when written with ``+``."""
+
+    entity: str | None = ENTITY
+    context = _CONTEXT
+    best_score = _SCORE
+
+    def __init__(self, regions: Sequence[str], *, gated: bool = True) -> None:
+        unknown = sorted(set(regions) - phonenumbers.SUPPORTED_REGIONS)
+        if unknown or not regions:
+            raise PolicyError(
+                f"phone regions {unknown or '[]'}: use ISO 3166-1 codes that phonenumbers knows, such as US or GB"
+            )
+        self._regions = tuple(regions)
+        self._gate = _candidate(min(_ABROAD_DIGITS, *map(_shortest, regions))) if gated else None
+
+    def scan(self, text: str) -> Sequence[Finding]:
+        """Every match of `PhoneNumberMatcher` at leniency VALID."""
+        if (
+            self._gate is not None
+            and not any(plus in text for plus in _PLUS_CHARS)
+            and not self._gate.search(text)
+        ):
+            return ()
+        found = []
+        for region in self._regions:
+            # Its default limit of 65,535 tries would end the search silently in a long text.
+            matcher = PhoneNumberMatcher(text, region, leniency=1, max_tries=max(65_535, len(text)))
+            try:
+                found += [
+                    Finding(match.start, match.end, ENTITY, _SCORE, "phonenumbers") for match in matcher
+                ]
+            except (ValueError, KeyError, RecursionError, UnicodeError) as error:
+                raise DetectorError(
+                    f"phonenumbers failed for region {region}: {type(error).__name__}"
+                ) from error
+        return without_duplicates(found)
+
+
+@functools.cache
+def _candidate(digits: int) -> re.Pattern[str]:
+    return re.compile(rf"\d(?:[{_VALID_PUNCTUATION}]{{0,4}}\d){{{digits - 1}}}")
+
+
+def _shortest(region: str) -> int:
+    metadata: Any = PhoneMetadata.metadata_for_region(region)
+    return int(min(metadata.general_desc.possible_length))

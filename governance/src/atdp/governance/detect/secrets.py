@@ -1,0 +1,177 @@
+"""Credentials: provider tokens, JSON web tokens, private keys, URLs with passwords, connection strings, `password = …`.
+
+Own rules. Each has key words, at least one of which any match contains (so that texts without them cost one search for words), and a pattern
+whose group ``secret`` is what is replaced: `password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import regex
+
+from atdp.governance.detect.finding import Finding
+from atdp.governance.errors import DetectorError
+from atdp.governance.redact.pseudonyms import TOKEN
+
+ENTITY = "SECRET"
+_SCORE = 0.95
+_FLAGS = regex.IGNORECASE
+_NOT_A_TOKEN = rf"(?!{TOKEN})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecretRule:
+    """One kind of credential. ``words`` are lower case; ``pattern`` has the group ``secret``."""
+
+    name: str
+    words: tuple[str, ...]
+    pattern: str
+    ignore_case: bool = False
+
+
+_EDGE = r"(?<![A-Za-z0-9_-])"
+_END = r"(?![A-Za-z0-9_-])"
+
+
+def _token(name: str, prefix: str, body: str, *words: str) -> SecretRule:
+    return SecretRule(name=name, words=words, pattern=f"{_EDGE}(?P<secret>{prefix}{body}){_END}")
+
+
+_ASSIGNED = (
+    r"pass(?:word|wd|phrase|code)?|pwd|secret(?:[_-]?(?:key|token))?|client[_-]?secret|api[_ -]?(?:key|token|secret)|apikey"
+    r"|access[_-]?(?:key|token)|refresh[_-]?token|auth[_-]?(?:key|token)|private[_-]?key|session[_-]?token|account[_-]?key"
+    r"|shared[_-]?access[_-]?key|credentials?"
+)
+
+RULES: Sequence[SecretRule] = (
+    SecretRule(
+        name="private-key",
+        words=("-----begin",),
+        pattern=r"(?P<secret>-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
+        r"(?:-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z))",
+    ),
+    _token("aws-access-key", "(?:AKIA|ASIA|ABIA|ACCA)", "[A-Z0-9]{16}", "akia", "asia", "abia", "acca"),
+    _token(
+        "github",
+        "(?:gh[pousr]_|github_pat_)",
+        "[A-Za-z0-9_]{22,255}",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+    ),
+    _token(
+        "gitlab",
+        "gl(?:pat|ptt|dt|rt|soat)-",
+        "[A-Za-z0-9_.-]{20,64}",
+        "glpat-",
+        "glptt-",
+        "gldt-",
+        "glrt-",
+        "glsoat-",
+    ),
+    _token("slack", "xox[abeoprs]-", "[A-Za-z0-9-]{10,250}", "xox"),
+    SecretRule(
+        name="slack-webhook",
+        words=("hooks.slack.com",),
+        pattern=r"hooks\.slack\.com/(?:services|workflows)/(?P<secret>[A-Za-z0-9+/]{20,80})",
+    ),
+    _token(
+        "stripe",
+        "(?:sk|rk|pk|whsec)_(?:(?:live|test|prod)_)?",
+        "[A-Za-z0-9]{16,250}",
+        "sk_",
+        "rk_",
+        "pk_",
+        "whsec_",
+    ),
+    _token("model-provider", "sk-(?:ant-|proj-|or-|svcacct-)?", "[A-Za-z0-9_-]{20,250}", "sk-"),
+    _token("google-api-key", "AIza", "[A-Za-z0-9_-]{35}", "aiza"),
+    _token("google-oauth", r"ya29\.", "[A-Za-z0-9_-]{20,500}", "ya29."),
+    _token("google-oauth-secret", "GOCSPX-", "[A-Za-z0-9_-]{20,60}", "gocspx-"),
+    _token("sendgrid", r"SG\.", r"[A-Za-z0-9_-]{16,32}\.[A-Za-z0-9_-]{16,64}", "sg."),
+    _token("npm", "npm_", "[A-Za-z0-9]{36}", "npm_"),
+    _token("pypi", "pypi-", "[A-Za-z0-9_-]{50,250}", "pypi-"),
+    _token("hugging-face", "hf_", "[A-Za-z0-9]{30,60}", "hf_"),
+    _token("digitalocean", "do[opr]_v1_", "[a-f0-9]{64}", "_v1_"),
+    _token("databricks", "dapi", "[a-f0-9]{32}", "dapi"),
+    _token("shopify", "shp(?:at|ca|pa|ss)_", "[a-fA-F0-9]{32}", "shp"),
+    _token("square", "(?:sq0[a-z]{3}-|EAAA)", "[A-Za-z0-9_-]{22,60}", "sq0", "eaaa"),
+    _token("mailgun", "key-", "[a-f0-9]{32}", "key-"),
+    _token("linear", "lin_api_", "[A-Za-z0-9]{32,64}", "lin_api_"),
+    _token("atdp", "atdp_", "[0-9a-f]{12}_[A-Za-z0-9_-]{43}", "atdp_"),
+    _token(
+        "json-web-token",
+        "eyJ",
+        r"[A-Za-z0-9_-]{8,8000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{0,2000}",
+        "eyj",
+    ),
+    SecretRule(
+        name="url-password",
+        words=("://",),
+        pattern=rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}://[^\s/:@'\"<>]{{0,200}}:{_NOT_A_TOKEN}(?P<secret>[^\s/@'\"]{{1,200}})@",
+    ),
+    SecretRule(
+        name="authorization",
+        words=("bearer", "basic", "authorization", "token"),
+        pattern=rf"(?:\b(?:bearer|basic)|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:token|apikey)?)\s+{_NOT_A_TOKEN}"
+        r"(?P<secret>[A-Za-z0-9+/_.~-]{16,4000}={0,2})",
+        ignore_case=True,
+    ),
+    SecretRule(
+        name="assignment",
+        words=("pass", "pwd", "secret", "key", "token", "credential"),
+        # The name may be part of a longer one (DB_PASSWORD, "userPassword"); the value ends at a quote, or at white space or a separator.
+        pattern=rf"(?:{_ASSIGNED})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
+        rf"(?P<quote>['\"]){_NOT_A_TOKEN}(?P<secret>(?:(?!(?P=quote))[^\r\n]){{3,400}})(?P=quote)"
+        rf"|{_NOT_A_TOKEN}(?P<secret>[^\s'\",;&<>(){{}}\[\]$]{{4,400}}))",
+        ignore_case=True,
+    ),
+    SecretRule(
+        name="told-password",
+        words=("pass", "pin"),
+        pattern=rf"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?{_NOT_A_TOKEN}"
+        r"(?P<secret>(?=[^\s'\"]*[0-9!@#$%^&*])[^\s'\"<>]{3,100}[^\s'\"<>.,;:!?])",
+        ignore_case=True,
+    ),
+)
+
+
+class SecretDetector:
+    """All secret rules over one text."""
+
+    entity: str | None = ENTITY
+    context: frozenset[str] = frozenset()
+    best_score = _SCORE
+
+    def __init__(self, timeout_s: float, *, gated: bool = True) -> None:
+        self._timeout_s = timeout_s
+        self._gated = gated
+        self._rules = [
+            (rule, regex.compile(rule.pattern, _FLAGS if rule.ignore_case else 0)) for rule in RULES
+        ]
+        words = sorted({word for rule in RULES for word in rule.words}, key=len, reverse=True)
+        self._any_word = regex.compile("|".join(map(regex.escape, words)), _FLAGS)
+
+    def scan(self, text: str) -> Sequence[Finding]:
+        """Every credential, by position; a rule's words are looked for first."""
+        if self._gated and self._any_word.search(text) is None:
+            return ()
+        lowered = text.lower()
+        found = []
+        for rule, pattern in self._rules:
+            if self._gated and not any(word in lowered for word in rule.words):
+                continue
+            try:
+                for match in pattern.finditer(text, timeout=self._timeout_s):
+                    start, end = match.span("secret")
+                    found.append(Finding(start, end, ENTITY, _SCORE, f"secret:{rule.name}"))
+            except TimeoutError as error:
+                raise DetectorError(
+                    f"secret rule {rule.name} ran longer than {self._timeout_s} s on one string"
+                ) from error
+        return sorted(found)

@@ -1,0 +1,154 @@
+"""The policies of a home: the files of `policies/`, read again when they change.
+
+A directory that is missing is filled with the default policy at the first start. From then on it says all there is to say: a
+tenant that no file applies to has no policy (its events are quarantined), and a file that cannot be used stops the gate until it
+is mended, because "the old rules still hold" is not something the gate may assume.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import yaml
+
+from atdp.governance.errors import PolicyError
+from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
+from atdp.governance.policy.document import (
+    ANY_TENANT,
+    ConsentDocument,
+    ConsentTerms,
+    PolicyDocument,
+    TenantTerms,
+    parse_policy,
+)
+
+GRANTED = "granted"
+WITHDRAWN = "withdrawn"
+
+
+def default_policy_text() -> str:
+    """The default policy, as YAML."""
+    return resources.files("atdp.governance").joinpath("default_policy.yaml").read_text(encoding="utf-8")
+
+
+def install_default_policy(folder: Path) -> Path:
+    """Write `default.yaml` into a policies directory that does not exist yet; an existing one is left as it is."""
+    target = folder / "default.yaml"
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        _replace(target, default_policy_text())
+    return target
+
+
+def set_consent(folder: Path, tenant: str, *, train: str) -> Path:
+    """Record a tenant's consent to training (``granted`` or ``withdrawn``) in `consent.yaml`; the gate sees it before its next transaction.
+
+    Raises:
+        PolicyError: another word, or the existing file cannot be read.
+    """
+    if train not in {GRANTED, WITHDRAWN}:
+        raise PolicyError(f"consent is {GRANTED!r} or {WITHDRAWN!r}, not {train!r}")
+    target = folder / "consent.yaml"
+    register: dict[str, TenantTerms] = {}
+    if target.exists():
+        found = parse_policy(target.read_text("utf-8"), where=str(target))
+        if not isinstance(found, ConsentDocument):
+            raise PolicyError(f"{target} is not of kind Consent; move it away first")
+        register.update(found.tenants)
+    before = register.get(tenant, TenantTerms())
+    register[tenant] = before.model_copy(update={"consent": ConsentTerms(train=train)})
+    document = ConsentDocument(apiVersion="atdp.governance/v1", kind="Consent", tenants=register)
+    install_default_policy(folder)
+    _replace(target, yaml.safe_dump(document.model_dump(mode="json", exclude_none=True), sort_keys=False))
+    return target
+
+
+class PolicyStore:
+    """The compiled policies of one directory, by tenant."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: Mapping[str, bytes] | None = None
+        self._by_tenant: Mapping[str, CompiledPolicy] = {}
+        self._register: Mapping[str, TenantTerms] = {}
+        self._compiled: dict[str, CompiledPolicy] = {}
+
+    def refresh(self) -> bool:
+        """Read the directory again if a file changed, came or went; whether it did.
+
+        Raises:
+            PolicyError: a file cannot be used. The store then has no policies at all until a refresh succeeds.
+        """
+        files = self._read()
+        if files == self._files:
+            return False
+        self._files, self._by_tenant, self._register = None, {}, {}
+        documents = [
+            parse_policy(_text(content, self._folder / name), where=str(self._folder / name))
+            for name, content in files.items()
+        ]
+        self._register = _merge([each for each in documents if isinstance(each, ConsentDocument)])
+        by_tenant: dict[str, CompiledPolicy] = {}
+        for document in documents:
+            if isinstance(document, PolicyDocument):
+                compiled = self._compile(document)
+                for tenant in document.applies_to.tenants:
+                    if tenant in by_tenant:
+                        raise PolicyError(
+                            f"{self._folder}: the policies {by_tenant[tenant].id} and {compiled.id} "
+                            f"both apply to tenant {tenant!r}; name it in one of them only"
+                        )
+                    by_tenant[tenant] = compiled
+        self._by_tenant, self._files = by_tenant, files
+        return True
+
+    def policy_for(self, tenant: str) -> CompiledPolicy | None:
+        """The policy that names the tenant, else the one for all tenants, else none."""
+        return self._by_tenant.get(tenant) or self._by_tenant.get(ANY_TENANT)
+
+    def terms_of(self, tenant: str) -> TenantTerms:
+        """What the register of consent says about the tenant, apart from its policy."""
+        return self._register.get(tenant, TenantTerms())
+
+    def _compile(self, document: PolicyDocument) -> CompiledPolicy:
+        # Kept by content: a consent change must not throw away what the recognizers already found.
+        known = self._compiled.get(document.content_hash)
+        if known is None:
+            known = self._compiled[document.content_hash] = compile_policy(document)
+        return known
+
+    def _read(self) -> Mapping[str, bytes]:
+        # Content, not times: a few kilobytes once per transaction, and no change within one clock tick goes unseen.
+        try:
+            files = sorted(path for path in self._folder.iterdir() if path.suffix in {".yaml", ".yml"})
+            return {path.name: path.read_bytes() for path in files}
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise PolicyError(f"cannot read the policies in {self._folder}: {error.strerror}") from error
+
+
+def _text(content: bytes, where: Path) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{where} is not UTF-8 text") from error
+
+
+def _merge(registers: list[ConsentDocument]) -> Mapping[str, TenantTerms]:
+    merged: dict[str, TenantTerms] = {}
+    for register in registers:
+        for tenant, terms in register.tenants.items():
+            if tenant in merged:
+                raise PolicyError(f"the consent of tenant {tenant!r} is given in two files; keep one")
+            merged[tenant] = terms
+    return merged
+
+
+def _replace(target: Path, text: str) -> None:
+    partial = target.with_suffix(f".{os.getpid()}.tmp")
+    partial.write_text(text, "utf-8")
+    partial.replace(target)

@@ -1,0 +1,1 @@
+"""Redaction: what is put in the place of a finding."""

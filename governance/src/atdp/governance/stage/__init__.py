@@ -1,0 +1,1 @@
+"""The Kafka stage around the pure core: consume, govern, produce, in one transaction."""

@@ -1,0 +1,220 @@
+"""The loop: consume a batch, govern it, write the outcome and the offsets in one transaction.
+
+Guarantees, on any mixture of crashes, freezes and rebalances: every raw record leads to exactly one audit record and at most one
+governed or quarantined record, all visible together; order within a partition is kept, because a batch is written in the order it
+was read, to the partition number it was read from. How: offsets are committed only inside the transaction; a worker that starts
+fences its predecessor and aborts what that left open; after a failed transaction the consumer goes back to the committed offsets.
+
+A policy that cannot be used halts the loop: partitions are paused, the group membership is kept, and nothing passes until the
+file is mended.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from atdp.governance.errors import GovernanceError, PolicyError
+from atdp.governance.gate import Decided, Gate, RawRecord
+from atdp.governance.stage.metrics import StageMetrics
+from atdp.governance.stage.settings import StageSettings
+from atdp.governance.stage.transaction import ANY_PARTITION, TransactionFailed, Writes
+
+_log = logging.getLogger("atdp.governance")
+
+_HALTED_POLL_S = 0.5
+_FAILURE_PAUSE_S = 0.5
+_METADATA_TIMEOUT_S = 10.0
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class Stage:
+    """One worker's consumer, gate and writer. Single-threaded."""
+
+    def __init__(
+        self,
+        settings: StageSettings,
+        gate: Gate,
+        writes: Writes,
+        metrics: StageMetrics,
+        *,
+        now: Callable[[], datetime],
+        on_state: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
+        """``on_state`` hears why the stage cannot work now, or ``None`` when it can."""
+        self._settings = settings
+        self._gate = gate
+        self._writes = writes
+        self._metrics = metrics
+        self._now = now
+        self._on_state = on_state
+        self._raw = settings.topic("events_raw")
+        self._halted: str | None = None
+        self._consumer = Consumer(dict(settings.consumer()))
+
+    def start(self) -> None:
+        """Check the topics, fence earlier workers, join the group.
+
+        Raises:
+            GovernanceError: topics are missing, or raw and governed differ in their number of partitions.
+            Fenced, TransactionFailed: the producer could not start.
+        """
+        self._check_topics()
+        self._writes.start()
+        self._consumer.subscribe([self._raw])
+
+    def step(self) -> int:
+        """One transaction at most; the number of records it committed.
+
+        Raises:
+            Fenced, TransactionStuck: this process must end.
+        """
+        if not self._policies_usable():
+            self._consumer.poll(_HALTED_POLL_S)
+            return 0
+        messages = self._usable(
+            self._consumer.consume(self._settings.batch_records, self._settings.batch_wait_s)
+        )
+        if not messages:
+            return 0
+        started = time.monotonic()
+        try:
+            decisions = self._transact(messages)
+        except TransactionFailed as failure:
+            self._metrics.transactions.labels("aborted").inc()
+            _log.warning("a transaction was given up and will be repeated", extra={"why": str(failure)})
+            self._abort_and_rewind()
+            return 0
+        self._metrics.transactions.labels("committed").inc()
+        self._metrics.seconds.observe(time.monotonic() - started)
+        for message, decided in zip(messages, decisions, strict=True):
+            self._metrics.committed(decided, len(message.value() or b""))
+        self._measure_lag()
+        return len(messages)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _transact(self, messages: Sequence[Message]) -> list[Decided]:
+        self._writes.begin()
+        decisions = []
+        for message in messages:
+            decided = self._gate.decide(_raw_record(message), self._now())
+            self._write(decided, message.partition())
+            decisions.append(decided)
+        last = {message.partition(): message.offset() for message in messages}
+        offsets = [TopicPartition(self._raw, partition, offset + 1) for partition, offset in last.items()]
+        self._writes.commit(offsets, self._consumer.consumer_group_metadata())
+        return decisions
+
+    def _write(self, decided: Decided, partition: int) -> None:
+        if decided.governed is not None:
+            self._writes.write(self._settings.topic("events_governed"), partition, decided.governed)
+        if decided.quarantined is not None:
+            self._writes.write(self._settings.topic("events_quarantine"), ANY_PARTITION, decided.quarantined)
+        self._writes.write(self._settings.topic("audit"), ANY_PARTITION, decided.audit)
+
+    def _policies_usable(self) -> bool:
+        try:
+            if self._gate.policies.refresh():
+                self._gate.forget()
+                _log.info("policies loaded")
+        except PolicyError as error:
+            self._halt(str(error))
+            return False
+        if self._halted is not None:
+            self._halted = None
+            self._metrics.halted.set(0)
+            self._consumer.resume(self._consumer.assignment())
+            self._on_state(None)
+        return True
+
+    def _halt(self, why: str) -> None:
+        # Partitions that were assigned since the last step must be paused too.
+        self._consumer.pause(self._consumer.assignment())
+        if self._halted == why:
+            return
+        self._halted = why
+        self._metrics.halted.set(1)
+        self._on_state(why)
+        _log.error("the gate is closed until the policies are mended", extra={"why": why})
+
+    def _usable(self, messages: Sequence[Message]) -> list[Message]:
+        usable = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                usable.append(message)
+            elif error.code() != KafkaError._PARTITION_EOF:
+                _log.warning("the broker reported an error while consuming", extra={"why": error.str()})
+        return usable
+
+    def _abort_and_rewind(self) -> None:
+        """Back to the committed offsets.
+
+        Raises:
+            Fenced, TransactionStuck, TransactionFailed: the transaction cannot even be given up; the process must end.
+        """
+        self._writes.abort()
+        try:
+            positions = self._consumer.committed(self._consumer.assignment(), _METADATA_TIMEOUT_S)
+            for position in positions:
+                offset = position.offset if position.offset >= 0 else OFFSET_BEGINNING
+                self._consumer.seek(TopicPartition(position.topic, position.partition, offset))
+        except KafkaException as error:
+            # Positions are unknown now. Leaving and joining the group again starts from the committed ones.
+            _log.warning("could not rewind, joining the group again", extra={"why": str(error)})
+            self._consumer.close()
+            time.sleep(_FAILURE_PAUSE_S)
+            self._consumer = Consumer(dict(self._settings.consumer()))
+            self._consumer.subscribe([self._raw])
+
+    def _check_topics(self) -> None:
+        try:
+            found = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise GovernanceError(f"the broker does not answer: {error.args[0].str()}") from error
+        counts = {}
+        for role in ("events_raw", "events_governed", "events_quarantine", "audit"):
+            name = self._settings.topic(role)
+            if name not in found or found[name].error is not None:
+                raise GovernanceError(f"the topic {name} does not exist; `atdp up` creates the topics")
+            counts[role] = len(found[name].partitions)
+        if counts["events_raw"] != counts["events_governed"]:
+            raise GovernanceError(
+                f"{self._raw} has {counts['events_raw']} partitions and {self._settings.topic('events_governed')} has "
+                f"{counts['events_governed']}; make them equal, order per trajectory depends on it"
+            )
+
+    def _measure_lag(self) -> None:
+        for position in self._consumer.position(self._consumer.assignment()):
+            _, high = self._consumer.get_watermark_offsets(position, cached=True)
+            if position.offset >= 0 and high >= 0:
+                self._metrics.lag.labels(str(position.partition)).set(max(0, high - position.offset))
+
+
+def _raw_record(message: Message) -> RawRecord:
+    kind, milliseconds = message.timestamp()
+    return RawRecord(
+        value=message.value() or b"",
+        headers=[(name, value or b"") for name, value in message.headers() or ()],
+        topic=message.topic(),
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp=_EPOCH
+        if kind == TIMESTAMP_NOT_AVAILABLE
+        else datetime.fromtimestamp(milliseconds / 1000, UTC),
+    )

@@ -1,0 +1,124 @@
+"""One Kafka transaction: outputs and consumed offsets become visible together, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+
+from atdp.governance.errors import GovernanceError
+from atdp.governance.gate import Output
+from atdp.governance.stage.settings import StageSettings
+
+ANY_PARTITION = -1
+
+
+class Fenced(GovernanceError):
+    """Another worker with the same transactional id took over; this one must not write any more."""
+
+
+class TransactionFailed(GovernanceError):
+    """The transaction did not commit; nothing of it is visible. Read the records again and retry."""
+
+
+class TransactionStuck(GovernanceError):
+    """The producer can go neither forward nor back. Only a new process can, by fencing this one; the supervisor starts it."""
+
+
+class Writes(Protocol):
+    """Where the stage writes to. Calls come in the order begin, write…, commit or abort.
+
+    Raises:
+        Fenced: from any call; the process must end.
+        TransactionFailed: from write or commit; abort, rewind and retry.
+        TransactionStuck: from any call; the process must end, too.
+    """
+
+    def start(self) -> None:
+        """Once, before the first transaction: fence earlier workers and finish what they left open."""
+        ...
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        ...
+
+    def write(self, topic: str, partition: int, output: Output) -> None:
+        """Add a record. ``partition`` may be ``ANY_PARTITION``."""
+        ...
+
+    def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """Commit records and ``offsets`` (next to read, per partition) of the consumer whose group metadata is ``group``."""
+        ...
+
+    def abort(self) -> None:
+        """Give up the open transaction."""
+        ...
+
+
+class KafkaTransaction:
+    """The real thing, on a transactional producer."""
+
+    def __init__(self, settings: StageSettings) -> None:
+        self._timeout_s = settings.commit_timeout_s
+        self._producer = Producer(dict(settings.producer()))
+
+    def start(self) -> None:
+        """See :class:`Writes`."""
+        self._call(self._producer.init_transactions, self._timeout_s)
+
+    def begin(self) -> None:
+        """See :class:`Writes`."""
+        self._call(self._producer.begin_transaction)
+
+    def write(self, topic: str, partition: int, output: Output) -> None:
+        """See :class:`Writes`; waits while the producer's queue is full."""
+        while True:
+            try:
+                self._call(
+                    self._producer.produce,
+                    topic,
+                    value=output.value,
+                    key=output.key,
+                    partition=partition,
+                    headers=output.headers,
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+                continue
+            self._producer.poll(0)
+            return
+
+    def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
+        """See :class:`Writes`."""
+        self._call(self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s)
+        self._call(self._producer.commit_transaction, self._timeout_s)
+
+    def abort(self) -> None:
+        """See :class:`Writes`."""
+        self._call(self._producer.abort_transaction, self._timeout_s)
+
+    def _call(self, call: Any, *arguments: Any, **named: Any) -> None:
+        deadline = time.monotonic() + _GIVE_UP_S
+        while True:
+            try:
+                call(*arguments, **named)
+            except KafkaException as failure:
+                error = failure.args[0]
+                if error.fatal():
+                    raise Fenced(
+                        f"the broker refused this worker's transaction ({error.str()}); another worker with the same "
+                        "transactional id has taken over"
+                    ) from failure
+                if error.txn_requires_abort():
+                    raise TransactionFailed(f"{error.str()} ({error.name()})") from failure
+                # A call that timed out may have had its effect: only the same call again can tell.
+                if not error.retriable() or time.monotonic() > deadline:
+                    raise TransactionStuck(f"{error.str()} ({error.name()})") from failure
+                continue
+            return
+
+
+_GIVE_UP_S = 120.0
+"""How long one call is repeated while the broker is away; then the process ends and the supervisor starts another."""
