@@ -1,0 +1,110 @@
+"""Opens the Iceberg catalog and brings its tables to their definitions.
+
+A table that is missing is created; a column that the definition has and the table lacks is added (always optional, so
+that old files read as null). Nothing is ever dropped or renamed here. Columns are matched by name: field ids belong to each
+table.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table import Table
+
+from .errors import CatalogError
+from .settings import LakeSettings
+from .tables import NAMESPACE, TableDefinition, definitions
+
+
+def open_catalog(settings: LakeSettings) -> Catalog:
+    """The catalog, with the namespace `atdp` in it.
+
+    Raises:
+        CatalogError: it cannot be reached or opened.
+    """
+    properties = {"uri": settings.uri, "warehouse": settings.warehouse, **settings.properties}
+    if "type" not in properties:
+        properties["type"] = "rest" if settings.uri.startswith(("http://", "https://")) else "sql"
+    try:
+        if (file := settings.sqlite_file) is not None:
+            _prepare_sqlite(Path(file))
+        catalog = load_catalog("atdp", **properties)
+        if not catalog.namespace_exists(NAMESPACE):
+            _create_namespace(catalog)
+    except CatalogError:
+        raise
+    except Exception as error:  # drivers of four catalogs raise their own
+        raise CatalogError(
+            f"cannot open the Iceberg catalog {_without_password(settings.uri)} ({type(error).__name__}: {error}); "
+            "check ATDP_CATALOG_URI, ATDP_WAREHOUSE and ATDP_CATALOG__…"
+        ) from error
+    return catalog
+
+
+def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
+    """The table, created or extended to its definition.
+
+    Raises:
+        CatalogError: a column of the table has another type than its definition.
+    """
+    try:
+        table = catalog.load_table(definition.identifier)
+    except NoSuchTableError:
+        table = _create(catalog, definition)
+    if set(definition.schema.column_names) - set(table.schema().column_names):
+        with table.update_schema() as update:
+            update.union_by_name(definition.schema)
+    for field in definition.schema.fields:
+        present = table.schema().find_field(field.name).field_type
+        if str(present.__class__) != str(field.field_type.__class__):
+            raise CatalogError(
+                f"column {field.name} of table {definition.name} is {present}, this version writes {field.field_type}; "
+                "the catalog belongs to another version of atdp: use the version that wrote it, or another catalog"
+            )
+    return table
+
+
+def ensure_tables(catalog: Catalog) -> None:
+    """Bring every table of the lake to its definition."""
+    for definition in definitions().values():
+        ensure_table(catalog, definition)
+
+
+def _create(catalog: Catalog, definition: TableDefinition) -> Table:
+    schema = definition.schema
+    try:
+        return catalog.create_table(
+            definition.identifier,
+            schema,
+            partition_spec=definition.partition_spec(schema),
+            sort_order=definition.sort_order(schema),
+            properties=definition.properties(),
+        )
+    except TableAlreadyExistsError:  # another process of the stack was faster
+        return catalog.load_table(definition.identifier)
+
+
+def _create_namespace(catalog: Catalog) -> None:
+    try:
+        catalog.create_namespace(NAMESPACE)
+    except NamespaceAlreadyExistsError:
+        return
+
+
+def _prepare_sqlite(file: Path) -> None:
+    """Readers never block the writer: WAL, set once, stays with the file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with closing(sqlite3.connect(file, timeout=30)) as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.DatabaseError as error:
+        raise CatalogError(
+            f"{file} is not a usable SQLite catalog ({error}); move it away or restore it"
+        ) from error
+
+
+def _without_password(uri: str) -> str:
+    scheme, separator, rest = uri.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"

@@ -1,0 +1,1 @@
+"""Table definitions as data: `<table>.json` with columns and field ids, partition, sort order and source topic."""

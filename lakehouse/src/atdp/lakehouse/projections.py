@@ -1,0 +1,141 @@
+"""Projections: decoded records become the rows of each table, by column expressions only.
+
+Pure functions from frame to frame. `generations` and `rewards` are made from the same batch as `events`, so each can
+be rebuilt from the log, or from `events`, at any time. Which purposes a row allows follows from the gate's stamp
+alone: a row without one (no policy id) allows nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import polars as pl
+
+from .records import REDELIVERED
+from .tables import TableName
+
+ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED)
+
+
+PURPOSE_SEPARATOR = "."
+
+_PURPOSE_NAME = r"^[a-z0-9_]+$"  # nothing that could look like two names
+
+
+def allowed_purposes() -> pl.Expr:
+    """Purposes of a governed record, sorted and joined by a dot; empty when the gate did not stamp it."""
+    governance = pl.col("governance")
+    purposes = governance.struct.field("purposes")
+    named = purposes.list.eval(pl.element().filter(pl.element().str.contains(_PURPOSE_NAME)))
+    joined = named.list.unique().list.sort().list.join(PURPOSE_SEPARATOR)
+    stamped = governance.struct.field("policy_id").is_not_null()
+    return pl.when(stamped).then(joined).otherwise(pl.lit("")).fill_null("").alias("allowed_purposes")
+
+
+def events(frame: pl.DataFrame) -> pl.DataFrame:
+    """Every record, as it is."""
+    return frame.with_columns(allowed_purposes())
+
+
+def generations(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per model call."""
+    generation = pl.col("action").struct.field("generation")
+    sampling = generation.struct.field("sampling")
+    spans = generation.struct.field("policy_versions")
+    first_span = spans.list.get(0, null_on_oob=True).struct.field("version")
+    return frame.filter(
+        (pl.col("kind") == "action") & (pl.col("action").struct.field("type") == "generation")
+    ).select(
+        *_ENVELOPE,
+        "step",
+        pl.coalesce(generation.struct.field("model"), generation.struct.field("served_model")).alias("model"),
+        pl.coalesce(pl.col("versions").struct.field("weights"), first_span).alias("weight_version"),
+        spans.alias("policy_versions"),
+        *(generation.struct.field(name) for name in _GENERATION),
+        *(sampling.struct.field(name) for name in ("temperature", "top_p", "top_k", "min_p")),
+        *_STAMP,
+        *(pl.col("usage").struct.field(name) for name in ("input_tokens", "output_tokens")),
+        "latency_us",
+        pl.col("governance").struct.field("token_fidelity"),
+        *ORIGIN,
+    )
+
+
+def rewards(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per reward event; what it refers to is untouched."""
+    reward = pl.col("reward")
+    return frame.filter((pl.col("kind") == "reward") & reward.is_not_null()).select(
+        *_ENVELOPE, *(reward.struct.field(name) for name in _REWARD), *_STAMP, *ORIGIN
+    )
+
+
+def audit(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row per decision. An event that was sent again was decided again, perhaps otherwise, so it is never taken for a repeat."""
+    return frame.with_columns(pl.lit(value=False).alias(REDELIVERED))
+
+
+def quarantine_index(frame: pl.DataFrame) -> pl.DataFrame:
+    """Every record that was refused, as it is."""
+    return frame
+
+
+_ENVELOPE = (
+    "tenant_id",
+    "trajectory_id",
+    "attempt",
+    "task_id",
+    "session_id",
+    "event_id",
+    "seq",
+    "occurred_at",
+)
+_GENERATION = (
+    "prompt_token_ids",
+    "output_token_ids",
+    "output_logprobs",
+    "loss_mask",
+    "tokenizer_hash",
+    "template_hash",
+    "finish_reason",
+)
+_REWARD = (
+    "target_kind",
+    "target_event_id",
+    "target_step",
+    "value",
+    "critique",
+    "dimension",
+    "source_name",
+    "evaluator_version",
+    "observed_at",
+    "supersedes",
+)
+_STAMP = (
+    allowed_purposes(),
+    *(
+        pl.col("governance").struct.field(name)
+        for name in (
+            "policy_id",
+            "policy_version",
+            "policy_hash",
+            "consent",
+            "training_eligible",
+            "eligibility_reason",
+        )
+    ),
+)
+
+PROJECTIONS: Mapping[TableName, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "events": events,
+    "generations": generations,
+    "rewards": rewards,
+    "audit": audit,
+    "quarantine_index": quarantine_index,
+}
+
+
+def rows_of(
+    name: TableName, frame: pl.DataFrame, schema: Mapping[str, pl.DataType], ingested_at: datetime
+) -> pl.DataFrame:
+    """The rows of one table, with its columns and types, made at `ingested_at` (UTC); the redelivery mark stays."""
+    rows = PROJECTIONS[name](frame).with_columns(pl.lit(ingested_at).alias("ingested_at"))
+    return rows.select(*(pl.col(column).cast(kind) for column, kind in schema.items()), REDELIVERED)

@@ -1,0 +1,40 @@
+-- candidates: every trajectory that was asked for, with its stamps only, so that a refusal can be counted with its reason
+-- before any content is read. {purpose} is a string literal, {where} a boolean expression over `trajectories`,
+-- {after} and {named} take the trajectories that are newer than a position (see reader).
+SELECT
+    t.tenant_id,
+    t.trajectory_id,
+    t.attempt,
+    t.task_id,
+    t.session_id,
+    t.status,
+    t.reward,
+    t.reward_source,
+    t.training_eligible,
+    t.eligibility_reason,
+    t.token_fidelity,
+    t.first_offset,
+    t.last_offset,
+    t.kafka_partition,
+    stamps.without_stamp,
+    stamps.without_purpose,
+    stamps.without_consent,
+    stamps.withdrawn
+FROM trajectories AS t
+INNER JOIN (
+    SELECT
+        tenant_id,
+        trajectory_id,
+        attempt,
+        bool_or(governance.policy_id IS NULL) AS without_stamp,
+        bool_or(NOT coalesce(list_contains(governance.purposes, {purpose}), false)) AS without_purpose,
+        bool_or(coalesce(governance.consent, 'unknown') <> 'granted') AS without_consent,
+        bool_or(coalesce(governance.consent, 'unknown') = 'withdrawn') AS withdrawn
+    FROM events
+    WHERE {named}
+    GROUP BY tenant_id, trajectory_id, attempt
+) AS stamps USING (tenant_id, trajectory_id, attempt)
+WHERE ({after}) AND (
+{where}
+)
+ORDER BY t.first_offset, t.kafka_partition, t.tenant_id, t.trajectory_id, t.attempt

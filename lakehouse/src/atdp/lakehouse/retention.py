@@ -1,0 +1,82 @@
+"""Retention: which snapshots a table still needs, and which files nobody needs any more.
+
+Append time grows with the number of snapshots in a table's metadata, so only the last few stay; a snapshot with a tag (a dataset) stays for
+ever, whatever its age. Expiry removes metadata only. Files are removed by `collect`: mark everything that any retained
+snapshot or the metadata log refers to, delete the rest once it is older than a grace period, which must be longer than any write
+and any query take. A writer whose files have waited longer than half of it does not commit them (`WriteTooOld`).
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyarrow.fs import FileSelector, FileType
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import ancestors_of
+
+from .manifests import files_of
+from .storage import filesystem_of, path_in_filesystem
+
+KEEP_SNAPSHOTS = 24
+"""Snapshots of `main` that stay in the metadata. At one commit per second a reader has this many seconds to plan a snapshot that
+it was given by id; to keep one for longer, tag it (a dataset). Larger: every commit gets slower (about 0.1 ms each)."""
+
+GRACE_S = 3600.0
+"""Age in seconds from which an unreferenced file may be deleted. Must exceed the longest write, freeze and query."""
+
+
+def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:
+    """Snapshot ids to remove: all but the newest `keep` of `main` and the heads of every other ref (tags, branches)."""
+    retained = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
+    head = metadata.current_snapshot()
+    if head is not None:
+        for count, snapshot in enumerate(ancestors_of(head, metadata)):
+            if count >= max(keep, 1):
+                break
+            retained.add(snapshot.snapshot_id)
+    return [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in retained]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collected:
+    """What one garbage collection of one table removed."""
+
+    files: int
+    bytes: int
+
+
+def collect(table: Table, *, grace_s: float = GRACE_S, now_s: float | None = None) -> Collected:
+    """Delete files of the table that no retained snapshot refers to and that are older than the grace period.
+
+    Raises:
+        CatalogError: the files cannot be listed.
+    """
+    before_s = (time.time() if now_s is None else now_s) - grace_s
+    filesystem = filesystem_of(table)
+    root = FileSelector(path_in_filesystem(table.location()), recursive=True, allow_not_found=True)
+    listed = filesystem.get_file_info(root)  # before marking: a file committed in between is then marked
+    table = table.refresh()
+    referenced = {path_in_filesystem(path) for path in _referenced(table)}
+    files = size = 0
+    for entry in listed:
+        if entry.type is not FileType.File or entry.path in referenced:
+            continue
+        if entry.mtime is not None and entry.mtime.timestamp() < before_s:
+            filesystem.delete_file(entry.path)
+            files, size = files + 1, size + (entry.size or 0)
+    return Collected(files=files, bytes=size)
+
+
+def _referenced(table: Table) -> Iterator[str]:
+    metadata = table.metadata
+    yield table.metadata_location
+    for log in metadata.metadata_log:
+        yield log.metadata_file
+    for snapshot in metadata.snapshots:
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
+        for file in files_of(table, snapshot.snapshot_id):
+            yield file.path

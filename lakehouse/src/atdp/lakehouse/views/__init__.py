@@ -1,0 +1,1 @@
+"""Views of every connection, as SQL files; created in the order of `connection.VIEWS`."""

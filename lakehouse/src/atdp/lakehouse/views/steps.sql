@@ -1,0 +1,80 @@
+-- steps: one row per decision step, the fold ⟨o, h, a, y, r, m⟩ of its events.
+--
+-- Order inside a step is the order of the log (all events of a trajectory lie in one partition). `reward` is the
+-- latest reward for the step itself or for one of its events, see latest_rewards; NULL = none, not 0.
+CREATE VIEW steps AS
+WITH folded AS (
+    SELECT
+        tenant_id,
+        trajectory_id,
+        attempt,
+        step,
+        any_value(task_id) AS task_id,
+        any_value(session_id) AS session_id,
+        min(occurred_at) AS started_at,
+        max(coalesce(ended_at, occurred_at)) AS ended_at,
+        flatten(list(observation.messages ORDER BY kafka_offset) FILTER (kind = 'observation')) AS observation,
+        list(internal_state ORDER BY kafka_offset) FILTER (kind = 'internal_state') AS internal_state,
+        list(
+            {
+                'event_id': event_id,
+                'type': action.type,
+                'message': action.message,
+                'tool': action.tool_call.name,
+                'call_id': action.tool_call.call_id,
+                'arguments': action.tool_call.arguments
+            }
+            ORDER BY kafka_offset
+        ) FILTER (kind = 'action') AS actions,
+        list(
+            {
+                'event_id': event_id,
+                'call_id': outcome.call_id,
+                'tool': outcome.name,
+                'result': outcome.result,
+                'message': outcome.message,
+                'error': outcome.error.type
+            }
+            ORDER BY kafka_offset
+        ) FILTER (kind = 'outcome') AS outcomes,
+        count(*) FILTER (kind = 'action' AND action.type = 'generation') AS generations,
+        count(*) FILTER (kind = 'action' AND action.type = 'tool_call') AS tool_calls,
+        arg_min(coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset)
+            FILTER (kind = 'action' AND action.type = 'generation') AS weight_version,
+        sum(usage.input_tokens) AS input_tokens,
+        sum(usage.output_tokens) AS output_tokens,
+        sum(latency_us) AS latency_us,
+        sum(cost.amount) AS cost,
+        bool_and(coalesce(governance.training_eligible, false)) AS training_eligible,
+        count(*) AS events,
+        min(kafka_offset) AS first_offset,
+        max(kafka_offset) AS last_offset,
+        any_value(kafka_partition) AS kafka_partition
+    FROM events
+    WHERE kind IN ('observation', 'internal_state', 'action', 'outcome')
+    GROUP BY tenant_id, trajectory_id, attempt, step
+),
+
+-- A reward names a step, or an event of which the step follows.
+rewarded AS (
+    SELECT
+        r.tenant_id,
+        r.trajectory_id,
+        r.attempt,
+        coalesce(r.target_step, e.step) AS step,
+        arg_max(r.value, (r.dimension = 'outcome', r.observed_at, r.kafka_offset)) AS reward
+    FROM latest_rewards AS r
+    LEFT JOIN events AS e
+        ON
+            r.target_kind = 'event'
+            AND e.tenant_id = r.tenant_id
+            AND e.event_id = r.target_event_id
+    WHERE r.target_kind IN ('step', 'event')
+    GROUP BY ALL
+)
+
+SELECT
+    folded.*,
+    rewarded.reward
+FROM folded
+LEFT JOIN rewarded USING (tenant_id, trajectory_id, attempt, step);

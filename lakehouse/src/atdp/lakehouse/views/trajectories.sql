@@ -1,0 +1,99 @@
+-- trajectories: one row per trajectory and attempt, folded over its events, with its reward joined whenever that came.
+--
+-- `reward` is the latest reward for the whole trajectory, dimension `outcome` before any other (see latest_rewards);
+-- NULL = none yet, not 0. `status` is `open` until the trajectory has ended. `training_eligible` holds when every event
+-- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst of its generations,
+-- NULL without any. `messages` counts what its events added to the context. Offsets cover late rewards, so
+-- `last_offset` moves when one arrives.
+CREATE VIEW trajectories AS
+WITH folded AS (
+    SELECT
+        tenant_id,
+        trajectory_id,
+        attempt,
+        arg_min(task_id, kafka_offset) AS task_id,
+        arg_min(session_id, kafka_offset) AS session_id,
+        arg_min(agent.id, kafka_offset) AS agent_id,
+        min(occurred_at) AS started_at,
+        max(occurred_at) FILTER (kind = 'trajectory_ended') AS ended_at,
+        coalesce(arg_max(trajectory_ended.status, kafka_offset) FILTER (kind = 'trajectory_ended'), 'open') AS status,
+        count(DISTINCT step) FILTER (kind = 'action') AS steps,
+        count(*) FILTER (kind = 'action' AND action.type = 'generation') AS generations,
+        count(*) FILTER (kind = 'action' AND action.type = 'tool_call') AS tool_calls,
+        CAST(
+            sum(
+                coalesce(len(observation.messages), 0)
+                + (action.message.role IS NOT NULL)::INTEGER
+                + (outcome.message.role IS NOT NULL)::INTEGER
+            ) AS BIGINT
+        ) AS messages,
+        arg_min(coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset)
+            FILTER (kind = 'action' AND action.type = 'generation') AS weight_version,
+        list_sort(
+            list(DISTINCT coalesce(versions.weights, action.generation.policy_versions[1].version))
+                FILTER (kind = 'action' AND action.type = 'generation')
+        ) AS weight_versions,
+        CAST(sum(usage.input_tokens) AS BIGINT) AS input_tokens,
+        CAST(sum(usage.output_tokens) AS BIGINT) AS output_tokens,
+        CAST(sum(latency_us) AS BIGINT) AS latency_us,
+        sum(cost.amount) AS cost,
+        bool_and(coalesce(governance.training_eligible, false)) AS training_eligible,
+        coalesce(
+            arg_min(coalesce(governance.eligibility_reason, 'not_stamped'), kafka_offset)
+                FILTER (NOT coalesce(governance.training_eligible, false)),
+            arg_min(governance.eligibility_reason, kafka_offset)
+        ) AS eligibility_reason,
+        -- exact < context_changed < spliced < dropped < unknown
+        [NULL, 'exact', 'context_changed', 'spliced', 'dropped', 'unknown'][
+            1 + coalesce(
+                max(
+                    coalesce(
+                        list_position(
+                            ['exact', 'context_changed', 'spliced', 'dropped'], governance.token_fidelity
+                        ),
+                        5
+                    )
+                ) FILTER (kind = 'action' AND action.type = 'generation'),
+                0
+            )
+        ] AS token_fidelity,
+        min(kafka_offset) AS first_offset,
+        max(kafka_offset) AS last_offset,
+        any_value(kafka_partition) AS kafka_partition,
+        arg_min(source.format, kafka_offset) AS source_format
+    FROM events
+    GROUP BY tenant_id, trajectory_id, attempt
+),
+
+rewarded AS (
+    SELECT
+        tenant_id,
+        trajectory_id,
+        attempt,
+        arg_max(value, (dimension = 'outcome', observed_at, kafka_offset)) AS reward,
+        arg_max(source_name, (dimension = 'outcome', observed_at, kafka_offset)) AS reward_source
+    FROM latest_rewards
+    WHERE target_kind = 'trajectory'
+    GROUP BY tenant_id, trajectory_id, attempt
+)
+
+SELECT
+    folded.* EXCLUDE (weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
+        training_eligible, eligibility_reason, token_fidelity, first_offset, last_offset, kafka_partition, source_format),
+    rewarded.reward,
+    rewarded.reward_source,
+    folded.weight_version,
+    folded.weight_versions,
+    folded.input_tokens,
+    folded.output_tokens,
+    folded.latency_us,
+    folded.cost,
+    folded.training_eligible,
+    folded.eligibility_reason,
+    folded.token_fidelity,
+    folded.first_offset,
+    folded.last_offset,
+    folded.kafka_partition,
+    folded.source_format
+FROM folded
+LEFT JOIN rewarded USING (tenant_id, trajectory_id, attempt);
