@@ -1,0 +1,1 @@
+"""Streaming GRPO trainer, weight registry and inference worker of ATDP."""

@@ -1,0 +1,1 @@
+"""The learning algorithms as pure functions: advantages, policy losses, diagnostics."""

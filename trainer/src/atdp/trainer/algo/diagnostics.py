@@ -1,0 +1,85 @@
+"""How far the trained policy is from the data it learns from.
+
+The effective sample size is the best early alarm of off-policy collapse (it falls long before the reward does); the other
+figures say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from atdp.trainer.algo.losses import PolicyTerms
+
+ALARM_ESS = 0.3
+"""Below this share of effective tokens an update rests on a few of them."""
+ALARM_K3 = 0.01
+"""Above this divergence from the logged policy (nats per token) data are too old or logged wrongly."""
+ALARM_CLIP = 0.2
+"""Above this share of clipped tokens most of the batch no longer teaches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """Distance between trained and logged policy over one step's loss tokens."""
+
+    tokens: int
+    ess: float
+    """Effective sample size of the token weights trained/logged, as a share of the tokens (0 to 1]."""
+    ratio_mean: float
+    ratio_max: float
+    clip_low: float
+    clip_high: float
+    masked: float
+    """Share of tokens outside the band (decoupled only)."""
+    k1: float
+    """Mean log(logged / trained)."""
+    k3: float
+    """Mean of w - 1 - log w with w = trained / logged: at least 0, low variance (Schulman)."""
+    entropy: float
+    """Mean entropy of the trained policy at the sampling temperature, nats."""
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should look at."""
+        found = []
+        if self.ess < ALARM_ESS:
+            found.append(f"effective sample size {self.ess:.2f} of the tokens is below {ALARM_ESS}")
+        if self.k3 > ALARM_K3:
+            found.append(
+                f"divergence from the logged policy {self.k3:.4f} is above {ALARM_K3} nats per token"
+            )
+        if self.clip_low + self.clip_high > ALARM_CLIP:
+            found.append(f"{self.clip_low + self.clip_high:.0%} of the tokens are clipped")
+        return tuple(found)
+
+
+def effective_share(weights: torch.Tensor) -> float:
+    """(sum w)^2 / (n sum w^2) of non-negative weights: 1 when all are equal, 1/n when one dominates; 1 for none."""
+    if weights.numel() == 0:
+        return 1.0
+    w = weights.double()
+    return float(w.sum() ** 2 / (w.numel() * (w**2).sum()))
+
+
+def drift(
+    terms: Sequence[PolicyTerms], logp: torch.Tensor, behaviour: torch.Tensor, entropy: torch.Tensor
+) -> Drift:
+    """Collect over the micro-batches of a step; the tensors are their 1-D concatenations, detached."""
+    log_weight = (logp - behaviour).double()
+    weight = log_weight.exp()
+    ratio = torch.cat([t.ratio for t in terms])
+    return Drift(
+        tokens=logp.numel(),
+        ess=effective_share(weight),
+        ratio_mean=float(ratio.mean()),
+        ratio_max=float(ratio.max()),
+        clip_low=float(torch.cat([t.clipped_low for t in terms]).double().mean()),
+        clip_high=float(torch.cat([t.clipped_high for t in terms]).double().mean()),
+        masked=1.0 - float(torch.cat([t.kept for t in terms]).double().mean()),
+        k1=float(-log_weight.mean()),
+        k3=float((weight - 1 - log_weight).mean()),
+        entropy=float(entropy.double().mean()),
+    )

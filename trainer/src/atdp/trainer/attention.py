@@ -1,0 +1,80 @@
+"""Causal attention over packed rows, registered with transformers.
+
+Rows of different lengths are laid end to end in one sequence of shape [1, tokens]; each token attends only to earlier
+tokens of its own row. On a CPU the fastest exact form is one scaled-dot-product call per run of rows of equal length
+(FlexAttention has no backward there, ``varlen_attn`` no CPU kernel); packing sorts rows by length, so runs are long.
+The row boundaries travel through the model's keyword arguments as ``boundaries``: cumulative lengths
+``(0, n_1, n_1 + n_2, …)``, plain integers. Without them the whole sequence is one row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface
+from transformers.masking_utils import AttentionMaskInterface
+
+PACKED_ATTENTION = "atdp_packed"
+"""Name under which models are switched to this attention."""
+
+
+def packed_attention(
+    module: Any,  # noqa: ARG001 - the signature is transformers'
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,  # noqa: ARG001 - the boundaries say everything
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    *,
+    boundaries: Sequence[int] | None = None,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attend within rows.
+
+    ``query`` [1, heads, tokens, dim], ``key`` and ``value`` [1, kv_heads, tokens, dim]; returns [1, tokens, heads, dim].
+    ``boundaries`` are the cumulative lengths as plain integers.
+    """
+    edges = boundaries or (0, query.shape[2])
+    pieces = []
+    for start, end, length in _runs(edges):
+        rows = (end - start) // length
+        mixed = scaled_dot_product_attention(
+            _as_rows(query, start, end, rows),
+            _as_rows(key, start, end, rows),
+            _as_rows(value, start, end, rows),
+            dropout_p=dropout,
+            is_causal=True,
+            scale=scaling,
+            enable_gqa=key.shape[1] != query.shape[1],
+        )
+        pieces.append(mixed.transpose(1, 2).reshape(end - start, query.shape[1], -1))
+    return torch.cat(pieces)[None], None
+
+
+def _runs(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Neighbouring rows of equal length as (start, end, length): they go through one call as a batch."""
+    lengths = [end - start for start, end in itertools.pairwise(edges)]
+    start = edges[0]
+    for length, group in itertools.groupby(lengths):
+        end = start + length * sum(1 for _ in group)
+        yield start, end, length
+        start = end
+
+
+def _as_rows(packed: torch.Tensor, start: int, end: int, rows: int) -> torch.Tensor:
+    """[1, heads, tokens, dim] between two boundaries as [rows, heads, length, dim] (a view)."""
+    heads, dim = packed.shape[1], packed.shape[3]
+    return packed[0, :, start:end].reshape(heads, rows, -1, dim).transpose(0, 1)
+
+
+def _no_mask(*_: Any, **__: Any) -> None:
+    """Packed attention needs no mask tensor."""
+
+
+AttentionInterface.register(PACKED_ATTENTION, packed_attention)
+AttentionMaskInterface.register(PACKED_ATTENTION, _no_mask)

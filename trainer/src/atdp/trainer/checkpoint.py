@@ -1,0 +1,120 @@
+"""Weights, optimizer, random state and stream position in one atomic commit.
+
+Trainers that write these one after another lose or repeat data when killed in between. Here a checkpoint is one directory: filled under
+a temporary name, synced, renamed, and only then named by ``LATEST``. Whatever moment the process dies, the run resumes from a
+checkpoint whose parts belong together.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from atdp.trainer.durable_file import clear_directory, sync_directory, sync_tree, write_durably
+from atdp.trainer.errors import CheckpointError
+from atdp.trainer.model import CausalLM
+from atdp.trainer.position import Position
+
+_KEEP = 2
+"""Checkpoints kept: the newest, and the one before in case a person wants to look back."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerState:
+    """What a run remembers besides tensors."""
+
+    step: int
+    """Steps done."""
+    position: Position
+    settings: str
+    """Hash of the run's settings: a checkpoint is continued under the same ones only."""
+
+
+class CheckpointStore:
+    """Checkpoints of one run under ``directory``."""
+
+    def __init__(self, directory: Path, *, on_point: Callable[[str], None] = lambda _: None) -> None:
+        """``on_point`` is told the moments between which a crash matters (tests kill the process there)."""
+        self._directory = directory
+        self._on_point = on_point
+
+    def save(self, model: CausalLM, optimizer: torch.optim.Optimizer, state: TrainerState) -> Path:
+        """Commit; durable when this returns."""
+        target = self._directory / f"step-{state.step:08d}"
+        partial = self._directory / f".partial-{state.step:08d}"
+        clear_directory(partial)
+        tensors = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+        }
+        torch.save(tensors, partial / "tensors.pt")
+        described = {"step": state.step, "position": state.position.to_json(), "settings": state.settings}
+        (partial / "state.json").write_text(json.dumps(described, indent=1, sort_keys=True))
+        sync_tree(partial)
+        self._on_point("checkpoint written")
+        shutil.rmtree(target, ignore_errors=True)  # left by a run that died before naming it LATEST
+        partial.rename(target)
+        sync_directory(self._directory)
+        self._on_point("checkpoint renamed")
+        write_durably(self._directory / "LATEST", target.name)
+        self._on_point("checkpoint committed")
+        self._prune(target.name)
+        return target
+
+    def latest(self) -> Path | None:
+        """The newest committed checkpoint, or ``None`` before the first."""
+        pointer = self._directory / "LATEST"
+        if not pointer.is_file():
+            return None
+        path = self._directory / pointer.read_text().strip()
+        if not (path / "state.json").is_file():
+            raise CheckpointError(
+                f"{pointer} names {path.name}, which is not there; restore it or start another run"
+            )
+        return path
+
+    def load(
+        self, model: CausalLM, optimizer: torch.optim.Optimizer, *, settings: str
+    ) -> TrainerState | None:
+        """Put the newest checkpoint into ``model`` and ``optimizer``; ``None`` when there is none.
+
+        Raises CheckpointError when it belongs to other settings.
+        """
+        path = self.latest()
+        if path is None:
+            return None
+        described = json.loads((path / "state.json").read_text())
+        if described["settings"] != settings:
+            raise CheckpointError(
+                f"{path} was made with other settings; use another run name, or the same settings"
+            )
+        tensors = torch.load(path / "tensors.pt", weights_only=True)
+        model.load_state_dict(tensors["model"])
+        optimizer.load_state_dict(tensors["optimizer"])
+        torch.set_rng_state(tensors["torch_rng"])
+        return TrainerState(
+            step=described["step"],
+            position=Position.from_json(described["position"]),
+            settings=described["settings"],
+        )
+
+    def _prune(self, newest: str) -> None:
+        kept = sorted(path.name for path in self._directory.glob("step-*"))
+        for name in kept[:-_KEEP]:
+            if name != newest:
+                shutil.rmtree(self._directory / name, ignore_errors=True)
+
+
+def seed_everything(seed: int) -> None:
+    """All generators that training could draw from."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed)

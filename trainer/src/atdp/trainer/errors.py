@@ -1,0 +1,39 @@
+"""Everything this distribution raises on purpose; the class says which boundary failed."""
+
+from __future__ import annotations
+
+
+class TrainerError(Exception):
+    """Base of all errors of atdp.trainer; the message says what happened, on what, and what to do next."""
+
+
+class ModelError(TrainerError):
+    """A model directory is missing, incomplete or of a kind that cannot be served or trained."""
+
+
+class RegistryError(TrainerError):
+    """The weight registry has no such version, or a version's files no longer match its manifest."""
+
+
+class RequestError(TrainerError):
+    """A request to the inference worker cannot be carried out as it stands (HTTP 400)."""
+
+
+class NotReadyError(TrainerError):
+    """The inference worker has no weights yet (HTTP 503)."""
+
+
+class SourceError(TrainerError):
+    """The trajectory source cannot give what the run needs (nothing governed, a vanished snapshot, an unreachable lake)."""
+
+
+class PlanError(TrainerError):
+    """A plan cannot be made or differs from the one that was written before a crash."""
+
+
+class CheckpointError(TrainerError):
+    """A checkpoint is missing, incomplete or was made by a run with other settings."""
+
+
+class TrainingError(TrainerError):
+    """A step produced something that must not be trained on or published (for example a non-finite loss)."""

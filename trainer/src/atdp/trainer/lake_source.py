@@ -1,0 +1,172 @@
+"""Trajectories from the lakehouse's governed reader.
+
+Pinned snapshots (a dataset) give a fixed, exhausted source; without them every poll reads the newest committed snapshots, so the
+source follows the stream. Purpose, consent and eligibility are enforced by the reader; what it refuses is counted there by
+reason and passed on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.reader import (
+    GenerationRecord,
+    GovernedTrajectories,
+    TrajectoryRecord,
+    governed_trajectories,
+)
+from atdp.lakehouse.tables import TableName
+from atdp.schemas.values import Message
+from atdp.trainer.errors import SourceError
+from atdp.trainer.position import Position
+from atdp.trainer.source import Poll
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+
+OPEN = "open"
+"""Status of a trajectory that has not ended."""
+
+
+class LakeSource:
+    """See the module docstring; implements :class:`~atdp.trainer.source.TrajectorySource`."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        *,
+        tenant: str | None = None,
+        where: str | None = None,
+        snapshots: Mapping[TableName, int] | None = None,
+        learn_from_text: bool = False,
+    ) -> None:
+        """Read from ``lake``; ``where`` is SQL over the columns of ``trajectories``.
+
+        ``learn_from_text`` reads messages for supervised training and does not ask for exact token ids; purpose and consent
+        are required all the same.
+        """
+        self._lake = lake
+        self._tenant = tenant
+        self._where = where
+        self._snapshots = snapshots
+        self._text = learn_from_text
+        self._held: _Held | None = None
+
+    def poll(self, position: Position) -> Poll:
+        """Ended trajectories the position has not decided, as of the newest (or the pinned) snapshots."""
+        held = self._current(position)
+        undecided = [t for t in held.trajectories.values() if not position.is_decided(t)]
+        return Poll(
+            trajectories=tuple(t for t in undecided if t.status != OPEN),
+            open_starts=tuple((t.partition, t.first_offset) for t in undecided if t.status == OPEN),
+            exhausted=self._snapshots is not None,
+            snapshots={str(table): snapshot for table, snapshot in held.snapshots.items()},
+            refused=held.refused,
+        )
+
+    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
+        """From what was read last where possible, else read by id."""
+        known = dict(self._held.trajectories) if self._held is not None else {}
+        missing = [key for key in keys if key not in known]
+        if missing:
+            ids = ", ".join("'" + key.trajectory.replace("'", "''") + "'" for key in missing)
+            known |= _by_key(self._read(f"trajectory_id IN ({ids})", None))
+        return [known[key] for key in keys if key in known]
+
+    def _current(self, position: Position) -> _Held:
+        """What the newest snapshots hold beyond the position; read again only when they have changed."""
+        newest = self._snapshots if self._snapshots is not None else self._lake.snapshots()
+        if self._held is None or dict(self._held.snapshots) != dict(newest):
+            after = {partition: mark + 1 for partition, mark in position.marks.items()}
+            read = self._read(self._where, after)
+            self._held = _Held(trajectories=_by_key(read), snapshots=read.snapshots, refused=read.refused)
+        return self._held
+
+    def _read(self, where: str | None, after: Mapping[int, int] | None) -> GovernedTrajectories:
+        try:
+            return governed_trajectories(
+                self._lake,
+                purpose="train",
+                tenant=self._tenant,
+                where=where,
+                snapshots=self._snapshots,
+                after=after,
+                require_exact=not self._text,
+                with_messages=self._text,
+            )
+        except LakehouseError as error:
+            raise SourceError(f"the lake cannot be read for training: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Held:
+    """One reading of the lake."""
+
+    trajectories: Mapping[TrajectoryKey, Trajectory]
+    snapshots: Mapping[TableName, int]
+    refused: Mapping[str, int]
+
+
+def _by_key(records: GovernedTrajectories) -> dict[TrajectoryKey, Trajectory]:
+    return {trajectory.key: trajectory for trajectory in map(trajectory_of, records)}
+
+
+def trajectory_of(record: TrajectoryRecord) -> Trajectory:
+    """The trainer's view of a record."""
+    policies = sorted({f"{call.policy_id}@{call.policy_version}" for call in record.generations})
+    started = min((call.occurred_at for call in record.generations), default=None)
+    return Trajectory(
+        key=TrajectoryKey(record.tenant_id, record.trajectory_id, record.attempt),
+        task=record.task_id,
+        turns=tuple(_turn(call) for call in record.generations),
+        reward=record.reward,
+        status=record.status,
+        started_us=0 if started is None else round(started.timestamp() * 1_000_000),
+        partition=record.kafka_partition,
+        first_offset=record.first_offset,
+        messages=tuple(openai_message(message) for message in record.messages),
+        tools=tuple(json.loads(record.tools_json)) if record.tools_json else (),
+        policy=policies[-1] if policies else None,
+    )
+
+
+def _turn(call: GenerationRecord) -> Turn:
+    """An absent sampling parameter is the engine's default: the call was made without it."""
+    versions = tuple(dict.fromkeys(version for version, _, _ in call.policy_versions))
+    return Turn(
+        prompt_ids=call.prompt_token_ids,
+        output_ids=call.output_token_ids,
+        logprobs=call.output_logprobs,
+        versions=versions or ((call.weight_version,) if call.weight_version else ()),
+        loss_mask=call.loss_mask,
+        temperature=1.0 if call.temperature is None else call.temperature,
+        top_p=1.0 if call.top_p is None else call.top_p,
+        top_k=-1 if call.top_k is None else call.top_k,
+        min_p=0.0 if call.min_p is None else call.min_p,
+        tokenizer=call.tokenizer_hash,
+        refusal=None if call.training_eligible else "not eligible for training",
+    )
+
+
+def openai_message(message: Message) -> dict[str, Any]:
+    """A logged message in the shape that chat templates take."""
+    plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
+    calls = [
+        {
+            "id": part.call_id,
+            "type": "function",
+            "function": {"name": part.name or "", "arguments": part.text or "{}"},
+        }
+        for part in message.parts
+        if part.type == "tool_call"
+    ]
+    if calls:
+        plain["tool_calls"] = calls
+    if message.call_id is not None:
+        plain["tool_call_id"] = message.call_id
+    if message.name is not None:
+        plain["name"] = message.name
+    return plain

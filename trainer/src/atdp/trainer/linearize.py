@@ -1,0 +1,92 @@
+"""From recorded model calls to training rows.
+
+An agent calls its model once per turn, and each prompt usually begins with the previous prompt and output. Where it does so
+*token by token* (CLEAN), the turns share one row: the new part of the prompt is context, only outputs are trained. Where it
+does not (the client rewrote history, or text was tokenised differently the second time), a new row begins (FORK). Nothing is
+ever tokenised again, and every output token is trained exactly once: what a forked row repeats is context there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from atdp.trainer.trajectory import Turn
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Row:
+    """One sequence to train on; all arrays have the length of ``tokens``."""
+
+    tokens: npt.NDArray[np.int64]
+    trained: npt.NDArray[np.bool_]
+    """Tokens that carry loss. The first token never does: nothing precedes it."""
+    logprobs: npt.NDArray[np.float32]
+    """Behaviour log-probabilities where trained, 0 elsewhere."""
+    temperature: float = 1.0
+
+    def __len__(self) -> int:
+        """Tokens."""
+        return len(self.tokens)
+
+    @property
+    def loss_tokens(self) -> int:
+        """Trained tokens."""
+        return int(self.trained.sum())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linearized:
+    """Rows of one trajectory and how they came about."""
+
+    rows: tuple[Row, ...]
+    clean: int
+    """Turns that extended a row."""
+    forks: int
+    """Turns that had to begin a further row."""
+
+
+def linearize(turns: Sequence[Turn]) -> Linearized:
+    """Merge turns by exact token prefix."""
+    rows: list[Row] = []
+    held: list[int] = []
+    trained: list[bool] = []
+    logprobs: list[float] = []
+    temperature = 1.0
+    clean = forks = 0
+    for number, turn in enumerate(turns):
+        extends = (
+            number > 0
+            and turn.temperature == temperature
+            and len(turn.prompt_ids) >= len(held)
+            and list(turn.prompt_ids[: len(held)]) == held
+        )
+        if extends:
+            clean += 1
+        elif number > 0:
+            forks += 1
+            rows.append(_row(held, trained, logprobs, temperature))
+            held, trained, logprobs = [], [], []
+        context = turn.prompt_ids[len(held) :]
+        mask = turn.loss_mask or (1,) * len(turn.output_ids)
+        held += [*context, *turn.output_ids]
+        trained += [False] * len(context) + [bool(m) for m in mask]
+        logprobs += [0.0] * len(context) + [p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)]
+        temperature = turn.temperature
+    if held:
+        rows.append(_row(held, trained, logprobs, temperature))
+    return Linearized(rows=tuple(rows), clean=clean, forks=forks)
+
+
+def _row(tokens: list[int], trained: list[bool], logprobs: list[float], temperature: float) -> Row:
+    marks = np.array(trained, bool)
+    marks[0] = False
+    return Row(
+        tokens=np.array(tokens, np.int64),
+        trained=marks,
+        logprobs=np.array(logprobs, np.float32),
+        temperature=temperature,
+    )

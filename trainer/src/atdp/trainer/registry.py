@@ -1,0 +1,170 @@
+"""The weight registry: published versions of models on disk, each with its lineage.
+
+``<root>/<model>/<version>/`` holds a model directory and ``manifest.json``: parent version, run, kind of training, data (snapshots, positions,
+policies, how many trajectories), configuration, metrics and the SHA-256 of every file. A version appears whole or not at all (written
+aside, renamed into place) and never changes afterwards. Names are ``v1``, ``v2``, … in order of publication, also for candidates that are
+never promoted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from atdp.trainer.durable_file import clear_directory, sync_directory, sync_tree
+from atdp.trainer.errors import RegistryError
+
+TrainingKind = Literal["sft", "grpo"]
+
+_VERSION = re.compile(r"v([1-9][0-9]*)")
+_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """What a version was made from."""
+
+    run_id: str
+    kind: TrainingKind
+    parent: str | None
+    """Version that training started from; ``None`` for the first."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """Last table snapshots that were read."""
+    positions: Mapping[str, Any] = field(default_factory=dict)
+    """Position in the governed stream behind which everything is decided."""
+    policy_versions: tuple[str, ...] = ()
+    """Governance policies under which the data were admitted."""
+    data_versions: tuple[str, ...] = ()
+    """Weight versions that generated the data."""
+    trajectories_used: int = 0
+    config: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One version."""
+
+    model: str
+    version: str
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @property
+    def parent(self) -> str | None:
+        """Version it was trained from."""
+        value = self.manifest.get("parent")
+        return None if value is None else str(value)
+
+
+class WeightRegistry:
+    """Versions under one root (the home's ``weights``)."""
+
+    def __init__(self, root: Path) -> None:
+        """Nothing is created before the first publication."""
+        self._root = root
+
+    def publish(self, model: str, write: Callable[[Path], None], lineage: Lineage) -> Published:
+        """Write a new version: ``write`` fills an empty directory with the model's files."""
+        if not _MODEL_NAME.fullmatch(model):
+            raise RegistryError(f"model name {model!r}: use letters, digits, '.', '_' and '-' (at most 100)")
+        folder = self._root / model
+        partial = folder / f".partial-{os.getpid()}"
+        clear_directory(partial)
+        try:
+            write(partial)
+            return self._name(folder, partial, model, lineage)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+    def _name(self, folder: Path, partial: Path, model: str, lineage: Lineage) -> Published:
+        hashes = {file.name: _sha256(file) for file in sorted(partial.iterdir())}
+        while True:
+            version = f"v{1 + max((_number(name) for name in self.versions(model)), default=0)}"
+            manifest = {
+                "model": model,
+                "version": version,
+                "created_at": datetime.now(UTC).isoformat(),
+                **asdict(lineage),
+                "sha256": hashes,
+            }
+            (partial / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+            sync_tree(partial)
+            target = folder / version
+            try:
+                partial.rename(target)
+            except OSError:
+                if target.exists():  # another process took the number in between
+                    continue
+                raise
+            sync_directory(folder)
+            return Published(model=model, version=version, path=target, manifest=manifest)
+
+    def versions(self, model: str) -> list[str]:
+        """Published versions, oldest first."""
+        folder = self._root / model
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        return sorted((name for name in names if _VERSION.fullmatch(name)), key=_number)
+
+    def get(self, model: str, version: str) -> Published:
+        """One version. Raises RegistryError naming those that exist."""
+        path = self._root / model / version
+        if not (path / "manifest.json").is_file():
+            known = ", ".join(self.versions(model)) or "none"
+            raise RegistryError(
+                f"model {model!r} has no version {version!r} in {self._root} (published: {known})"
+            )
+        return Published(
+            model=model, version=version, path=path, manifest=json.loads((path / "manifest.json").read_text())
+        )
+
+    def verify(self, model: str, version: str) -> Published:
+        """Check every file against the manifest. Raises RegistryError on the first difference."""
+        published = self.get(model, version)
+        for name, expected in published.manifest["sha256"].items():
+            file = published.path / name
+            if not file.is_file() or _sha256(file) != expected:
+                raise RegistryError(
+                    f"{file} is not what was published; restore it from a backup or publish again"
+                )
+        return published
+
+    def lineage(self, model: str, version: str) -> list[Published]:
+        """A version and its ancestors, newest first."""
+        chain = [self.get(model, version)]
+        while chain[-1].parent is not None:
+            chain.append(self.get(model, chain[-1].parent))
+        return chain
+
+    def generations(self, model: str) -> dict[str, int]:
+        """Every version's distance from its first ancestor, in updates.
+
+        This is the number that staleness is measured in. Published names would not do: rejected candidates use names up
+        without moving the policy.
+        """
+        parents = {version: self.get(model, version).parent for version in self.versions(model)}
+        numbers: dict[str, int] = {}
+        for version, parent in parents.items():  # parents are published before their children
+            numbers[version] = 0 if parent is None else numbers.get(parent, 0) + 1
+        return numbers
+
+
+def _number(version: str) -> int:
+    match = _VERSION.fullmatch(version)
+    return int(match.group(1)) if match else 0
+
+
+def _sha256(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while block := opened.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

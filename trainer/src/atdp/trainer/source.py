@@ -1,0 +1,65 @@
+"""The trainer's port towards governed trajectories, and the adapter that tests and small jobs use.
+
+A source gives *governed* trajectories only: admitted for purpose ``train`` and eligible. What the store refuses, it counts by reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from atdp.trainer.position import Position, Start
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poll:
+    """What a source holds beyond a position."""
+
+    trajectories: tuple[Trajectory, ...]
+    """Ended trajectories that the position has not decided."""
+    open_starts: tuple[Start, ...] = ()
+    """(partition, first offset) of trajectories that have begun and not ended."""
+    exhausted: bool = False
+    """Nothing more will come (a pinned dataset)."""
+    snapshots: Mapping[str, int] = field(default_factory=dict)
+    """Snapshot id of every table that was read."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Trajectories that governance kept back, by reason."""
+
+
+class TrajectorySource(Protocol):
+    """Where trajectories come from. Reading is repeatable: a position gives the same ended trajectories again."""
+
+    def poll(self, position: Position) -> Poll:
+        """All undecided trajectories; does not wait. Raises SourceError when the store cannot be read."""
+        ...
+
+    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
+        """These trajectories, as far as they (still) exist, to repeat a written plan."""
+        ...
+
+
+class MemorySource:
+    """Trajectories in a list."""
+
+    def __init__(self, trajectories: Iterable[Trajectory], *, exhausted: bool = True) -> None:
+        """``exhausted=False`` makes it a stream that :meth:`add` feeds."""
+        self._trajectories = list(trajectories)
+        self._exhausted = exhausted
+
+    def add(self, trajectories: Iterable[Trajectory], *, last: bool = False) -> None:
+        """More arrived; ``last`` closes the stream."""
+        self._trajectories += trajectories
+        self._exhausted = self._exhausted or last
+
+    def poll(self, position: Position) -> Poll:
+        """See :class:`TrajectorySource`."""
+        undecided = [t for t in self._trajectories if not position.is_decided(t)]
+        return Poll(trajectories=tuple(undecided), exhausted=self._exhausted)
+
+    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
+        """See :class:`TrajectorySource`."""
+        wanted = set(keys)
+        return [t for t in self._trajectories if t.key in wanted]

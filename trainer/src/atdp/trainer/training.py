@@ -1,0 +1,311 @@
+"""``atdp train``: from a dataset or the live stream to a published version.
+
+Composition only: opens the lake and the registry, chooses source, base and rules, runs, publishes with lineage. GRPO runs are resumable by
+name (see run.py); supervised runs are short and start again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+
+from atdp.ingest.home import Home
+from atdp.lakehouse.datasets import load_dataset
+from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.lake import Lake, open_lake
+from atdp.trainer.algo.advantages import AdvantageKind
+from atdp.trainer.algo.losses import Correction
+from atdp.trainer.chat import ChatTemplate, default_template
+from atdp.trainer.errors import RegistryError, SourceError
+from atdp.trainer.groups import GroupRules
+from atdp.trainer.lake_source import LakeSource
+from atdp.trainer.model import CausalLM, ModelShape, load_model, new_model, save_model, save_tokenizer
+from atdp.trainer.position import Position
+from atdp.trainer.registry import Lineage, Published, TrainingKind, WeightRegistry
+from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.sft import SftRules, conversation_row, rendered_texts, supervise
+from atdp.trainer.source import TrajectorySource
+from atdp.trainer.step import StepRules
+from atdp.trainer.tokenizer import TURN_END, register_tokenizer, tokenizer_hash, train_tokenizer
+from atdp.trainer.weight_sync import load_into_engine
+
+Progress = Callable[[int, int, Mapping[str, Any]], None]
+"""Told after every step: steps done, steps asked for, figures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """What a user asks of ``atdp train``."""
+
+    home: Home
+    model: str
+    """Name in the weight registry."""
+    algo: TrainingKind = "grpo"
+    from_version: str | None = None
+    """Version to start from; ``None``: the newest one, or (sft) a new model."""
+    dataset: str | None = None
+    """Pinned data; ``None`` reads what is in the lake now, or follows it."""
+    follow: bool = False
+    """GRPO: wait for more data to arrive."""
+    tenant: str | None = None
+    where: str | None = None
+    """SQL over the columns of ``trajectories``."""
+    steps: int = 100
+    group_size: int = 8
+    groups_per_step: int = 8
+    max_staleness: int = 4
+    advantage: AdvantageKind = "grpo"
+    correction: Correction = "bypass"
+    minibatches: int = 1
+    learning_rate: float | None = None
+    """Default 1e-4 (grpo) or 2e-3 (sft): for models of about a million weights."""
+    batch: int = 64
+    """SFT: conversations per step."""
+    vocabulary: int = 512
+    """SFT of a new model: size of its tokenizer."""
+    shape: ModelShape = field(default_factory=ModelShape)
+    seed: int = 0
+    threads: int = 1
+    """One thread gives the same bits every time; more are faster where cores are free."""
+    run_name: str | None = None
+    """Name of the run; an interrupted GRPO run of the same name is continued."""
+    checkpoint_every: int = 10
+    give_up_after_s: float = 60.0
+    engine_url: str | None = None
+    """Load the result into this inference server."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainResult:
+    """What came of it."""
+
+    published: Published
+    steps: int
+    trajectories_used: int
+    """Distinct trajectories that were trained on."""
+    set_aside: Mapping[str, int]
+    refused: Mapping[str, int]
+    metrics: Mapping[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON form."""
+        return {
+            "model": self.published.model,
+            "version": self.published.version,
+            "parent": self.published.parent,
+            "path": str(self.published.path),
+            "steps": self.steps,
+            "trajectories_used": self.trajectories_used,
+            "set_aside": dict(self.set_aside),
+            "refused": dict(self.refused),
+            "metrics": dict(self.metrics),
+        }
+
+
+def train(options: TrainOptions, *, on_progress: Progress = lambda _done, _of, _figures: None) -> TrainResult:
+    """Train and publish. Raises TrainerError (its subclasses name the boundary) and publishes nothing then."""
+    torch.set_num_threads(options.threads)
+    try:
+        lake = open_lake(options.home)
+        source = _source(options, lake)
+    except LakehouseError as error:
+        raise SourceError(str(error)) from error
+    registry = WeightRegistry(options.home.weights)
+    work = _sft if options.algo == "sft" else _grpo
+    result = work(options, registry, source, on_progress)
+    register_tokenizer(options.home.tokenizers, result.published.path / "tokenizer.json")
+    if options.engine_url is not None:
+        load_into_engine(options.engine_url, result.published)
+    return result
+
+
+def _source(options: TrainOptions, lake: Lake) -> LakeSource:
+    text = options.algo == "sft"
+    if options.dataset is None:
+        snapshots = None if options.follow else lake.snapshots()
+        return LakeSource(
+            lake, tenant=options.tenant, where=options.where, snapshots=snapshots, learn_from_text=text
+        )
+    dataset = load_dataset(lake, options.dataset)
+    where = " AND ".join(f"({part})" for part in (dataset.where, options.where) if part) or None
+    tenant = options.tenant or dataset.tenant
+    return LakeSource(lake, tenant=tenant, where=where, snapshots=dataset.snapshots, learn_from_text=text)
+
+
+# --- supervised ---
+
+
+def _sft(
+    options: TrainOptions, registry: WeightRegistry, source: TrajectorySource, on_progress: Progress
+) -> TrainResult:
+    poll = source.poll(Position())
+    told = [t for t in poll.trajectories if any(message.get("role") == "assistant" for message in t.messages)]
+    if not told:
+        raise SourceError(
+            f"no governed conversation to learn from ({_reasons(poll.refused)}); import or record some first"
+        )
+    rules = SftRules(
+        steps=options.steps,
+        batch=options.batch,
+        learning_rate=options.learning_rate or 2e-3,
+        seed=options.seed,
+    )
+    base = _newest(registry, options) if options.from_version is not None else None
+    with tempfile.TemporaryDirectory(prefix="atdp-tokenizer-") as scratch:
+        if base is None:
+            tokenizer_from = Path(scratch)
+            template = ChatTemplate(default_template(), eos_token=TURN_END)
+            trained = train_tokenizer(rendered_texts(told, template), options.vocabulary)
+            save_tokenizer(trained, tokenizer_from, context=options.shape.context)
+            model = new_model(options.shape, trained, seed=options.seed)
+        else:
+            tokenizer_from = base.path
+            model = load_model(base.path)
+        template, tokenizer = _language(tokenizer_from)
+        rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in told]
+        metrics = supervise(
+            model, rows, rules, on_step=lambda n, figures: on_progress(n, options.steps, figures)
+        )
+        lineage = Lineage(
+            run_id=options.run_name or _run_name(options, base),
+            kind="sft",
+            parent=base.version if base else None,
+            snapshots=poll.snapshots,
+            policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
+            trajectories_used=len(told),
+            config=asdict(rules),
+            metrics=metrics,
+        )
+        published = registry.publish(
+            options.model, lambda path: save_model(model, path, tokenizer_from=tokenizer_from), lineage
+        )
+    return TrainResult(
+        published=published,
+        steps=options.steps,
+        trajectories_used=len(told),
+        set_aside={},
+        refused=poll.refused,
+        metrics=metrics,
+    )
+
+
+def _language(directory: Path) -> tuple[ChatTemplate, Tokenizer]:
+    import json
+
+    settings = json.loads((directory / "tokenizer_config.json").read_text())
+    template = ChatTemplate(settings.get("chat_template") or default_template(), eos_token=TURN_END)
+    return template, Tokenizer.from_file(str(directory / "tokenizer.json"))
+
+
+# --- reinforcement ---
+
+
+def _grpo(
+    options: TrainOptions, registry: WeightRegistry, source: TrajectorySource, on_progress: Progress
+) -> TrainResult:
+    base = _newest(registry, options)
+    name = options.run_name or _run_name(options, base)
+    for version in registry.versions(options.model):
+        if (done := registry.get(options.model, version)).manifest["run_id"] == name:
+            raise RegistryError(
+                f"run {name!r} has already published {options.model} {done.version}; choose another name"
+            )
+    numbers = registry.generations(options.model)
+    settings = RunSettings(
+        base=f"{base.model}/{base.version}:{base.manifest['sha256']['model.safetensors']}",
+        version_numbers=numbers,
+        version_now=numbers[base.version],
+        groups=GroupRules(
+            size=options.group_size,
+            max_staleness=options.max_staleness,
+            tokenizer=tokenizer_hash(base.path / "tokenizer.json"),
+        ),
+        step=StepRules(correction=options.correction, minibatches=options.minibatches),
+        advantage=options.advantage,
+        groups_per_step=options.groups_per_step,
+        learning_rate=options.learning_rate or 1e-4,
+        seed=options.seed,
+        selection=f"dataset={options.dataset} tenant={options.tenant} where={options.where}",
+        start=Position.from_json(base.manifest["positions"]) if base.manifest["positions"] else Position(),
+    )
+    directory = options.home.root / "runs" / options.model / name
+    model: CausalLM = load_model(base.path)
+    run = TrainRun(
+        model=model,
+        source=source,
+        settings=settings,
+        directory=directory,
+        on_step=lambda n, figures: on_progress(n, options.steps, figures),
+    )
+    pace = Pace(
+        steps=options.steps,
+        checkpoint_every=options.checkpoint_every,
+        follow=options.follow,
+        give_up_after_s=options.give_up_after_s,
+    )
+    result = run.run(pace)
+    if not result.steps:
+        raise SourceError(
+            "no group to train on: "
+            + _reasons({**result.refused, **result.set_aside})
+            + f"; groups need at least 2 rewarded attempts at the same task, produced by {base.version} or a recent ancestor"
+        )
+    lineage = Lineage(
+        run_id=name,
+        kind="grpo",
+        parent=base.version,
+        snapshots=result.snapshots,
+        positions=result.position.to_json(),
+        policy_versions=result.policies,
+        data_versions=result.data_versions,
+        trajectories_used=len(set(result.trained)),
+        config={"settings": settings.hash, **_plain(options)},
+        metrics=result.last_figures,
+    )
+    published = registry.publish(
+        options.model, lambda path: save_model(model, path, tokenizer_from=base.path), lineage
+    )
+    shutil.rmtree(
+        directory / "checkpoints", ignore_errors=True
+    )  # plans and figures stay: they are the lineage
+    return TrainResult(
+        published=published,
+        steps=result.steps,
+        trajectories_used=len(set(result.trained)),
+        set_aside=result.set_aside,
+        refused=result.refused,
+        metrics=result.last_figures,
+    )
+
+
+def _newest(registry: WeightRegistry, options: TrainOptions) -> Published:
+    versions = registry.versions(options.model)
+    if options.from_version is None and not versions:
+        raise RegistryError(
+            f"model {options.model!r} has no version yet; make one with: atdp train --algo sft"
+        )
+    return registry.verify(options.model, options.from_version or versions[-1])
+
+
+def _run_name(options: TrainOptions, base: Published | None) -> str:
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    return f"{options.algo}-{base.version if base else 'new'}-{stamp}"
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    return (
+        ", ".join(f"{count} x {reason}" for reason, count in sorted(counts.items())) or "nothing in the lake"
+    )
+
+
+def _plain(options: TrainOptions) -> dict[str, Any]:
+    """Options as manifest values."""
+    return {key: value for key, value in vars(options).items() if isinstance(value, (str, int, float, bool))}
