@@ -1,0 +1,96 @@
+"""Finds an engine for each version to be scored, when nobody named one.
+
+An engine that already serves the version is used as it is (scoring does not disturb it). Otherwise a spare engine, one
+that no route of the gateway names, loads it from the weight registry: an evaluation never changes what a customer's
+session is answered by. Baseline and candidate may so take turns on one engine.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+
+from atdp.replay.config import ReplayConfig
+from atdp.replay.errors import EngineError
+from atdp.replay.run import Policy, http_scorer
+from atdp.replay.scoring import Scorer
+
+FIRST = "inference-0"
+"""Serves everybody when the gateway has no routes file yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackEngines:
+    """The engines of a running stack. `weights` is the registry's root, `routes_file` the gateway's routes."""
+
+    endpoints: Mapping[str, str]
+    weights: Path
+    routes_file: Path
+    load_timeout_s: float = 120.0
+
+    @contextmanager
+    def open(self, policy: Policy, config: ReplayConfig) -> Iterator[Scorer]:
+        """A scorer for the policy; an empty `policy.url` asks for an engine to be found. Raises `EngineError`."""
+        with http_scorer(replace(policy, url=policy.url or self._find(policy)), config) as scorer:
+            yield scorer
+
+    def _find(self, policy: Policy) -> str:
+        engines = {
+            name: url.rstrip("/")
+            for name, url in sorted(self.endpoints.items())
+            if name.startswith("inference-")
+        }
+        with httpx.Client(timeout=self.load_timeout_s, trust_env=False) as client:
+            for url in engines.values():
+                if _served(client, url) == policy.version:
+                    return url
+            routed = self._routed()
+            spare = [url for name, url in engines.items() if name not in routed and url not in routed]
+            if not spare:
+                raise EngineError(
+                    f"no engine serves {policy.model} {policy.version}, and the gateway routes sessions to every engine"
+                    f" of the stack ({', '.join(engines) or 'none is running'}); finish the canary, register the"
+                    " candidate (which ends the draining of an earlier version), or name another engine by URL"
+                )
+            self._load(client, spare[0], policy)
+        return spare[0]
+
+    def _routed(self) -> set[str]:
+        """Names and URLs of engines that answer customers."""
+        try:
+            routes = json.loads(self.routes_file.read_text("utf-8"))
+            return {str(track["url"]) for track in (routes["stable"], routes.get("canary")) if track}
+        except FileNotFoundError:
+            return {FIRST}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EngineError(
+                f"{self.routes_file} is no routing table, so it is not known which engine is spare"
+            ) from error
+
+    def _load(self, client: httpx.Client, url: str, policy: Policy) -> None:
+        directory = self.weights / policy.model / policy.version
+        if not (directory / "manifest.json").is_file():
+            raise EngineError(
+                f"there is no {policy.model} {policy.version} in the weight registry ({directory})"
+            )
+        body = {"model_path": str(directory), "weight_version": policy.version, "flush_cache": True}
+        try:
+            response = client.post(f"{url}/update_weights_from_disk", json=body)
+            answer = response.json()
+        except (httpx.TransportError, ValueError) as error:
+            raise EngineError(f"the engine at {url} did not take {policy.version}: {error!r}") from error
+        if response.status_code != httpx.codes.OK or not answer.get("success"):
+            raise EngineError(
+                f"the engine at {url} did not take {policy.version}: {answer.get('message', answer)}"
+            )
+
+
+def _served(client: httpx.Client, url: str) -> str | None:
+    try:
+        found = client.get(f"{url}/model_info", timeout=5.0).json().get("weight_version")
+    except (httpx.TransportError, ValueError, AttributeError):
+        return None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,52 @@
+"""What replay asks of a logged trajectory: the fields that it reads, and nothing else.
+
+The lakehouse's governed reader returns values of these shapes; so may a test or an importer. Missing is `None`,
+never a default: a missing reward is not a reward of 0, a missing log-probability not a probability of 1.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Generation(Protocol):
+    """One model call, which is one decision. Token lists are empty or None when governance removed them."""
+
+    @property
+    def event_id(self) -> str: ...  # noqa: D102
+    @property
+    def weight_version(self) -> str | None: ...  # noqa: D102
+    @property
+    def prompt_token_ids(self) -> Sequence[int] | None: ...  # noqa: D102
+    @property
+    def output_token_ids(self) -> Sequence[int] | None: ...  # noqa: D102
+    @property
+    def output_logprobs(self) -> Sequence[float] | None: ...  # noqa: D102
+    @property
+    def loss_mask(self) -> Sequence[int] | None: ...  # noqa: D102
+    @property
+    def temperature(self) -> float | None: ...  # noqa: D102
+    @property
+    def top_p(self) -> float | None: ...  # noqa: D102
+    @property
+    def top_k(self) -> int | None: ...  # noqa: D102
+    @property
+    def min_p(self) -> float | None: ...  # noqa: D102
+    @property
+    def token_fidelity(self) -> str | None: ...  # noqa: D102
+
+
+class Trajectory(Protocol):
+    """One attempt at one task, with its generations in order and its latest trajectory-level reward."""
+
+    @property
+    def tenant_id(self) -> str: ...  # noqa: D102
+    @property
+    def trajectory_id(self) -> str: ...  # noqa: D102
+    @property
+    def attempt(self) -> int: ...  # noqa: D102
+    @property
+    def task_id(self) -> str | None: ...  # noqa: D102
+    @property
+    def reward(self) -> float | None: ...  # noqa: D102
+    @property
+    def generations(self) -> Sequence[Generation]: ...  # noqa: D102
