@@ -1,0 +1,1 @@
+"""Evolution control plane, local stack and the atdp command."""

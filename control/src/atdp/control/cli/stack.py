@@ -1,0 +1,133 @@
+"""``atdp up``, ``atdp down``, ``atdp status``."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atdp.control.cli.output import Format, print_json, print_rows
+
+if TYPE_CHECKING:
+    from atdp.control.stack.jars import Progress
+    from atdp.control.stack.local import Stack
+    from atdp.control.stack.status import StackStatus
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+
+
+def up(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is up.")] = False,
+) -> None:
+    r"""Start and watch the stack of this home: broker, governance, lake writer, inference, gateway.
+
+    Stays in the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP set, no
+    broker is started and that cluster is used.
+
+    \b
+    Example:
+      atdp up --detach
+      ATDP_HOME=/data/atdp atdp up
+    """
+    stack = _stack()
+    progress = jar_progress()
+    if detach:
+        from atdp.control.stack.jars import cache_dir, ensure_jars
+
+        if stack.external_kafka is None:
+            ensure_jars(cache_dir(os.environ), progress=progress)  # here, where its progress can be seen
+        stack.detach(_say)
+        _say(f"gateway: {stack.home.endpoints().get('gateway')} - stop with `atdp down`")
+    else:
+        stack.log_to_file()
+        stack.run(_say, progress)
+
+
+def down() -> None:
+    r"""Stop the stack of this home: the gateway first, the broker last. Exit code 3 when none is running.
+
+    \b
+    Example:
+      atdp down
+    """
+    from atdp.control.errors import NotRunning
+
+    try:
+        _stack().down(_say)
+    except NotRunning as error:
+        _say(str(error))
+        raise typer.Exit(3) from None
+    _say("down")
+
+
+def status(
+    form: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+) -> None:
+    r"""Show health, restarts, memory, lag, rows, snapshots, weights and policy of the stack of this home.
+
+    Exit code 0: healthy. 1: degraded (something died, is not ready or cannot be read). 3: not running.
+
+    \b
+    Example:
+      atdp status
+      atdp status --json | jq .lag
+    """
+    from atdp.control.stack.status import collect
+
+    found = collect(_stack())
+    if as_json or form is Format.JSON:
+        print_json(found.as_json())
+    elif form is Format.CSV:
+        raise typer.BadParameter("status has more than one table; use json", param_hint="--format")
+    else:
+        _show(found)
+    raise typer.Exit(found.exit_code)
+
+
+def jar_progress() -> "Progress | None":
+    """Say on standard error which jar is fetched."""
+    from atdp.control.stack.jars import Jar
+
+    def progress(jar: Jar, done: int, total: int) -> None:
+        typer.echo(
+            f"\r\x1b[Kfetching the broker's jars {done + 1}/{total} {jar.filename}",
+            err=True,
+            nl=done + 1 == total,
+        )
+
+    return progress
+
+
+def _show(found: "StackStatus") -> None:
+    print_rows(
+        [service.row() for service in found.services],
+        ["service", "state", "pid", "port", "restarts", "last exit", "MB", "remark"],
+        Format.TABLE,
+        title=f"{found.home} is {found.state}",
+    )
+    if found.flow:
+        print_rows(
+            [flow.row() for flow in found.flow], ["reader", "topic", "waiting", "read up to"], Format.TABLE
+        )
+    if found.tables:
+        print_rows([table.row() for table in found.tables], ["table", "rows", "snapshot"], Format.TABLE)
+    for name, value in found.facts():
+        typer.echo(f"{name}: {value}")
+    for problem in found.problems:
+        typer.echo(f"! {problem}")
+
+
+def _stack() -> "Stack":
+    from atdp.control.stack.local import Stack
+    from atdp.ingest.home import Home
+
+    return Stack(home=Home.from_env(), environ=os.environ)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,1 @@
+"""The closed loop on one machine: `atdp demo`."""

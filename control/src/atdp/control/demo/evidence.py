@@ -1,0 +1,135 @@
+"""The proof at the end: what was counted independently, what was searched, what SQL answers, where the weights come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from atdp.control.demo.customers import Planted
+from atdp.control.demo.event_log_count import count_log
+from atdp.control.demo.figures import BY_TENANT_AND_VERSION, ELIGIBILITY, QUARANTINE, THROUGHPUT, Rows, ask
+from atdp.control.demo.lake_files import landed_ids
+from atdp.control.demo.leaks import LeakReport, search_home
+from atdp.control.demo.ledger import Ledger, balance
+from atdp.control.demo.loop import Loop
+from atdp.control.demo.platform import Platform
+from atdp.control.demo.screen import Screen
+from atdp.control.demo.settings import CONSENTING, WITHDRAWN
+from atdp.control.demo.training import Key, lineage
+from atdp.control.release.story import chapter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ancestor:
+    """One version in the lineage of the promoted weights."""
+
+    version: str
+    kind: str
+    parent: str | None
+    trajectories: int
+    snapshots: dict[str, int]
+    policies: tuple[str, ...]
+    weights_sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """One decision of the release line, as its story tells it."""
+
+    number: int
+    when: str
+    what: str
+    evidence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything that the summary rests on beside the loop's own record."""
+
+    ledger: Ledger
+    emitted_by_channel: dict[str, int]
+    emitted_by_tenant: dict[str, int]
+    leaks: LeakReport
+    findings: dict[str, int]
+    """Entity → occurrences that governance replaced."""
+    withdrawn_rows_trained: int
+    trajectories_trained: int
+    by_tenant_and_version: Rows
+    quarantine: Rows
+    ineligible: Rows
+    throughput: Rows
+    lineage: tuple[Ancestor, ...]
+    story: tuple[Decision, ...]
+
+
+def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: Screen) -> Evidence:
+    """Count, search and ask, once everything has landed."""
+    platform.wait_until_landed()
+    log = count_log(platform.kafka)
+    ledger = balance(platform.tally.total, log, landed_ids(platform.lake))
+    screen.note(
+        f"emitted {ledger.events_emitted:,} = landed {ledger.events_landed:,} + quarantined {ledger.quarantined} "
+        f"+ dropped by policy {ledger.dropped_by_policy}; duplicates {ledger.duplicates}, lost {ledger.lost}",
+        style="green" if ledger.even else "red",
+    )
+    leaks = search_home(platform.home, platform.kafka, platform.lake, planted)
+    searched = sum(leaks.bytes_searched.values())
+    screen.note(
+        f"{leaks.values_planted} raw values planted, {leaks.raw_values_left} left in {searched / 1e6:.0f} MB behind the gate",
+        style="red" if leaks.raw_values_left else "green",
+    )
+    findings: dict[str, int] = {}
+    for (entity, _), count in log.findings.items():
+        findings[entity] = findings.get(entity, 0) + count
+    chain = _lineage(platform, loop.live)
+    return Evidence(
+        ledger=ledger,
+        emitted_by_channel=dict(platform.tally.by_channel()),
+        emitted_by_tenant=dict(platform.tally.by_tenant()),
+        leaks=leaks,
+        findings=dict(sorted(findings.items(), key=lambda item: -item[1])),
+        withdrawn_rows_trained=_withdrawn(platform, loop.trained, chain[-1]),
+        trajectories_trained=len(loop.trained) + chain[-1].trajectories,
+        by_tenant_and_version=ask(platform.lake, BY_TENANT_AND_VERSION),
+        quarantine=ask(platform.lake, QUARANTINE),
+        ineligible=ask(platform.lake, ELIGIBILITY),
+        throughput=ask(platform.lake, THROUGHPUT),
+        lineage=chain,
+        story=tuple(
+            Decision(number=told.number, when=told.when, what=told.what, evidence=told.evidence)
+            for told in map(chapter, platform.flow.history())
+        ),
+    )
+
+
+def _withdrawn(platform: Platform, trained: set[Key], first: Ancestor) -> int:
+    """Trajectories of the withdrawn tenant that any training used.
+
+    Reinforcement names every trajectory in its plans. The supervised start names a number only, so it is held against the
+    number of conversations that the consenting tenant had in the lake: what exceeds it came from someone else.
+    """
+    by_key = sum(tenant == WITHDRAWN for tenant, _, _ in trained)
+    (row,) = ask(
+        platform.lake,
+        "SELECT count(*) AS conversations FROM trajectories WHERE agent_id = 'clerk'",
+        tenant=CONSENTING,
+    )
+    conversations: int = row["conversations"]
+    return by_key + max(0, first.trajectories - conversations)
+
+
+def _lineage(platform: Platform, version: str) -> tuple[Ancestor, ...]:
+    return tuple(_ancestor(published.manifest) for published in lineage(platform.home, version))
+
+
+def _ancestor(manifest: Any) -> Ancestor:
+    return Ancestor(
+        version=manifest["version"],
+        kind=manifest["kind"],
+        parent=manifest["parent"],
+        trajectories=manifest["trajectories_used"],
+        snapshots={str(table): int(snapshot) for table, snapshot in manifest["snapshots"].items()},
+        policies=tuple(manifest["policy_versions"]),
+        weights_sha256=manifest["sha256"]["model.safetensors"],
+    )

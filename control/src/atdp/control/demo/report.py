@@ -1,0 +1,41 @@
+"""`report.html`: the summary as one self-contained page. No script, no font, no request leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from atdp.control.demo import plots
+from atdp.control.demo.settings import MODEL, WITHDRAWN
+from atdp.control.demo.summary import Summary
+
+
+def write_page(summary: Summary, file: Path) -> None:
+    """Write the page."""
+    file.write_text(render(summary), encoding="utf-8")
+
+
+def render(summary: Summary) -> str:
+    """The page's text; values are escaped, plots are inline SVG."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("atdp.control.demo"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["percent"] = _percent
+    evidence = summary.evidence
+    drawn: Mapping[str, str] = {
+        "success": plots.success(summary.before, summary.traffic, summary.candidates),
+        "reward": plots.training_reward(summary.candidates),
+        "findings": plots.findings(evidence.findings),
+        "load": plots.load(evidence.throughput),
+    }
+    return environment.get_template("report.html.jinja").render(
+        s=summary, e=evidence, plots=drawn, model=MODEL, withdrawn=WITHDRAWN
+    )
+
+
+def _percent(value: Any) -> str:
+    return "" if value is None else f"{value:.1%}"

@@ -1,0 +1,64 @@
+"""How large the demo is. The defaults fit ten minutes on two shared cores; tests run it smaller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from atdp.trainer.model import ModelShape
+
+MODEL = "orderdesk"
+CONSENTING = "acme"
+WITHDRAWN = "globex"
+TENANTS = (CONSENTING, WITHDRAWN)
+
+HELD_OUT_SQL = "right(sha256(task_id), 1) IN ('0', '4', '8', 'c')"
+"""A quarter of the tasks, chosen by the hash of their id (a whole number divisible by four), is never trained on: replay
+evaluates there. Written in SQL, because trainer and dataset take their filters so."""
+AGENTS_SQL = "agent_id = 'order-desk'"
+"""The agents' trajectories, without the clerks' logs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSettings:
+    """Sizes and learning rates."""
+
+    seed: int = 7
+    logged_episodes: int = 1400
+    acme_share: float = 0.75
+    """Share of the customers who are of the consenting tenant."""
+    shape: ModelShape = field(
+        default_factory=lambda: ModelShape(
+            hidden=64, layers=3, heads=4, kv_heads=2, intermediate=192, context=512
+        )
+    )
+    """About 0.16 million weights: learns to copy prices between turns, which is all the task needs."""
+    sft_steps: int = 2000
+    sft_batch: int = 16
+    sft_learning_rate: float = 4e-3
+    rounds: int = 4
+    extra_rounds: int = 2
+    """Rounds added while the live version's customers are not yet served well enough, see `enough`."""
+    enough: float = 2.4
+    """Success of the last promoted canary over the success before, at which no round is added. Above 2, because 200 fresh tasks measure
+    a rate to within seven points."""
+    extra_rounds_within_s: float = 270.0
+    """No round is added later than this after the first customer, so that a slow machine still ends in time."""
+    tasks_per_round: int = 80
+    attempts: int = 8
+    """Attempts at each task of a round: a GRPO group."""
+    canary_sessions: int = 400
+    """Sessions (each a task of its own) of the traffic that decides a canary."""
+    measured_tasks: int = 200
+    """Fresh tasks, one attempt each, of the measurements before and after."""
+    learning_rate: float = 4e-4
+    """Each round begins with a fresh optimizer; at 7e-4 its first steps undo more than the round teaches."""
+    groups_per_step: int = 4
+    most_steps: int = 10
+    """Optimizer steps of a round at most; a round's groups usually suffice for about eight."""
+    bad_round: int = 2
+    """Round in which a second, deliberately bad candidate is trained."""
+    bad_learning_rate_factor: float = 30.0
+    canary_share: float = 0.5
+    canary_margin: float = 0.1
+    """Loss of success rate that the canary's judge tolerates: with some hundred sessions a side, it cannot see less."""
+    concurrency: int = 48

@@ -1,0 +1,51 @@
+"""The agents' own count of what they emitted: the one side of the ledger that no service of the platform writes.
+
+Two sources: events that the gateway recorded for a call (it says how many in ``x-atdp-events``), and events that the agent
+emitted itself through the SDK. Thread-safe, because several agents share one tally.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from typing import Literal
+
+Channel = Literal["proxy", "sdk"]
+"""How an event left the agent."""
+
+
+class Tally:
+    """Events emitted, by tenant and channel."""
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        self._counts: Counter[tuple[str, Channel]] = Counter()
+        self._lock = threading.Lock()
+
+    def add(self, tenant: str, channel: Channel, events: int = 1) -> None:
+        """``events`` more were emitted."""
+        with self._lock:
+            self._counts[tenant, channel] += events
+
+    @property
+    def total(self) -> int:
+        """All events."""
+        with self._lock:
+            return self._counts.total()
+
+    def by_tenant(self) -> Mapping[str, int]:
+        """Events by tenant."""
+        found: Counter[str] = Counter()
+        with self._lock:
+            for (tenant, _), events in self._counts.items():
+                found[tenant] += events
+        return dict(sorted(found.items()))
+
+    def by_channel(self) -> Mapping[str, int]:
+        """Events by channel."""
+        found: Counter[str] = Counter()
+        with self._lock:
+            for (_, channel), events in self._counts.items():
+                found[channel] += events
+        return dict(sorted(found.items()))

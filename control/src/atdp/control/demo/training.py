@@ -1,0 +1,111 @@
+"""Training inside the demo: the platform's own trainer with the demo's sizes, and what it says it trained on.
+
+It runs in the demo's process, on one thread: a process of its own would cost three seconds of imports each time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers.utils import logging as transformers_logging
+
+from atdp.control.demo.settings import AGENTS_SQL, HELD_OUT_SQL, MODEL, DemoSettings
+from atdp.ingest.home import Home
+from atdp.trainer.registry import Published, WeightRegistry
+from atdp.trainer.training import TrainOptions, TrainResult, train
+
+OnStep = Callable[[int], None]
+Key = tuple[str, str, int]
+"""Tenant, trajectory, attempt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """A published version and what its run did, read back from the plans that the trainer wrote before each step."""
+
+    published: Published
+    steps: int
+    trajectories_used: int
+    rewards: tuple[float, ...]
+    """Mean reward of the groups, by step."""
+    trained: frozenset[Key]
+    set_aside: dict[str, int]
+    refused: dict[str, int]
+
+
+def warm_start(home: Home, settings: DemoSettings, on_step: OnStep) -> TrainResult:
+    """Supervised training of a new model on the logs that landed."""
+    return train(
+        TrainOptions(
+            home=home,
+            model=MODEL,
+            algo="sft",
+            steps=settings.sft_steps,
+            batch=settings.sft_batch,
+            learning_rate=settings.sft_learning_rate,
+            shape=settings.shape,
+            seed=settings.seed,
+        ),
+        on_progress=lambda done, _of, _figures: on_step(done),
+    )
+
+
+def reinforce(
+    home: Home,
+    settings: DemoSettings,
+    *,
+    base: str,
+    phase: str,
+    name: str,
+    learning_rate: float,
+    on_step: OnStep,
+) -> TrainedRun:
+    """GRPO from version ``base`` on the traffic of one phase, held-out tasks excepted."""
+    transformers_logging.disable_progress_bar()  # it would draw over ours
+    result = train(
+        TrainOptions(
+            home=home,
+            model=MODEL,
+            algo="grpo",
+            from_version=base,
+            where=f"{AGENTS_SQL} AND NOT ({HELD_OUT_SQL}) AND starts_with(trajectory_id, '{phase}.')",
+            steps=settings.most_steps,
+            group_size=settings.attempts,
+            groups_per_step=settings.groups_per_step,
+            learning_rate=learning_rate,
+            seed=settings.seed,
+            run_name=name,
+            checkpoint_every=4,
+        ),
+        on_progress=lambda done, _of, _figures: on_step(done),
+    )
+    folder = home.root / "runs" / MODEL / name
+    return TrainedRun(
+        published=result.published,
+        steps=result.steps,
+        trajectories_used=result.trajectories_used,
+        rewards=tuple(
+            json.loads(file.read_text())["reward_mean"] for file in sorted(folder.glob("steps/*.json"))
+        ),
+        trained=trained_keys(folder),
+        set_aside=dict(result.set_aside),
+        refused=dict(result.refused),
+    )
+
+
+def trained_keys(run_folder: Path) -> frozenset[Key]:
+    """Every trajectory that a run's plans trained on."""
+    return frozenset(
+        (member[0], member[1], int(member[2]))
+        for file in run_folder.glob("plans/*.json")
+        for group in json.loads(file.read_text())["groups"]
+        for member in group["members"]
+    )
+
+
+def lineage(home: Home, version: str) -> list[Published]:
+    """A version and its ancestors, newest first."""
+    return WeightRegistry(home.weights).lineage(MODEL, version)

@@ -1,0 +1,31 @@
+"""What can go wrong in the release flow. Three fates: do something else, try again, repair an effect."""
+
+from atdp.control.errors import ControlError
+
+
+class ReleaseError(ControlError):
+    """Base of everything that the release flow raises on purpose."""
+
+
+class Refused(ReleaseError):
+    """A guard of the release flow says no. `code` is stable; nothing was recorded."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Conflict(ReleaseError):
+    """Another writer decided first; nothing was recorded. Read the history and decide again."""
+
+
+class EffectFailed(ReleaseError):
+    """A decision is recorded but not yet in force; `atdp control reconcile` carries on from there."""
+
+
+class StoreError(ReleaseError):
+    """The event store cannot be read or written, or holds an event that this version does not know."""
+
+
+class PublishFailed(ReleaseError):
+    """Decisions wait in the outbox; they are published when Kafka can be reached again."""

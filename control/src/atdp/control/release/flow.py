@@ -1,0 +1,205 @@
+"""The release flow as a service: read the line, decide, store, put into force, publish.
+
+Each method is one decision. Its events are on disk before anything else happens; effects follow from them and are
+repeated by `reconcile` until they hold; publishing waits for Kafka and never holds up a decision. Two flows on one line
+are safe: the store lets one win, the other gets `Conflict`.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from atdp.control.release.decider import (
+    Bootstrap,
+    Command,
+    Observe,
+    Promote,
+    RaiseShare,
+    RecordGate,
+    Register,
+    Resume,
+    RollBack,
+    StartCanary,
+    decide,
+)
+from atdp.control.release.effects import Fleet, Router, RouteTable, reconcile
+from atdp.control.release.errors import PublishFailed, Refused
+from atdp.control.release.events import Decided, GateRecorded
+from atdp.control.release.judge import CanaryCounts, CanaryPolicy, Judgement, judge
+from atdp.control.release.line import Line, Stage, fold
+from atdp.control.release.manifest import Manifest
+from atdp.control.release.outbox import Outbox
+from atdp.control.release.store import ReleaseStore, line_of, place
+from atdp.replay import ReplayReport
+
+log = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    """The clock of a running service."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseFlow:
+    """Releases of one model's weights. `weights` is the registry's root, `actor` who decides (person or service)."""
+
+    model: str
+    store: ReleaseStore
+    fleet: Fleet
+    router: Router
+    weights: Path
+    actor: str
+    outbox: Outbox | None = None
+    clock: Callable[[], datetime] = field(default=utc_now)
+
+    @property
+    def line(self) -> str:
+        """Name of the release line."""
+        return line_of(self.model)
+
+    def state(self) -> Line:
+        """The line as it is now."""
+        return fold(d.body for d in self.history())
+
+    def history(self) -> tuple[Decided, ...]:
+        """All decisions, in order."""
+        return self.store.history(self.line)
+
+    def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> Line:
+        """Put the first version live, without a gate; once per line."""
+        return self._carry_out(
+            Bootstrap(
+                model=self.model,
+                tenants=tuple(tenants),
+                version=manifest.version,
+                weights_sha256=manifest.weights_sha256,
+                reason=reason,
+            )
+        )
+
+    def register_candidate(self, manifest: Manifest) -> Line:
+        """Make a version known. From now on sessions of the superseded version are no longer kept on its engine."""
+        return self._carry_out(
+            Register(
+                version=manifest.version,
+                weights_sha256=manifest.weights_sha256,
+                parent=manifest.parent,
+                run_id=manifest.run_id,
+                snapshots=manifest.snapshots,
+                policy_versions=manifest.policy_versions,
+                trajectories_used=manifest.trajectories_used,
+            )
+        )
+
+    def record_gate(self, report: ReplayReport) -> Line:
+        """Record what replay said about a registered candidate. The report must name the weights' hash."""
+        inputs = report.inputs
+        if inputs.candidate.model != self.model:
+            raise Refused("other_model", f"the report is about {inputs.candidate.model}, not {self.model}")
+        return self._carry_out(
+            RecordGate(
+                gate=GateRecorded(
+                    version=inputs.candidate.version,
+                    weights_sha256=inputs.candidate.weights_sha256 or "unknown",
+                    baseline=inputs.baseline.version,
+                    verdict=report.verdict,
+                    reason_codes=tuple(r.code for r in report.reasons),
+                    report_sha256=report.sha256,
+                    run_id=report.run_id,
+                    dataset=inputs.dataset.name,
+                    snapshots=dict(inputs.dataset.snapshots),
+                    policy_versions=inputs.dataset.policy_versions,
+                    tenants=report.tenants,
+                    predicted_reward=report.prediction,
+                    decided_at=self.clock(),
+                )
+            )
+        )
+
+    def start_canary(
+        self, version: str, *, share: float | Sequence[float], policy: CanaryPolicy | None = None
+    ) -> Line:
+        """Give the candidate its first share of new sessions; a sequence names the steps to come."""
+        line = self.state()
+        known = line.versions.get(version)
+        steps = (share,) if isinstance(share, int | float) else tuple(share)
+        return self._carry_out(
+            StartCanary(
+                version=version,
+                weights_sha256=known.weights_sha256 if known else "unknown",
+                steps=tuple(float(s) for s in steps),
+                salt=f"{self.line}/{version}/{line.number + 1}",
+                policy=policy or CanaryPolicy(),
+                at=self.clock(),
+            )
+        )
+
+    def judge(self, counts: CanaryCounts) -> Judgement:
+        """What `observe` would conclude, without recording it. Raises `Refused` when there is no canary."""
+        canary = self.state().canary
+        if canary is None:
+            raise Refused("no_canary", "there is no canary to judge")
+        return judge(counts, share=canary.share, policy=canary.policy)
+
+    def observe(
+        self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
+    ) -> Line:
+        """Look at the canary. Records PASS, FAIL (which rolls it back) or a hold (which pauses); else nothing."""
+        return self._carry_out(Observe(version=version, counts=counts, snapshots=dict(snapshots or {})))
+
+    def raise_share(self, version: str) -> Line:
+        """Take the canary's next step."""
+        return self._carry_out(RaiseShare(version=version))
+
+    def resume(self, version: str, *, reason: str) -> Line:
+        """Go on with a paused canary."""
+        return self._carry_out(Resume(version=version, reason=reason))
+
+    def promote(self, version: str | None = None) -> Line:
+        """Make the canary live."""
+        canary = self.state().canary
+        if version is None and canary is None:
+            raise Refused("no_canary", "there is no canary to promote")
+        return self._carry_out(Promote(version=version or (canary.version if canary else "")))
+
+    def roll_back(self, reason: str, *, target: Literal["auto", "canary", "live"] = "auto") -> Line:
+        """Return to what was live before: the canary's sessions, or, without a canary, everybody's."""
+        return self._carry_out(RollBack(reason=reason, target=target))
+
+    def reconcile(self) -> RouteTable | None:
+        """Bring engines and routes to what the events say, and publish what waits; run at every start."""
+        table = reconcile(self.state(), fleet=self.fleet, router=self.router, weights=self.weights)
+        self._publish()
+        return table
+
+    def stage_of(self, version: str) -> Stage | None:
+        """Where a version stands; None when it is unknown."""
+        known = self.state().versions.get(version)
+        return known.stage if known else None
+
+    def _carry_out(self, command: Command) -> Line:
+        history = self.history()
+        line = fold(d.body for d in history)
+        bodies = decide(line, command)
+        decided = place(self.line, len(history), bodies, at=self.clock(), actor=self.actor)
+        self.store.append(decided)
+        for event in decided:
+            log.info("decided %s %s #%d", event.line, event.type, event.number)
+        line = self.state()
+        try:
+            reconcile(line, fleet=self.fleet, router=self.router, weights=self.weights)
+        finally:
+            self._publish()
+        return line
+
+    def _publish(self) -> None:
+        if self.outbox is None:
+            return
+        try:
+            self.outbox.publish_pending()
+        except PublishFailed as error:
+            log.warning("decisions wait in the outbox: %s", error)

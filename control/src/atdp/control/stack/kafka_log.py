@@ -1,0 +1,106 @@
+"""The event log of ``flow`` on a real cluster: ends, committed offsets of groups, the next committed record."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+from atdp.control.errors import StackError
+from atdp.ingest.kafka_settings import KafkaSettings
+
+
+class KafkaLog:
+    """Reads positions from a cluster; joins no group and commits nothing. Not for several threads at once."""
+
+    def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:
+        """Connects at the first question; ``timeout_s`` bounds each."""
+        from confluent_kafka import Consumer
+        from confluent_kafka.admin import AdminClient
+
+        self._settings = settings
+        self.timeout_s = timeout_s
+        quiet = {"log_level": 0}
+        self._admin = AdminClient({**settings.config(), **quiet})
+        self._consumer = Consumer(
+            {
+                **settings.config(),
+                **quiet,
+                # named because the client demands it; never joined
+                "group.id": f"atdp-look-{uuid.uuid4().hex}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "max.partition.fetch.bytes": 65536,  # one record is enough; the rest would be thrown away
+                "fetch.wait.max.ms": 50,
+            }
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ends(self, topic: str) -> Mapping[int, int]:
+        """The offset after the last record of every partition; empty when there is no such topic."""
+        from confluent_kafka import TopicPartition
+
+        with self._said("read the ends of", topic):
+            found = self._consumer.list_topics(topic, timeout=self.timeout_s).topics[topic]
+            if found.error is not None:
+                return {}
+            return {
+                partition: self._consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=self.timeout_s
+                )[1]
+                for partition in found.partitions
+            }
+
+    def next_record(self, topic: str, partition: int, at: int) -> int | None:
+        """Offset of the first committed record at or after ``at``; None when there is none now."""
+        from confluent_kafka import KafkaError, TopicPartition
+
+        with self._said("read", topic):
+            self._consumer.assign([TopicPartition(topic, partition, at)])
+            try:
+                message = self._consumer.poll(self.timeout_s)
+                if message is None:
+                    raise StackError(
+                        f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s; is the broker "
+                        "well?"
+                    )
+                if (error := message.error()) is None:
+                    return int(message.offset())
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return None
+                raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}")
+            finally:
+                self._consumer.unassign()
+
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        """Committed offsets of a consumer group; partitions without one are absent."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        with self._said(f"read the offsets of group {group} on", topic):
+            future = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+            found = future.result(self.timeout_s).topic_partitions
+            return {
+                entry.partition: entry.offset for entry in found if entry.topic == topic and entry.offset >= 0
+            }
+
+    @contextlib.contextmanager
+    def _said(self, what: str, topic: str) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise StackError(
+                f"Cannot {what} {topic} at {self._settings.bootstrap}: {error.args[0].str()}. "
+                "Is the stack up (`atdp status`)?"
+            ) from error

@@ -1,0 +1,110 @@
+"""Loopback ports that a home keeps between runs.
+
+Agents are configured with the gateway's address and the broker's data knows its controller's, so a port once
+chosen stays. It is chosen below the range from which the system draws source ports of outgoing connections
+(32768 and up on Linux): nothing else picks such a port by chance while the stack is down. When another
+process has taken a kept port, that is an error with advice, not a silent move to another one.
+"""
+
+import errno
+import json
+import os
+import random
+import socket
+from pathlib import Path
+
+from atdp.control.errors import HomeUnusable, PortTaken
+
+LOOPBACK = "127.0.0.1"
+_RANGE = range(20_000, 32_000)
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on this loopback port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+            probe.listen(1)
+        except OSError as error:
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                return False
+            raise
+    return True
+
+
+def is_listening(port: int, timeout_s: float = 0.5) -> bool:
+    """Tell whether something accepts connections on this loopback port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.settimeout(timeout_s)
+        return probe.connect_ex((LOOPBACK, port)) == 0
+
+
+def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
+    """Pick a free port at random, none of ``taken``."""
+    generator = random.SystemRandom()
+    for _ in range(1_000):
+        port = generator.choice(_RANGE)
+        if port not in taken and is_free(port):
+            return port
+    raise PortTaken(
+        f"No free port between {_RANGE.start} and {_RANGE.stop} on {LOOPBACK}. Stop some servers."
+    )
+
+
+class KeptPorts:
+    """The ports of one home by name, in one JSON file."""
+
+    def __init__(self, file: Path) -> None:
+        """``file`` need not exist yet."""
+        self._file = file
+
+    def read(self) -> dict[str, int]:
+        """Give what has been chosen so far."""
+        try:
+            return {
+                str(name): int(port)
+                for name, port in json.loads(self._file.read_text(encoding="utf-8")).items()
+            }
+        except FileNotFoundError:
+            return {}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise HomeUnusable(
+                f"{self._file} is not a JSON object of ports ({error}). Remove it; ports are chosen anew."
+            ) from error
+
+    def claim(self, *names: str) -> dict[str, int]:
+        """Give each name its port, choosing and storing those not known yet.
+
+        Raises PortTaken for one in use.
+        """
+        ports = self.read()
+        for name in names:
+            if name in ports:
+                if not is_free(ports[name]):
+                    raise PortTaken(
+                        f"Port {ports[name]}, which `{name}` of this home has used so far, is taken by "
+                        "another process. "
+                        f"Stop that process, or remove `{name}` from {self._file} to have another port "
+                        "chosen."
+                    )
+            else:
+                ports[name] = choose_free_port(frozenset(ports.values()))
+        self._store(ports)
+        return {name: ports[name] for name in names}
+
+    def set(self, name: str, port: int) -> None:
+        """Fix the port of ``name``."""
+        self._store({**self.read(), name: port})
+
+    def _store(self, ports: dict[str, int]) -> None:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            partial = self._file.with_suffix(f".{os.getpid()}.partial")
+            partial.write_text(json.dumps(ports, indent=1) + "\n", encoding="utf-8")
+            partial.replace(self._file)
+        except OSError as error:
+            raise HomeUnusable(
+                f"Cannot write {self._file}: {error.strerror or error}. Free some space, or set ATDP_HOME to "
+                "a folder you may write."
+            ) from error

@@ -1,0 +1,110 @@
+"""When a service that died is started again: a state machine over values, without clocks or processes.
+
+A service that dies is started again after a delay that doubles with every death in a row, up to a bound, and
+begins anew once a life has lasted long enough to call the trouble over. Nothing is given up: a broker that
+comes back after an hour finds its consumers trying. All times are seconds of one monotonic clock, handed in.
+"""
+
+import signal
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Phase = Literal["planned", "starting", "ready", "unready", "backing-off", "stopping", "stopped"]
+ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "unready", "stopping"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartPolicy:
+    """How long to wait before a start: ``first_s * factor ** deaths_in_a_row``, at most ``longest_s``."""
+
+    first_s: float = 0.5
+    factor: float = 2.0
+    longest_s: float = 30.0  # longer, and a repaired cause stays unnoticed by whoever watches
+    calm_after_s: float = 60.0  # a life of this length forgives the deaths before it
+
+    def delay_s(self, deaths_in_a_row: int) -> float:
+        """Seconds to wait after the n-th death in a row (n ≥ 1)."""
+        exponent = min(deaths_in_a_row - 1, 64)
+        return float(min(self.longest_s, self.first_s * self.factor**exponent))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """What the supervisor knows of one service.
+
+    ``since_s`` is when the phase began; ``reason`` says why it is not ready (empty when there is nothing to
+    say); ``last_exit_code`` is negative for a signal, None before the first death.
+    """
+
+    phase: Phase = "planned"
+    since_s: float = 0.0
+    born_s: float = 0.0
+    restarts: int = 0
+    deaths_in_a_row: int = 0
+    last_exit_code: int | None = None
+    next_start_s: float = 0.0
+    was_ready: bool = False
+    reason: str = ""
+
+    def due(self, now_s: float) -> bool:
+        """Tell whether a start is due."""
+        return self.phase == "planned" or (self.phase == "backing-off" and now_s >= self.next_start_s)
+
+    def started(self, now_s: float) -> "Life":
+        """Follow a start; a start after a death counts as a restart."""
+        again = self.phase == "backing-off"
+        return replace(
+            self,
+            phase="starting",
+            since_s=now_s,
+            born_s=now_s,
+            restarts=self.restarts + again,
+            reason="starting",
+        )
+
+    def probed(self, now_s: float, *, ready: bool, reason: str) -> "Life":
+        """Follow an answer (or the lack of one) of the running process."""
+        if self.phase not in {"starting", "ready", "unready"}:
+            return self
+        phase: Phase = "ready" if ready else ("unready" if self.phase != "starting" else "starting")
+        since_s = self.since_s if phase == self.phase else now_s
+        return replace(
+            self,
+            phase=phase,
+            since_s=since_s,
+            was_ready=self.was_ready or ready,
+            reason="" if ready else reason,
+        )
+
+    def died(self, now_s: float, exit_code: int, policy: RestartPolicy) -> "Life":
+        """Follow the end of the process that nobody asked for."""
+        calm = now_s - self.born_s >= policy.calm_after_s
+        deaths = 1 if calm else self.deaths_in_a_row + 1
+        wait_s = policy.delay_s(deaths)
+        return replace(
+            self,
+            phase="backing-off",
+            since_s=now_s,
+            deaths_in_a_row=deaths,
+            last_exit_code=exit_code,
+            next_start_s=now_s + wait_s,
+            reason=f"died with {describe_exit(exit_code)}, next start in {wait_s:g} s",
+        )
+
+    def stopping(self, now_s: float) -> "Life":
+        """Follow the request to end."""
+        return replace(self, phase="stopping", since_s=now_s, reason="stopping")
+
+    def stopped(self, now_s: float, exit_code: int | None) -> "Life":
+        """Follow the end that was asked for; ``exit_code`` None when it was not running."""
+        return replace(self, phase="stopped", since_s=now_s, last_exit_code=exit_code, reason="")
+
+
+def describe_exit(code: int) -> str:
+    """Say an exit code as people do: ``exit 1``, ``SIGKILL``."""
+    if code >= 0:
+        return f"exit {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
