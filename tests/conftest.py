@@ -1,0 +1,68 @@
+"""Fixtures that several kinds of tests share: a real Apache Kafka broker.
+
+One broker serves the whole session (it takes a few seconds to start); tests keep apart by topics of their
+own. A test that kills or freezes the broker asks for ``kafka_broker``, one of its own.
+"""
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from atdp.control.stack.kafka import KafkaBroker
+
+NewTopic = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> Iterator[str]:
+    """Address of a real broker, shared by the session.
+
+    ``ATDP_TEST_KAFKA_BOOTSTRAP`` names a running one instead.
+    """
+    running = os.environ.get("ATDP_TEST_KAFKA_BOOTSTRAP")
+    if running:
+        yield running
+        return
+    # Not pytest's own temporary folder: it keeps the last three sessions, and a broker's data is large.
+    folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
+    broker = KafkaBroker(folder)
+    try:
+        yield broker.start()
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def kafka_broker() -> Iterator[KafkaBroker]:
+    """A started broker of the test's own, to kill, freeze and restart."""
+    folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
+    broker = KafkaBroker(folder)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def new_topic(kafka_bootstrap: str) -> NewTopic:
+    """Create a topic with a name of its own on the shared broker: ``new_topic(partitions=3, **configs) -> name``."""
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic as Topic
+
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+
+    def create(*, partitions: int = 3, **configs: str) -> str:
+        name = f"test.{uuid.uuid4().hex}"
+        topic = Topic(name, num_partitions=partitions, replication_factor=1, config=configs)
+        admin.create_topics([topic])[name].result(30)
+        return name
+
+    return create

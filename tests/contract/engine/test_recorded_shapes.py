@@ -1,0 +1,103 @@
+"""The engine answers recorded requests in the shape that SGLang 0.5.23 answered them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atdp.trainer.testing import EngineClient
+
+RECORDED = Path(__file__).parent / "recorded"
+NULLABLE = {"cached_tokens_details", "tool_call_parser", "reasoning_parser"}
+"""Keys that are null or not, depending on the state of the server."""
+ONLY_SOMETIMES = {"decode_throughput"}
+"""Present when more than one token was generated in more than one step."""
+ADDITIONS = {"tokenizer_hash", "template_hash", "embedding"}
+"""What one side adds to SGLang's own keys."""
+
+CASES = sorted(
+    path.stem
+    for path in RECORDED.glob("*.json")
+    if not path.stem.startswith(("generate_during", "generate_stream"))
+)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((RECORDED / f"{name}.json").read_text())
+    return loaded
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_answer_has_the_recorded_status_and_shape(engine: EngineClient, name: str) -> None:
+    case = recorded(name)
+    request, response = case["request"], case["response"]
+    body = request["json"]
+    if isinstance(body, dict):
+        if body.get("model_path") == "models/tiny_v1":
+            body["model_path"] = str(engine.second)
+        if body.get("input_ids") == "[10] * 3000":
+            body["input_ids"] = [10] * 3000
+        if name == "chat" or (name.startswith("generate_") and name != "generate_stop"):
+            body.get("sampling_params", body)["ignore_eos"] = True  # the recorded model never ended by itself
+    answer = engine.http.request(request["method"], request["path"], json=body)
+    assert answer.status_code == response["status"], answer.text
+    if isinstance(response["body"], (dict, list)):
+        assert difference(answer.json(), response["body"], name) is None
+    if name.startswith("err_"):
+        assert answer.json() == response["body"]
+    if name.startswith("pause"):
+        engine.post("/continue_generation")
+
+
+def difference(ours: object, theirs: object, where: str) -> str | None:
+    """Where two values differ in keys, in type or in the layout of lists; ``None`` when they do not."""
+    leaf = where.rsplit(".", 1)[-1]
+    if leaf in NULLABLE and (theirs is None or ours is None):
+        return None
+    if isinstance(theirs, dict):
+        if not isinstance(ours, dict):
+            return f"{where}: {type(ours).__name__} instead of an object"
+        missing = theirs.keys() - ours.keys() - ONLY_SOMETIMES - ADDITIONS
+        extra = ours.keys() - theirs.keys() - ONLY_SOMETIMES - ADDITIONS
+        if missing or extra:
+            return f"{where}: missing {sorted(missing)}, not recorded {sorted(extra)}"
+        found = [difference(ours[key], theirs[key], f"{where}.{key}") for key in theirs.keys() & ours.keys()]
+        return next((text for text in found if text), None)
+    if isinstance(theirs, list):
+        if not isinstance(ours, list):
+            return f"{where}: {type(ours).__name__} instead of a list"
+        if theirs and ours and all(isinstance(item, type(theirs[0])) for item in theirs):
+            found = [difference(item, theirs[-1], f"{where}[]") for item in ours[-1:]]
+            return next((text for text in found if text), None)
+        if len(theirs) == len(ours):
+            found = [difference(a, b, f"{where}[]") for a, b in zip(ours, theirs, strict=True)]
+            return next((text for text in found if text), None)
+        return None
+    leaf = where.rsplit(".", 1)[-1]
+    if theirs is None or ours is None:
+        return (
+            None if theirs is ours or leaf in NULLABLE else f"{where}: {ours!r} where {theirs!r} was recorded"
+        )
+    numbers = (int, float)
+    if isinstance(theirs, numbers) and isinstance(ours, numbers):
+        return (
+            None
+            if isinstance(theirs, bool) == isinstance(ours, bool)
+            else f"{where}: {ours!r} for {theirs!r}"
+        )
+    return (
+        None if type(ours) is type(theirs) else f"{where}: {type(ours).__name__} for {type(theirs).__name__}"
+    )
+
+
+def test_the_shape_check_sees_a_missing_key_an_added_key_and_another_layout() -> None:
+    entry = recorded("generate_ids_logprob")["response"]["body"]
+    less = {**entry, "meta_info": {k: v for k, v in entry["meta_info"].items() if k != "weight_versions"}}
+    flat = {**entry, "meta_info": {**entry["meta_info"], "output_token_logprobs": [1.0]}}
+    assert "weight_versions" in str(difference(less, entry, "x"))
+    assert "surprise" in str(difference({**entry, "surprise": 1}, entry, "x"))
+    assert "output_token_logprobs" in str(difference(flat, entry, "x"))
+    assert difference(entry, entry, "x") is None

@@ -1,0 +1,64 @@
+"""Whoever produces a trajectory's records, they go to the same partition: order per trajectory depends on it."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from atdp.ingest.event_log import KafkaEventLog, Position, Record
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.schemas import record_key
+from atdp.sdk import KafkaSender, Recorder
+
+pytestmark = pytest.mark.kafka
+
+TRAJECTORIES = [f"trajectory-{number}" for number in range(64)]
+
+
+def by_the_sdk(bootstrap: str, topic: str, spool: Path) -> None:
+    sender = KafkaSender(bootstrap, topic_name=topic)
+    recorder = Recorder(tenant="acme", api_key="atdp_id_secret", sender=sender, spool_dir=spool)
+    for trajectory in TRAJECTORIES:
+        recorder.emit_reward(trajectory, 1.0, source_name="test")
+    assert recorder.close(30).complete
+
+
+async def by_the_gateway(bootstrap: str, topic: str) -> dict[bytes, int]:
+    log = KafkaEventLog(topic, KafkaSettings(bootstrap).config())
+    try:
+        keys = [record_key("acme", trajectory) for trajectory in TRAJECTORIES]
+        fates = await log.append([Record(key=key, value=b"x", headers=()) for key in keys])
+    finally:
+        await log.close()
+    placed = {
+        key: fate.partition for key, fate in zip(keys, fates, strict=True) if isinstance(fate, Position)
+    }
+    assert len(placed) == len(keys)
+    return placed
+
+
+def partitions_in(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    found: dict[bytes, int] = {}
+    try:
+        while len(found) < count:
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None
+            found[message.key()] = message.partition()
+    finally:
+        consumer.close()
+    return found
+
+
+def test_sdk_and_gateway_place_a_trajectory_on_the_same_partition(
+    kafka_bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    sdk_topic, gateway_topic = new_topic(partitions=4), new_topic(partitions=4)
+    by_the_sdk(kafka_bootstrap, sdk_topic, tmp_path)
+    placed = asyncio.run(by_the_gateway(kafka_bootstrap, gateway_topic))
+    assert set(placed.values()) == {0, 1, 2, 3}
+    assert partitions_in(kafka_bootstrap, sdk_topic, len(TRAJECTORIES)) == placed

@@ -1,0 +1,116 @@
+"""The whole loop at reduced size: the same stack, agents, trainer, gate and accounting as `atdp demo`.
+
+Too little traffic to promote anything (the gate says so), enough to show that every event is accounted for, that no raw
+value passes, and that nothing is left running.
+"""
+
+import io
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from atdp.control.demo.run import DemoResult, run_demo
+from atdp.control.demo.settings import DemoSettings
+from atdp.control.stack.ledger import Ledger
+from atdp.ingest.home import Home
+from atdp.trainer.model import ModelShape
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(600)]
+
+SMALL = DemoSettings(
+    logged_episodes=400,
+    shape=ModelShape(hidden=64, layers=2, heads=4, kv_heads=2, intermediate=128, context=512),
+    sft_steps=500,
+    sft_batch=16,
+    sft_learning_rate=6e-3,
+    rounds=1,
+    extra_rounds=0,
+    tasks_per_round=24,
+    canary_sessions=40,
+    measured_tasks=20,
+    most_steps=2,
+    bad_round=1,
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
+    home = Home(tmp_path_factory.mktemp("demo") / "home")
+    return run_demo(home, SMALL, Console(file=io.StringIO(), width=120))
+
+
+def test_every_emitted_event_landed_was_quarantined_or_was_dropped_by_policy(finished: DemoResult) -> None:
+    told = json.loads(finished.summary_json.read_text())
+    assert told["events_emitted"] > 3000
+    assert told["events_emitted"] == told["events_landed"] + told["quarantined"] + told["dropped_by_policy"]
+    assert (told["lost"], told["surplus"], told["duplicates"]) == (0, 0, 0)
+    assert told["failed_sessions"] == []
+
+
+def test_records_of_strangers_are_quarantined_with_their_reason(finished: DemoResult) -> None:
+    reasons = {row["reason"] for row in finished.summary.evidence.quarantine}
+    assert reasons == {"unknown_schema", "tenant_mismatch", "bad_signature"}
+    assert finished.summary.evidence.ledger.quarantined == 9
+
+
+def test_no_raw_value_is_left_and_some_were_replaced(finished: DemoResult) -> None:
+    leaks = finished.summary.evidence.leaks
+    assert leaks.values_planted > 30
+    assert leaks.raw_values_left == 0
+    assert {"EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD"} <= set(finished.summary.evidence.findings)
+    assert all(size > 0 for place, size in leaks.bytes_searched.items() if "topic" not in place)
+
+
+def test_the_withdrawn_tenant_was_served_and_recorded_but_never_trained_on(finished: DemoResult) -> None:
+    told = finished.summary.to_json()
+    assert told["withdrawn_rows_trained"] == 0
+    assert told["trajectories_trained"] > 100
+    assert "globex" in {row["tenant"] for row in told["by_tenant_and_version"]}
+
+
+def test_no_candidate_reached_customers_without_evidence(finished: DemoResult) -> None:
+    tried = finished.summary.candidates
+    assert [each.deliberately_bad for each in tried] == [True, False]
+    assert all(each.canary is None for each in tried if each.verdict != "PASS")
+    story = [decision.what for decision in finished.summary.evidence.story]
+    assert (
+        len(story) >= 5
+    )  # the first version, and for each candidate its registration and the gate's verdict
+
+
+def test_the_lineage_ends_at_the_logs_and_names_snapshots_and_policy(finished: DemoResult) -> None:
+    first = finished.summary.evidence.lineage[-1]
+    assert (first.kind, first.parent) == ("sft", None)
+    assert first.snapshots["events"] > 0
+    assert first.policies == ("default@1",)
+
+
+def test_the_report_is_one_file_that_fetches_nothing(finished: DemoResult) -> None:
+    page = finished.report_html.read_text()
+    assert page.count("<svg") == 4
+    assert "<script" not in page
+    assert "src=" not in page
+    assert "<link" not in page
+
+
+def test_nothing_is_left_running(finished: DemoResult) -> None:
+    home = finished.summary.home
+    assert Ledger(Home(home)).supervisor_pid() is None
+    assert [
+        each.pid
+        for each in psutil.process_iter(["cmdline"])
+        if str(home) in " ".join(each.info["cmdline"] or [])
+    ] == []
+
+
+def test_the_summary_holds_what_it_promises(finished: DemoResult, tmp_path: Path) -> None:
+    told = json.loads(finished.summary_json.read_text())
+    promised = {
+        "success_before", "success_after", "events_emitted", "events_landed", "quarantined", "dropped_by_policy", "duplicates",
+        "lost", "withdrawn_rows_trained", "raw_values_left", "rounds", "wall_seconds",
+    }  # fmt: skip
+    assert promised <= set(told)
+    assert all({"candidate", "prediction", "verdict", "canary"} <= set(entry) for entry in told["rounds"])

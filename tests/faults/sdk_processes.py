@@ -1,0 +1,108 @@
+"""Starting agents to be killed, and counting what arrived."""
+
+import json
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+
+from atdp.schemas import REDELIVERY, Event, decode, header
+
+AGENT = Path(__file__).with_name("sdk_agent.py")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an agent said it emitted, its own report if it came to that, and how it ended."""
+
+    emitted: tuple[str, ...]
+    report: dict[str, int] | None
+    exit_code: int
+
+
+@dataclass
+class Agents:
+    """Agents of one topic and one spool."""
+
+    bootstrap: str
+    topic: str
+    spool: Path
+
+    def start(self, *options: object) -> "subprocess.Popen[bytes]":
+        common = ("--bootstrap", self.bootstrap, "--topic", self.topic, "--spool", self.spool)
+        command = [sys.executable, str(AGENT), *map(str, common), *map(str, options)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def run(self, *options: object) -> Run:
+        process = self.start(*options)
+        lines = lines_of(process)
+        return outcome(lines, process.wait(60))
+
+    def recover(self) -> Run:
+        """A new process that emits nothing: it delivers what the dead ones left."""
+        return self.run()
+
+    def delivered(self) -> Counter[tuple[str, bool]]:
+        """How often each event id is in the topic, by (id, marked as redelivery)."""
+        return Counter((event.event_id, marked) for event, marked in self._records())
+
+    def gaps(self) -> dict[str, list[int]]:
+        """Numbers that are missing below the highest one, by producer; producers without any left out."""
+        numbers: dict[str, set[int]] = defaultdict(set)
+        for event, _ in self._records():
+            numbers[event.producer_id].add(event.seq)
+        missing = {producer: sorted(set(range(max(found))) - found) for producer, found in numbers.items()}
+        return {producer: gap for producer, gap in missing.items() if gap}
+
+    def _records(self) -> list[tuple[Event, bool]]:
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}
+        )
+        found: list[tuple[Event, bool]] = []
+        try:
+            for partition in consumer.list_topics(self.topic, 60).topics[self.topic].partitions:
+                low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), 60)
+                consumer.assign([TopicPartition(self.topic, partition, low)])
+                count = 0
+                while count < high - low:
+                    for message in consumer.consume(1000, 1.0):
+                        assert message.error() is None, message.error()
+                        count += 1
+                        flag = header(message.headers(), REDELIVERY) == b"1"
+                        found.append((decode(message.value()), flag))
+        finally:
+            consumer.close()
+        return found
+
+
+def lines_of(process: "subprocess.Popen[bytes]", kill_after: int | None = None) -> list[str]:
+    """The whole lines of a process, until it ends; SIGKILL for it after `kill_after` of them."""
+    assert process.stdout is not None
+    lines = []
+    with process.stdout:
+        for number, line in enumerate(process.stdout):
+            if line.endswith(b"\n"):
+                lines.append(line.decode().strip())
+            if number == kill_after:
+                process.kill()
+    return lines
+
+
+def outcome(lines: Sequence[str], exit_code: int) -> Run:
+    reports = [json.loads(line.removeprefix("report ")) for line in lines if line.startswith("report ")]
+    emitted = tuple(line for line in lines if not line.startswith("report "))
+    return Run(emitted, reports[-1] if reports else None, exit_code)
+
+
+def lost(emitted: Sequence[str], delivered: Counter[tuple[str, bool]]) -> set[str]:
+    """Event ids that were emitted and are not in the topic."""
+    return set(emitted) - {event_id for event_id, _ in delivered}
+
+
+def unmarked_duplicates(delivered: Counter[tuple[str, bool]]) -> dict[str, int]:
+    """Event ids that are more than once in the topic without the mark that makes consumers look."""
+    return {event_id: count for (event_id, marked), count in delivered.items() if not marked and count > 1}

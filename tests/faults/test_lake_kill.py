@@ -1,0 +1,168 @@
+"""The lake writer killed and frozen at its worst points: counts stay exact, nothing lands twice."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from atdp.lakehouse import Lake, connect, open_lake
+from atdp.lakehouse.testing import many
+from atdp.lakehouse.writer import SOURCES
+from atdp.schemas.codec import encode
+from atdp.schemas.topics import TopicRole
+from atdp.schemas.values import Event
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(420)]
+
+PROCESS = Path(__file__).with_name("lake_writer_process.py")
+DEADLINE_S = 180.0
+KILLS = 6
+
+
+class Writers:
+    """Writer processes of one home and one set of topics; all are gone at the end."""
+
+    def __init__(self, bootstrap: str, home: Path, topics: dict[TopicRole, str]) -> None:
+        self.bootstrap, self.home, self.topics = bootstrap, home, topics
+        self.started: list[subprocess.Popen[bytes]] = []
+        self.log = home.parent / "writers.log"
+
+    def start(self, *options: str) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, str(PROCESS), "--home", str(self.home)),
+                    *("--topics", json.dumps(self.topics), "--group", self.topics["audit"]),
+                    *options,
+                ],
+                env={**os.environ, "ATDP_KAFKA_BOOTSTRAP": self.bootstrap, "OMP_NUM_THREADS": "1"},
+                stderr=log,
+            )
+        self.started.append(process)
+        return process
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait(30)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "home")
+
+
+@pytest.fixture
+def writers(kafka_bootstrap: str, lake: Lake, new_topic: Callable[..., str]) -> Iterator[Writers]:
+    topics = {role: new_topic(partitions=3 if role == "events_governed" else 1) for role in SOURCES}
+    found = Writers(kafka_bootstrap, lake.home.root, topics)
+    yield found
+    found.end()
+
+
+def produce(writers: Writers, events: list[Event]) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": writers.bootstrap,
+            "transactional.id": writers.topics["audit"] + str(len(events)),
+        }
+    )
+    producer.init_transactions(30)
+    for start in range(0, len(events), 100):
+        producer.begin_transaction()
+        for event in events[start : start + 100]:
+            topic = writers.topics["events_governed"]
+            producer.produce(topic, encode(event), event.key, partition=zlib.crc32(event.key) % 3)
+        producer.commit_transaction(30)
+
+
+def wait_for(reached: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not reached():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.25)
+
+
+def landed(lake: Lake, table: str = "events") -> tuple[int, int]:
+    """Rows, and distinct events among them."""
+    with connect(lake=lake) as connection:
+        ((rows, events),) = connection.sql(f"SELECT count(*), count(DISTINCT event_id) FROM {table}").rows()
+    return rows, events
+
+
+def lands(lake: Lake, rows: int) -> Callable[[], bool]:
+    return lambda: landed(lake)[0] >= rows
+
+
+def sample(trajectories: int, first: int = 0) -> list[Event]:
+    chosen = [one for index, one in enumerate(many(first + trajectories)) if index >= first]
+    return [event for one in chosen for event in one.events()]
+
+
+def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
+    writers: Writers, lake: Lake
+) -> None:
+    seed = random.randrange(1 << 30)
+    draw = random.Random(seed)
+    events = sample(600)
+    produce(writers, events)
+    for kill in range(KILLS):
+        process = writers.start()
+        target = min(landed(lake)[0] + draw.randrange(1, 900), len(events))
+        wait_for(lands(lake, target), f"writer {kill} got stuck (seed {seed})")
+        process.kill()
+        process.wait(30)
+    writers.start()
+    wait_for(lambda: landed(lake)[1] >= len(events), f"the last writer got stuck (seed {seed})")
+    assert landed(lake) == (len(events), len(events)), f"seed {seed}"
+    assert landed(lake, "generations") == (1200, 1200)
+    assert landed(lake, "rewards") == (600, 600)
+
+
+def freeze_and_take_over(writers: Writers, lake: Lake, tmp_path: Path, *options: str) -> int:
+    """One writer freezes, a second takes over and lands everything, the first wakes up; returns what was produced."""
+    marker = tmp_path / "frozen"
+    produce(writers, sample(60))
+    zombie = writers.start("--freeze-marker", str(marker), *options)
+    wait_for(lambda: landed(lake)[0] > 0, "the first writer did not start")
+    produce(writers, sample(60, first=60))
+    wait_for(lambda: marker.exists() and stopped(zombie.pid), "the first writer did not freeze")
+    expected = len(sample(120))
+    writers.start(*(option for option in options if option == "--unguarded"))
+    wait_for(lambda: landed(lake)[1] >= expected, "the second writer did not take over")
+    zombie.send_signal(signal.SIGCONT)
+    return expected
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+@pytest.mark.parametrize("place", ["data", "catalog"])
+def test_a_writer_that_wakes_up_after_another_took_over_is_refused(
+    writers: Writers, lake: Lake, tmp_path: Path, place: str
+) -> None:
+    expected = freeze_and_take_over(writers, lake, tmp_path, "--freeze-at", place)
+    wait_for(lambda: b"batch given up" in writers.log.read_bytes(), "the zombie was not refused")
+    more = sample(30, first=120)
+    produce(writers, more)  # and it works on as a good writer
+    wait_for(lambda: landed(lake)[1] >= expected + len(more), "the rest did not land")
+    assert landed(lake) == (expected + len(more), expected + len(more))
+
+
+def test_without_the_guard_the_same_freeze_repeats_rows(writers: Writers, lake: Lake, tmp_path: Path) -> None:
+    """The fault is real: take the comparison away and duplicates appear."""
+    expected = freeze_and_take_over(writers, lake, tmp_path, "--unguarded")
+    wait_for(
+        lambda: landed(lake)[0] > expected, "no duplicates without the guard: the fault is not at its place"
+    )

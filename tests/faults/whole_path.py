@@ -1,0 +1,417 @@
+"""A whole stack to be killed at, those who send through it, and counts taken behind the writers' backs.
+
+What landed is counted from three places that no writer reports on: a fresh `read_committed` consumer over the topics, the Parquet
+files of the tables' current Iceberg snapshots, and the files and requests that the events came from.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import httpx
+import psutil
+import pyarrow.parquet as pq
+import yaml
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from atdp.control.stack.ledger import Ledger, ServiceEntry
+from atdp.control.stack.processes import Child, ProcessId
+from atdp.governance.policy.store import default_policy_text
+from atdp.ingest.home import Home
+from atdp.ingest.importers.tau_bench import TauBench
+from atdp.ingest.importers.trajectory import Failed, events
+from atdp.ingest.keys import KeyStore
+from atdp.lakehouse import open_lake
+from atdp.lakehouse.tables import TableName
+from atdp.schemas import (
+    Agent,
+    Event,
+    Observation,
+    Part,
+    Source,
+    TenantId,
+    TopicRole,
+    TrajectoryId,
+    decode,
+    decode_record,
+    encode,
+    event_to_json,
+    new_event_id,
+    topic,
+)
+from atdp.schemas import (
+    Message as ChatMessage,
+)
+
+FORBIDDEN = "never-keep-this"
+"""An event that holds it is dropped by the policy of these tests."""
+
+PRIVATE = "hopper.private"
+"""Part of every e-mail address that is sent."""
+
+DEADLINE_S = 120.0
+
+
+class Stack:
+    """`atdp` on a home of its own, with a policy that drops some events, and none at all for the tenant `stranger`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder / "home")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
+        self.environ = {**inherited, "ATDP_HOME": str(self.home.root), "OMP_NUM_THREADS": "1"}
+        policy = yaml.safe_load(default_policy_text())
+        policy["applies_to"] = {"tenants": ["retail", "acme", "unmarked"]}
+        policy["entities"]["FORBIDDEN"] = {"do": "drop_event"}
+        policy["patterns"].append({"id": "forbidden", "entity": "FORBIDDEN", "pattern": FORBIDDEN})
+        self.home.policies.mkdir(parents=True)
+        (self.home.policies / "chaos.yaml").write_text(yaml.safe_dump(policy), "utf-8")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Up, and down again; it goes down as well when the tests are killed."""
+        log = self.home.root.parent / "stack.log"
+        command = [sys.executable, "-m", "atdp.control.stack.local", "--home", str(self.home.root)]
+        supervisor = Child(command, env=self.environ, log=log)
+        try:
+            deadline = time.monotonic() + 2 * DEADLINE_S
+            while (stack := Ledger(self.home).read()) is None or not stack.up:
+                alive = supervisor.exit_code() is None and time.monotonic() < deadline
+                assert alive, f"the stack did not come up\n{log.read_text()}"
+                time.sleep(0.1)
+            yield
+        finally:
+            supervisor.terminate()
+            supervisor.wait(time.monotonic() + DEADLINE_S)
+
+    @property
+    def bootstrap(self) -> str:
+        return self.home.endpoints()["kafka"]
+
+    def atdp(self, *arguments: str) -> str:
+        """Run a verb as a user does."""
+        command = [sys.executable, "-m", "atdp.control.cli", *arguments]
+        done = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=280, check=False
+        )
+        assert done.returncode == 0, (
+            f"atdp {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout
+
+    def key(self, tenant: str) -> str:
+        """A new agent's key of a tenant."""
+        with KeyStore(self.home.keys_db) as keys:
+            return str(keys.create(tenant, "agent")[0])
+
+    def entry(self, service: str) -> ServiceEntry:
+        """A service as the supervisor last published it."""
+        stack = Ledger(self.home).read()
+        assert stack is not None
+        return next(entry for entry in stack.services if entry.name == service)
+
+    def kill(self, service: str, *, ready: bool) -> None:
+        """SIGKILL for a service as soon as it runs, or as soon as it is ready."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            entry = self.entry(service)
+            running = entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find()
+            if running and (entry.phase == "ready" or not ready):
+                break
+            assert time.monotonic() < deadline, f"{service} did not come back: {entry.phase}, {entry.reason}"
+            time.sleep(0.05)
+        assert isinstance(running, psutil.Process)
+        running.send_signal(signal.SIGKILL)
+
+    def left_running(self) -> list[int]:
+        """Processes that belong to this home."""
+        return [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(self.home.root) in part for part in process.info["cmdline"] or [])
+        ]
+
+
+# ------------------------------------------------------------------ those who send
+
+
+def tau_bench_file(path: Path, chance: random.Random, rows: int) -> Path:
+    """Made-up tau-bench rows: several turns, a tool call with its result, personal data, and now and then what the policy forbids."""
+
+    def row(number: int) -> dict[str, Any]:
+        who = f"ada{chance.randrange(10**6)}.{PRIVATE}@mail{chance.randrange(9)}.org"
+        call = {"name": "find_user_id_by_email", "arguments": json.dumps({"email": who})}
+        order = {
+            "email": who,
+            "zip": f"{chance.randrange(10_000, 99_999)}",
+            "items": chance.sample(range(10**9), 4),
+        }
+        turns: list[dict[str, Any]] = [{"role": "system", "content": "# Retail agent policy\nBe kind."}]
+        for turn in range(chance.randrange(1, 4)):
+            said = f"Hi, {who} here, about order {turn}." + f" {FORBIDDEN}" * (chance.random() < 0.05)
+            turns += [
+                {"role": "user", "content": said},
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [{"id": f"call_{turn}", "type": "function", "function": call}],
+                },
+                {
+                    "role": "tool",
+                    "tool_call_id": f"call_{turn}",
+                    "name": call["name"],
+                    "content": json.dumps(order),
+                },
+                {"role": "assistant", "content": "Done. Anything else?"},
+            ]
+        turns.append({"role": "user", "content": "###STOP###"})
+        return {
+            "task_id": number,
+            "reward": float(chance.random() < 0.5),
+            "info": {},
+            "traj": turns,
+            "trial": 0,
+        }
+
+    path.write_text(json.dumps([row(number) for number in range(rows)]), "utf-8")
+    return path
+
+
+def events_of(file: Path, tenant: str) -> list[Event]:
+    """The events that importing a file gives, without importing it."""
+    found = []
+    for trajectory in TauBench().read(file):
+        assert not isinstance(trajectory, Failed)
+        found += events(trajectory, tenant)
+    return found
+
+
+def forbidden(found: Collection[Event]) -> set[str]:
+    """Ids of the events that the policy drops."""
+    return {str(event.event_id) for event in found if FORBIDDEN in json.dumps(event_to_json(event))}
+
+
+class Importing:
+    """`atdp import` over and over: killed at a random point of its file `kills` times, and every file once to its end."""
+
+    def __init__(self, stack: Stack, files: Sequence[Path], chance: random.Random, kills: int) -> None:
+        self.stack, self.files, self.chance, self.kills = stack, files, chance, kills
+        self.killed: list[int] = []
+        self.reports: list[dict[str, Any]] = []
+
+    def run(self) -> None:
+        """Go on until every file is imported."""
+        for number in range(max(self.kills, len(self.files))):
+            file = self.files[number % len(self.files)]
+            if number < self.kills:
+                self._start_and_kill(file)
+            if number < len(self.files):
+                self.reports.append(json.loads(self._start(file).communicate(timeout=DEADLINE_S)[0]))
+
+    def _start(self, file: Path) -> "subprocess.Popen[bytes]":
+        command = [
+            sys.executable,
+            "-m",
+            "atdp.control.cli",
+            "import",
+            "tau-bench",
+            str(file),
+            "--tenant",
+            "retail",
+            "--json",
+        ]
+        return subprocess.Popen(
+            command, env=self.stack.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+
+    def _start_and_kill(self, file: Path) -> None:
+        """Kill it when it has spooled a random share of its events; more often than not the dead one before left some, too."""
+        share = self.chance.uniform(0.02, 0.98)
+        target = share * sum(len(encode(event)) for event in events_of(file, "retail"))
+        before = self._spooled()
+        process = self._start(file)
+        with process:
+            while process.poll() is None and self._spooled() - before < target:
+                time.sleep(0.001)
+            process.kill()
+        self.killed.append(process.returncode)
+
+    def _spooled(self) -> int:
+        total = 0
+        for segment in self.stack.home.spool.rglob("*.seg"):
+            try:
+                total += segment.stat().st_size
+            except FileNotFoundError:
+                continue  # acknowledged and deleted
+        return total
+
+
+class Posting:
+    """Posts batches for one tenant until stopped; each is tried until acknowledged, every further try marked as redelivery."""
+
+    def __init__(self, stack: Stack, tenant: str, batch: int) -> None:
+        self.stack, self.tenant, self.batch = stack, tenant, batch
+        self.key = stack.key(tenant)
+        self.stopping = threading.Event()
+        self.acknowledged: list[Event] = []
+        self.retried = 0
+
+    def run(self) -> None:
+        """Post until `stopping` is set."""
+        gateway = self.stack.home.endpoints()["gateway"]
+        with httpx.Client(base_url=gateway, timeout=40, trust_env=False) as client:
+            while not self.stopping.wait(0.15):
+                self._post(client, self._events())
+
+    def _events(self) -> list[Event]:
+        number = len(self.acknowledged)
+        texts = [
+            f"ada{number + index}.{PRIVATE}@mail.org asks" + f" {FORBIDDEN}" * ((number + index) % 37 == 36)
+            for index in range(self.batch)
+        ]
+        return [
+            Event(
+                event_id=new_event_id(),
+                tenant_id=TenantId(self.tenant),
+                trajectory_id=TrajectoryId(f"{self.tenant}-{number}"),
+                producer_id="poster",
+                seq=index,
+                occurred_at=datetime.now(UTC),
+                agent=Agent(id="a"),
+                source=Source(format="sdk"),
+                body=Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),)),
+            )
+            for index, text in enumerate(texts)
+        ]
+
+    def _post(self, client: httpx.Client, batch: list[Event]) -> None:
+        content = json.dumps({"events": [event_to_json(event) for event in batch]})
+        headers = {"Authorization": f"Bearer {self.key}"}
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            try:
+                answer = client.post("/v1/events", content=content, headers=headers)
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code == 200:
+                assert answer.json() == {"accepted": len(batch), "rejected": []}
+                self.acknowledged += batch
+                return
+            assert answer is None or answer.status_code == 503, answer.text
+            headers["X-ATDP-Redelivery"] = "1"
+            self.retried += 1
+            time.sleep(0.1)
+        raise AssertionError("the gateway did not acknowledge within the deadline")
+
+
+# ------------------------------------------------------------------ counting
+
+Place = tuple[int, int]
+"""Partition and offset in the raw topic."""
+
+
+@dataclass
+class Books:
+    """What lies where. Ids are event ids; `Counter`s count records or rows, so that what is there twice shows."""
+
+    raw: dict[Place, str] = field(default_factory=dict)
+    tenants: dict[str, str] = field(default_factory=dict)
+    governed: Counter[str] = field(default_factory=Counter)
+    quarantined: Counter[Place] = field(default_factory=Counter)
+    audited: Counter[Place] = field(default_factory=Counter)
+    decisions: Counter[str] = field(default_factory=Counter)
+    governed_bytes: bytes = b""
+    lake: Counter[str] = field(default_factory=Counter)
+    lake_quarantined: Counter[Place] = field(default_factory=Counter)
+    lake_audited: Counter[Place] = field(default_factory=Counter)
+
+    def of(self, *tenants: str) -> set[str]:
+        """Ids in the raw topic of some tenants."""
+        return {event_id for event_id, tenant in self.tenants.items() if tenant in tenants}
+
+    def twice(self, *tenants: str) -> set[str]:
+        """Ids that have more than one row in the lake."""
+        wanted = self.of(*tenants)
+        return {event_id for event_id, rows in self.lake.items() if rows > 1 and event_id in wanted}
+
+
+def count(stack: Stack) -> Books:
+    """Read every topic from its beginning, and every file of the current snapshots."""
+    books = Books()
+    for message in _records(stack.bootstrap, "events_raw"):
+        event = decode(message.value())
+        books.raw[message.partition(), message.offset()] = str(event.event_id)
+        books.tenants[str(event.event_id)] = str(event.tenant_id)
+    values = []
+    for message in _records(stack.bootstrap, "events_governed"):
+        values.append(message.value())
+        books.governed[str(decode(message.value()).event_id)] += 1
+    books.governed_bytes = b"".join(values)
+    for message in _records(stack.bootstrap, "events_quarantine"):
+        books.quarantined[_place(decode_record(message.value())[1])] += 1
+    for message in _records(stack.bootstrap, "audit"):
+        decision = decode_record(message.value())[1]
+        books.audited[_place(decision)] += 1
+        books.decisions[decision["decision"]] += 1
+    books.lake.update(row["event_id"] for row in _rows(stack, "events", "event_id"))
+    where = ("source_partition", "source_offset")
+    books.lake_quarantined.update(_place(row) for row in _rows(stack, "quarantine_index", *where))
+    books.lake_audited.update(_place(row) for row in _rows(stack, "audit", *where))
+    return books
+
+
+def _place(row: dict[str, Any]) -> Place:
+    return row["source_partition"], row["source_offset"]
+
+
+def _records(bootstrap: str, role: TopicRole) -> list[Message]:
+    """Every committed record of a topic."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": f"count-{uuid.uuid4().hex}",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    found: list[Message] = []
+    try:
+        name = topic(role).name
+        left = set(consumer.list_topics(name, timeout=30).topics[name].partitions)
+        consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in left])
+        deadline = time.monotonic() + DEADLINE_S
+        while left:
+            assert time.monotonic() < deadline, f"{name}: partitions {left} were not read to their ends"
+            for message in consumer.consume(2000, 0.25):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error.str()
+                    left.discard(message.partition())
+    finally:
+        consumer.close()
+    return found
+
+
+def _rows(stack: Stack, table: TableName, *columns: str) -> list[dict[str, Any]]:
+    """Columns of the data files that Iceberg names for the current snapshot, read as plain Parquet."""
+    found: list[dict[str, Any]] = []
+    for task in open_lake(stack.home).table(table).scan().plan_files():
+        path = unquote(urlparse(task.file.file_path).path)
+        found += pq.read_table(path, columns=list(columns), partitioning=None).to_pylist()
+    return found

@@ -1,0 +1,207 @@
+"""A home, topics of its own on a real broker, and workers that can be killed: what the tests of the worker share."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from atdp.governance.policy import install_default_policy
+from atdp.governance.stage.settings import StageSettings
+from atdp.ingest.home import Home
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.ingest.keys import ApiKey, KeyStore
+from atdp.schemas import (
+    Agent,
+    Event,
+    Observation,
+    Part,
+    SigningKey,
+    Source,
+    TopicRole,
+    TrajectoryEnded,
+    decode_record,
+    deterministic_event_id,
+    encode,
+    headers,
+)
+from atdp.schemas import Message as ChatMessage
+
+DEADLINE_S = 90.0
+START = datetime(2026, 11, 1, tzinfo=UTC)
+ROLES: Sequence[TopicRole] = ("events_raw", "events_governed", "events_quarantine", "audit")
+
+
+def event(trajectory: str, seq: int, text: str, *, tenant: str = "acme") -> Event:
+    """An observation of one user message."""
+    at = START + timedelta(milliseconds=seq)
+    return Event(
+        event_id=deterministic_event_id(at, tenant, trajectory, str(seq)),
+        tenant_id=tenant,  # type: ignore[arg-type]
+        trajectory_id=trajectory,  # type: ignore[arg-type]
+        producer_id="test",
+        seq=seq,
+        occurred_at=at,
+        agent=Agent(id="agent"),
+        source=Source(format="test"),
+        body=TrajectoryEnded(status="completed")
+        if not text
+        else Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),)),
+    )
+
+
+def trajectories(count: int, length: int, *, tenant: str = "acme") -> list[Event]:
+    """Events of ``count`` trajectories, interleaved, each message with an e-mail address of its own."""
+    return [
+        event(f"run/{number:04d}", seq, f"turn {seq}: write to person.{number}.{seq}@leak.org", tenant=tenant)
+        for seq in range(length)
+        for number in range(count)
+    ]
+
+
+@dataclass
+class Rig:
+    """One stack's worth of topics and home for one test."""
+
+    bootstrap: str
+    home: Home
+    prefix: str
+    partitions: int = 3
+    workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def prepare(self) -> "Rig":
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        sizes = {"events_raw": self.partitions, "events_governed": self.partitions}
+        topics = [
+            NewTopic(self.topic(role), num_partitions=sizes.get(role, 1), replication_factor=1)
+            for role in ROLES
+        ]
+        for future in admin.create_topics(topics).values():
+            future.result(30)
+        install_default_policy(self.home.policies)
+        with KeyStore(self.home.keys_db) as keys:
+            self.keys = {tenant: keys.create(tenant, "agent")[0] for tenant in ("acme", "globex")}
+            self.keys["analyst"] = keys.create("acme", "analyst")[0]
+        return self
+
+    @property
+    def settings(self) -> StageSettings:
+        return StageSettings(
+            kafka=KafkaSettings(self.bootstrap),
+            topic_prefix=self.prefix,
+            session_timeout_ms=6_000,
+            batch_records=50,
+        )
+
+    def topic(self, role: TopicRole) -> str:
+        return self.settings.topic(role)
+
+    def send(self, events: Iterable[Event], *, key: ApiKey | None = None, redelivery: bool = False) -> int:
+        return self.send_values(
+            [(each.key, encode(each), key or self.keys[each.tenant_id]) for each in events],
+            redelivery=redelivery,
+        )
+
+    def send_values(
+        self, values: Iterable[tuple[bytes, bytes, ApiKey | None]], *, redelivery: bool = False
+    ) -> int:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        count = 0
+        for key, value, api_key in values:
+            signed = headers(SigningKey.parse(api_key), value, redelivery=redelivery) if api_key else []
+            while True:
+                try:
+                    producer.produce(self.topic("events_raw"), key=key, value=value, headers=signed)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            count += 1
+        assert producer.flush(30) == 0
+        return count
+
+    def worker(self, script: str | None = None, *arguments: str) -> "subprocess.Popen[bytes]":
+        """Start the worker, or a variant of it that ``script`` (Python source) defines."""
+        # Importing by name from a file of the test's own keeps every variant out of the product.
+        command = (
+            [sys.executable, "-m", "atdp.governance.worker"]
+            if script is None
+            else [sys.executable, "-c", script]
+        )
+        with (self.home.root / f"worker-{len(self.workers)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, "--home", str(self.home.root), "--topic-prefix", self.prefix, *arguments],
+                env={**os.environ, "ATDP_KAFKA_BOOTSTRAP": self.bootstrap, "OMP_NUM_THREADS": "1"},
+                stdout=log,
+                stderr=log,
+            )
+        self.workers.append(process)
+        return process
+
+    def logs(self) -> str:
+        return "\n".join(path.read_text("utf-8") for path in sorted(self.home.root.glob("worker-*.log")))
+
+    def read(self, role: TopicRole, *, committed_only: bool = True) -> list[Message]:
+        """All records up to the end of the topic, in order per partition."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        try:
+            count = self.partitions if role in {"events_raw", "events_governed"} else 1
+            consumer.assign([TopicPartition(self.topic(role), number, 0) for number in range(count)])
+            found: list[Message] = []
+            ended: set[int] = set()
+            deadline = time.monotonic() + DEADLINE_S
+            while len(ended) < count:
+                assert time.monotonic() < deadline, "the topic did not end"
+                message = consumer.poll(0.2)
+                if message is None:
+                    continue
+                if message.error() is not None:
+                    ended.add(message.partition())
+                else:
+                    found.append(message)
+            return found
+        finally:
+            consumer.close()
+
+    def records(self, role: TopicRole) -> list[dict[str, Any]]:
+        return [decode_record(message.value())[1] for message in self.read(role)]
+
+    def wait(self, done: Callable[[], bool], what: str) -> None:
+        """Poll until ``done``; the log of the workers explains a failure."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not done():
+            assert time.monotonic() < deadline, f"{what}\n{self.logs()}"
+            time.sleep(0.1)
+
+    def wait_for_audits(self, count: int) -> list[dict[str, Any]]:
+        self.wait(lambda: len(self.read("audit")) >= count, f"{count} audit records")
+        return self.records("audit")
+
+    def close(self) -> None:
+        for process in self.workers:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        AdminClient({"bootstrap.servers": self.bootstrap}).delete_topics([self.topic(role) for role in ROLES])
+
+
+def new_rig(bootstrap: str, folder: Path, name: str) -> Rig:
+    return Rig(
+        bootstrap=bootstrap, home=Home(folder), prefix=f"gov-{name}-{os.getpid()}-{time.time_ns()}."
+    ).prepare()

@@ -1,0 +1,178 @@
+"""Exactly once through the gate, on a real broker: workers killed and frozen at the worst points.
+
+The same scenario runs against a variant without transactions, which must fail it: else the scenario would prove nothing.
+"""
+
+import os
+import random
+import signal
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from atdp.control.stack.kafka import KafkaBroker
+
+from .rig import Rig, new_rig, trajectories
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+# Freezes itself after everything of its n-th transaction was handed to the broker, before the commit.
+FREEZES_BEFORE_COMMIT = """
+import os, signal, sys
+from atdp.governance import worker
+from atdp.governance.stage.transaction import KafkaTransaction
+
+class Freezing(KafkaTransaction):
+    commits = 0
+    def commit(self, offsets, group):
+        Freezing.commits += 1
+        if Freezing.commits == 3:
+            self._producer.flush(10)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        super().commit(offsets, group)
+
+worker.KafkaTransaction = Freezing
+sys.exit(worker.main())
+"""
+
+# The same worker without transactions: writes become visible at once, offsets are committed afterwards. Freezes between the two.
+WITHOUT_TRANSACTIONS = """
+import os, signal, sys
+from confluent_kafka import Producer
+from atdp.governance import worker
+from atdp.governance.stage.loop import Stage
+from atdp.governance.stage.transaction import KafkaTransaction
+
+class Plain(KafkaTransaction):
+    commits = 0
+    def __init__(self, settings):
+        super().__init__(settings)
+        config = {k: v for k, v in settings.producer().items() if k not in ("transactional.id", "transaction.timeout.ms")}
+        self._producer = Producer(config)
+    def start(self): pass
+    def begin(self): pass
+    def abort(self): pass
+    def commit(self, offsets, group):
+        Plain.commits += 1
+        self._producer.flush(10)
+        if Plain.commits == 3 and os.environ.get("ATDP_TEST_FREEZE"):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        stage._consumer.commit(offsets=list(offsets), asynchronous=False)
+
+class Remembered(Stage):
+    def __init__(self, *arguments, **named):
+        global stage
+        super().__init__(*arguments, **named)
+        stage = self
+
+worker.KafkaTransaction = Plain
+worker.Stage = Remembered
+sys.exit(worker.main())
+"""
+
+
+def duplicates_and_losses(rig: Rig, expected: int) -> tuple[int, int]:
+    """Of governed events, by event id; order per trajectory and one audit record per event are checked on the way when there are neither."""
+    governed = rig.records("events_governed")
+    counts = Counter(record["event_id"] for record in governed)
+    duplicates, losses = len(governed) - len(counts), expected - len(counts)
+    if not duplicates and not losses:
+        audits = rig.records("audit")
+        assert Counter(audit["event_id"] for audit in audits) == counts
+        order: dict[str, list[int]] = defaultdict(list)
+        for record in governed:
+            order[record["trajectory_id"]].append(record["seq"])
+        assert all(numbers == sorted(numbers) for numbers in order.values())
+    return duplicates, losses
+
+
+def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: Rig) -> None:
+    sent = trajectories(40, 60)
+    rig.send(sent)
+    chance = random.Random(7)
+    for _ in range(3):
+        before = len(rig.read("audit"))
+        worker = rig.worker(SMALL_BATCHES)
+        rig.wait_for_audits(before + 1)
+        time.sleep(chance.uniform(0, 0.2))  # no wait for a state: the kill is to fall anywhere in the loop
+        worker.kill()
+        worker.wait()
+    rig.worker()
+    rig.wait_for_audits(len(sent))
+    assert duplicates_and_losses(rig, len(sent)) == (0, 0)
+
+
+def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_never_show(rig: Rig) -> None:
+    sent = trajectories(20, 60)
+    rig.send(sent)
+    frozen = rig.worker(SMALL_BATCHES_OF + FREEZES_BEFORE_COMMIT)
+    _wait_until_stopped(rig, frozen.pid)
+    uncommitted = len(rig.read("events_governed", committed_only=False))
+    assert uncommitted > len(rig.read("events_governed")), (
+        "the frozen worker has written what it did not commit"
+    )
+
+    rig.worker()
+    rig.wait_for_audits(len(sent))
+    os.kill(frozen.pid, signal.SIGCONT)
+    assert frozen.wait(60) == 1
+    assert "another worker with the same transactional id has taken over" in rig.logs()
+    assert duplicates_and_losses(rig, len(sent)) == (0, 0)
+
+
+def test_a_broker_killed_while_the_gate_writes_costs_nothing(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    rig = new_rig(kafka_broker.bootstrap, tmp_path, "broker")
+    try:
+        sent = trajectories(40, 60)
+        rig.send(sent)
+        rig.worker(SMALL_BATCHES)
+        rig.wait_for_audits(1)
+        kafka_broker.kill()
+        kafka_broker.start()
+        rig.wait_for_audits(len(sent))
+        assert duplicates_and_losses(rig, len(sent)) == (0, 0)
+    finally:
+        rig.close()
+
+
+def test_without_transactions_the_same_freeze_shows_duplicates(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = trajectories(20, 60)
+    rig.send(sent)
+    monkeypatch.setenv("ATDP_TEST_FREEZE", "1")
+    frozen = rig.worker(SMALL_BATCHES_OF + WITHOUT_TRANSACTIONS)
+    _wait_until_stopped(rig, frozen.pid)
+    monkeypatch.delenv("ATDP_TEST_FREEZE")
+    rig.worker(SMALL_BATCHES_OF + WITHOUT_TRANSACTIONS)
+    rig.wait(
+        lambda: len({record["event_id"] for record in rig.records("events_governed")}) == len(sent),
+        "all events",
+    )
+    duplicates, losses = duplicates_and_losses(rig, len(sent))
+    assert duplicates > 0
+    assert losses == 0
+
+
+# Many small transactions, so that kills fall between and within them; and a short session, so that a frozen worker is missed soon.
+SMALL_BATCHES_OF = """
+import dataclasses
+from atdp.governance import worker
+from atdp.governance.stage import settings
+class Small(settings.StageSettings):
+    def __init__(self, **fields):
+        super().__init__(**{**fields, "batch_records": 100, "session_timeout_ms": 6000})
+worker.StageSettings = Small
+"""
+SMALL_BATCHES = SMALL_BATCHES_OF + "\nraise SystemExit(worker.main())\n"
+
+
+def _wait_until_stopped(rig: Rig, pid: int) -> None:
+    def stopped() -> bool:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    rig.wait(stopped, "the worker freezes itself")

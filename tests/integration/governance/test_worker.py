@@ -1,0 +1,147 @@
+"""The worker process on a real broker: what it lets through, what it sets aside, and what it writes about it."""
+
+import json
+import signal
+import urllib.request
+from collections import Counter, defaultdict
+
+import pytest
+
+from atdp.governance.master_secret import load_master_secret
+from atdp.governance.policy import set_consent
+from atdp.governance.policy.store import default_policy_text
+from atdp.governance.quarantine import unseal
+from atdp.schemas import REDELIVERY, encode, header
+
+from .rig import Rig, event, trajectories
+
+pytestmark = pytest.mark.kafka
+
+
+def test_events_come_out_governed_in_order_on_their_partition_with_one_audit_record_each(rig: Rig) -> None:
+    sent = trajectories(20, 12)
+    rig.send(sent)
+    rig.worker()
+    audits = rig.wait_for_audits(len(sent))
+
+    assert len(audits) == len(sent)
+    assert Counter(audit["decision"] for audit in audits) == {"changed": len(sent)}
+    raw = {message.key(): message.partition() for message in rig.read("events_raw")}
+    seen: dict[bytes, list[int]] = defaultdict(list)
+    governed = rig.read("events_governed")
+    for message, record in zip(governed, rig.records("events_governed"), strict=True):
+        assert message.partition() == raw[message.key()]
+        seen[message.key()].append(record["seq"])
+        assert record["governance"]["policy_id"] == "default"
+        assert record["governance"]["training_eligible"] is True
+    assert all(numbers == list(range(12)) for numbers in seen.values())
+    assert len(seen) == 20
+
+    everything = b"".join(
+        message.value() for role in ("events_governed", "audit") for message in rig.read(role)
+    )
+    assert b"leak.org" not in everything
+    assert "leak.org" not in rig.logs()
+
+
+def test_what_cannot_be_trusted_is_quarantined_with_its_reason_and_can_be_opened_by_the_home_alone(
+    rig: Rig,
+) -> None:
+    good = event("t", 0, "hello")
+    bad = {
+        "unsigned": (good.key, encode(good), None),
+        "tenant_mismatch": (good.key, encode(good), rig.keys["globex"]),
+        "role_may_not_emit": (good.key, encode(good), rig.keys["analyst"]),
+        "unknown_schema": (b"acme/t", b"\xc3\x01" + b"\x00" * 8 + b"secret stuff", rig.keys["acme"]),
+        "undecodable": (b"acme/t", encode(good)[:-3], rig.keys["acme"]),
+        "lone_surrogate": (
+            good.key,
+            encode(event("t", 1, '{"a": "\\ud800"}')),
+            rig.keys["acme"],
+        ),
+        "json_depth": (good.key, encode(event("t", 2, _nested(12))), rig.keys["acme"]),
+    }
+    rig.send_values(list(bad.values()))
+    rig.worker()
+    audits = rig.wait_for_audits(len(bad))
+
+    assert {audit["decision"] for audit in audits} == {"quarantined"}
+    assert Counter(audit["reason"] for audit in audits) == Counter(bad.keys())
+    assert rig.read("events_governed") == []
+    secret = load_master_secret(rig.home.governance_secret_file)
+    for record in rig.records("events_quarantine"):
+        assert unseal(secret, record) == bad[record["reason"]][1]
+    assert b"secret stuff" not in b"".join(message.value() for message in rig.read("events_quarantine"))
+
+
+def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_everything_until_mended(
+    rig: Rig,
+) -> None:
+    only_acme = default_policy_text().replace('tenants: ["*"]', "tenants: [acme]")
+    policy = rig.home.policies / "default.yaml"
+    policy.write_text(only_acme)
+    rig.send([event("t", 0, "hello"), event("t", 0, "hello", tenant="globex")])
+    rig.worker()
+    audits = rig.wait_for_audits(2)
+    assert {(audit["tenant_id"], audit["decision"], audit["reason"]) for audit in audits} == {
+        ("acme", "passed", None),
+        ("globex", "quarantined", "no_policy"),
+    }
+
+    policy.write_text(only_acme.replace("do: pseudonym", "do: encrypt"))
+    rig.wait(lambda: "the gate is closed" in rig.logs(), "the gate closes")
+    rig.send([event("t", 1, "hello")])
+    url = json.loads((rig.home.run / "governance.json").read_text())["url"]
+    with pytest.raises(urllib.error.HTTPError) as answer:
+        urllib.request.urlopen(url + "/readyz")
+    assert "EMAIL_ADDRESS" in answer.value.read().decode()
+    answer.value.close()
+    assert len(rig.read("audit")) == 2
+
+    policy.write_text(only_acme)
+    assert rig.wait_for_audits(3)[-1]["decision"] == "passed"
+
+
+def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: Rig) -> None:
+    rig.send([event("t", 0, "hello")])
+    rig.worker()
+    rig.wait_for_audits(1)
+    set_consent(rig.home.policies, "acme", train="withdrawn")
+    rig.send([event("t", 1, "hello")])
+    rig.wait_for_audits(2)
+    before, after = (record["governance"] for record in rig.records("events_governed"))
+    assert (before["training_eligible"], before["purposes"]) == (True, ["train", "replay", "analytics"])
+    assert (after["training_eligible"], after["purposes"]) == (False, ["replay", "analytics"])
+    assert after["eligibility_reason"] == "consent_withdrawn"
+    assert before["policy_hash"] == after["policy_hash"]
+
+
+def test_a_redelivered_event_stays_marked_on_every_output(rig: Rig) -> None:
+    rig.send([event("t", 0, "hello")], redelivery=True)
+    rig.send([event("t", 1, "hello")])
+    rig.worker()
+    rig.wait_for_audits(2)
+    marks = [header(message.headers(), REDELIVERY) for message in rig.read("events_governed")]
+    assert marks == [b"1", None]
+    assert [audit["redelivered"] for audit in rig.records("audit")] == [True, False]
+
+
+def test_the_worker_drains_on_sigterm_and_its_metrics_count_what_it_committed(rig: Rig) -> None:
+    sent = trajectories(5, 4)
+    rig.send(sent)
+    worker = rig.worker()
+    rig.wait_for_audits(len(sent))
+    url = json.loads((rig.home.run / "governance.json").read_text())["url"]
+    metrics = urllib.request.urlopen(url + "/metrics").read().decode()
+    assert f'atdp_governance_records_total{{decision="changed"}} {float(len(sent))}' in metrics
+    assert f'atdp_governance_findings_total{{entity="EMAIL_ADDRESS"}} {float(len(sent))}' in metrics
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
+    assert len(rig.read("audit")) == len(sent)
+
+
+def _nested(depth: int) -> str:
+    text = '{"email": "deep@leak.org"}'
+    for _ in range(depth):
+        text = json.dumps({"inner": text})
+    return text

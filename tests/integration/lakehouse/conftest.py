@@ -1,0 +1,75 @@
+"""A writer's surroundings on the real broker: topics of its own, a transactional producer in the gate's place."""
+
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+from confluent_kafka import Producer
+
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.lakehouse.writer import SOURCES, WriterSettings
+from atdp.schemas.codec import encode
+from atdp.schemas.headers import REDELIVERY
+from atdp.schemas.topics import TopicRole
+from atdp.schemas.values import Event
+
+PARTITIONS = 3
+
+
+@dataclass
+class Gate:
+    """Produces what governance would, in transactions."""
+
+    bootstrap: str
+    topics: dict[TopicRole, str]
+    producer: Producer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "transactional.id": self.topics["events_governed"],
+                "linger.ms": 5,
+            }
+        )
+        self.producer.init_transactions(30)
+
+    def pass_on(self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False) -> None:
+        """One transaction of governed events."""
+        self.producer.begin_transaction()
+        for event in events:
+            self.producer.produce(
+                self.topics["events_governed"],
+                value=encode(event),
+                key=event.key,
+                partition=zlib.crc32(event.key) % PARTITIONS,
+                headers=[(REDELIVERY, b"1")] if redelivered else [],
+            )
+            self.producer.poll(0)
+        if abort:
+            # Only what reached the broker makes a transaction that can be aborted; one without partitions is an error to it.
+            self.producer.flush(30)
+            self.producer.abort_transaction(30)
+        else:
+            self.producer.commit_transaction(30)
+
+
+@pytest.fixture
+def kafka(kafka_bootstrap: str) -> KafkaSettings:
+    return KafkaSettings(kafka_bootstrap)
+
+
+@pytest.fixture
+def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
+    return {role: new_topic(partitions=PARTITIONS if role == "events_governed" else 1) for role in SOURCES}
+
+
+@pytest.fixture
+def gate(kafka_bootstrap: str, topics: dict[TopicRole, str]) -> Gate:
+    return Gate(kafka_bootstrap, topics)
+
+
+@pytest.fixture
+def writer_settings(topics: dict[TopicRole, str]) -> WriterSettings:
+    return WriterSettings(group=topics["audit"], topics=topics, linger_s=0.1)

@@ -1,0 +1,177 @@
+"""The writer on the real broker: exactly what was committed lands, once."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from prometheus_client import CollectorRegistry
+
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.lakehouse import Lake, LakehouseError, connect, open_lake
+from atdp.lakehouse.errors import PositionsLost, TopicChanged
+from atdp.lakehouse.metrics import WriterMetrics
+from atdp.lakehouse.testing import SampleTrajectory, many
+from atdp.lakehouse.writer import Writer, WriterSettings
+from atdp.schemas.values import Event
+
+pytestmark = pytest.mark.kafka
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return open_lake(tmp_path / "home")
+
+
+@contextmanager
+def writing(lake: Lake, kafka: KafkaSettings, settings: WriterSettings) -> Iterator[Writer]:
+    writer = Writer(lake, kafka, settings, WriterMetrics(CollectorRegistry()))
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+def until(writer: Writer, reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not reached():
+        assert time.monotonic() < deadline, "the writer did not get there"
+        writer.step()
+
+
+def rows(lake: Lake, table: str = "events") -> int:
+    with connect(lake=lake) as connection:
+        return int(connection.sql(f"SELECT count(*) FROM {table}").scalar())
+
+
+def events(trajectories: int, **fields: Any) -> list[Event]:
+    return [event for sample in many(trajectories, **fields) for event in sample.events()]
+
+
+def ends(kafka: KafkaSettings, topic: str) -> dict[int, int]:
+    consumer = Consumer(kafka.config(group_id="look"))
+    try:
+        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        found = {
+            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in partitions
+        }
+    finally:
+        consumer.close()
+    return {partition: end for partition, end in found.items() if end}
+
+
+def test_committed_events_land_and_positions_reach_the_end_of_the_topic(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    emitted = events(40)
+    gate.pass_on(emitted[:100])
+    gate.pass_on(emitted[100:])
+    end = ends(kafka, gate.topics["events_governed"])
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: lake.committed_offsets("events") == end)
+    assert rows(lake) == len(emitted)
+    assert (rows(lake, "generations"), rows(lake, "rewards")) == (80, 40)
+    assert lake.committed_offsets("rewards") == end
+
+
+def test_records_of_an_aborted_transaction_never_land_but_positions_pass_them(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(events(3))
+    gate.pass_on(events(9, text="never"), abort=True)
+    end = ends(kafka, gate.topics["events_governed"])
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: lake.committed_offsets("events") == end)
+    assert rows(lake) == len(events(3))
+
+
+def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(events(5))
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(5)))
+    gate.pass_on([event for event in events(9) if event.trajectory_id not in {f"t-{n}" for n in range(5)}])
+    somebody_else = replace(
+        writer_settings, group=writer_settings.group + ".other"
+    )  # knows nothing of the past
+    with writing(lake, kafka, somebody_else) as writer:
+        until(writer, lambda: rows(lake) >= len(events(9)))
+    assert rows(lake) == len(events(9))
+
+
+def test_a_redelivered_event_lands_once(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(events(4))
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(4)))
+        gate.pass_on(events(6), redelivered=True)
+        end = ends(kafka, gate.topics["events_governed"])
+        until(writer, lambda: lake.committed_offsets("events") == end)
+    assert rows(lake) == len(events(6))
+
+
+def test_the_group_s_offsets_follow_for_lag_monitoring(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(SampleTrajectory().events())
+    topic = gate.topics["events_governed"]
+    end = ends(kafka, topic)
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: lake.committed_offsets("events") == end)
+    consumer = Consumer(kafka.config(group_id=writer_settings.group))
+    committed = consumer.committed([TopicPartition(topic, partition) for partition in end], timeout=30)
+    consumer.close()
+    assert {item.partition: item.offset for item in committed} == end
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(events(2))
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(2)))
+    admin, topic = AdminClient(kafka.config()), gate.topics["events_governed"]
+    admin.delete_topics([topic])[topic].result(30)
+    deadline = time.monotonic() + DEADLINE_S
+    while topic in admin.list_topics(timeout=30).topics:
+        assert time.monotonic() < deadline
+    admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(30)
+    with pytest.raises(TopicChanged, match="created again"):
+        Writer(lake, kafka, writer_settings, WriterMetrics(CollectorRegistry()))
+
+
+def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
+    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+) -> None:
+    gate.pass_on(events(2))
+    topic = gate.topics["events_governed"]
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(2)))
+    gate.pass_on(events(6)[len(events(2)) :])
+    end = ends(kafka, topic)
+    admin = AdminClient(kafka.config())
+    futures = admin.delete_records(
+        [TopicPartition(topic, partition, offset) for partition, offset in end.items()]
+    )
+    for future in futures.values():
+        future.result(30)
+    with writing(lake, kafka, writer_settings) as writer, pytest.raises(PositionsLost, match="no longer has"):
+        until(writer, lambda: False)
+
+
+def test_a_missing_topic_says_what_to_do(
+    lake: Lake, kafka: KafkaSettings, writer_settings: WriterSettings
+) -> None:
+    missing = replace(writer_settings, topics={**writer_settings.topics, "audit": "test.not.there"})
+    with pytest.raises(LakehouseError, match="atdp up"):
+        Writer(lake, kafka, missing, WriterMetrics(CollectorRegistry()))

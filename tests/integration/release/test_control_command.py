@@ -1,0 +1,160 @@
+"""`atdp control …` against an engine and a gateway that speak the real protocols, and the embedded worker's own app."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from atdp.control.release import ReleaseStore
+from atdp.control.release.cli import app
+from atdp.ingest.gateway.routes import Routes
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Engine and gateway in one: keeps what it serves on its server object."""
+
+    server: Any
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._answer(200, {"weight_version": self.server.state.get("version")})
+
+    def do_POST(self) -> None:
+        body = self._body()
+        found = Path(body["model_path"]).is_dir()
+        if found:
+            self.server.state["version"] = body["weight_version"]
+        message = "Succeeded" if found else "no such directory"
+        self._answer(200 if found else 400, {"success": found, "message": message})
+
+    def do_PUT(self) -> None:
+        if self.headers["authorization"] != "Bearer atdp_operator_key":
+            self._answer(401, {"error": {"message": "invalid key"}})
+            return
+        self.server.state["routes"] = Routes.from_json(self._body()).to_json()
+        self._answer(200, {})
+
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["content-length"])))
+
+    def _answer(self, status: int, body: object) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+@pytest.fixture
+def services() -> Iterator[dict[str, Any]]:
+    servers: dict[str, Any] = {}
+    for name in ("gateway", "inference-0", "inference-1"):
+        server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.state = {"version": "v1" if name == "inference-0" else None}
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers[name] = server
+    yield servers
+    for server in servers.values():
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, services: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ATDP_HOME", str(tmp_path))
+    monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
+    (tmp_path / "run").mkdir()
+    addresses = {name: f"http://127.0.0.1:{s.server_address[1]}" for name, s in services.items()}
+    (tmp_path / "run" / "endpoints.json").write_text(json.dumps(addresses))
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "operator.key").write_text("atdp_operator_key\n")
+    for version in ("v1", "v2"):
+        directory = tmp_path / "weights" / "orderdesk" / version
+        directory.mkdir(parents=True)
+        (directory / "model.safetensors").write_bytes(version.encode())
+        lineage = {"model": "orderdesk", "version": version, "parent": "v1" if version == "v2" else None,
+                   "run_id": "run-7", "snapshots": {"events": 5}, "policy_versions": ["default@1"],
+                   "trajectories_used": 64}  # fmt: skip
+        (directory / "manifest.json").write_text(json.dumps(lineage))
+    return tmp_path
+
+
+def atdp(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_an_operator_begins_a_line_registers_and_reads_the_story(
+    home: Path, services: dict[str, Any]
+) -> None:
+    atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", "--tenant", "globex")
+    assert services["gateway"].state["routes"]["stable"]["url"] == "inference-0"
+    atdp("candidate", "register", "v2")
+    told = json.loads(atdp("history", "--format", "json"))
+    assert [d["type"] for d in told] == ["Bootstrapped", "CandidateRegistered"]
+    assert told[1]["snapshots"] == {"events": 5}
+    assert told[1]["trajectories_used"] == 64
+    table = atdp("history", "--model", "orderdesk")
+    assert "v2 is a candidate, trained from v1" in " ".join(table.split())
+    status = json.loads(atdp("status", "--format", "json"))
+    assert (status["live"], status["canary"], status["versions"]) == (
+        "v1", None, {"v1": "live", "v2": "registered"},
+    )  # fmt: skip
+    assert [v["version"] for v in json.loads(atdp("candidate", "list", "--format", "json"))] == ["v1", "v2"]
+
+
+def test_the_guards_speak_on_the_command_line(home: Path) -> None:
+    atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme")
+    atdp("candidate", "register", "v2")
+    assert "no fresh replay PASS" in " ".join(atdp("canary", "start", "v2", "--share", "0.5", code=1).split())
+    assert "no canary" in atdp("promote", code=1)
+    assert "first version" in atdp("rollback", "--reason", "x", code=1)
+    assert "there is no orderdesk v9" in " ".join(atdp("candidate", "register", "v9", code=1).split())
+    with ReleaseStore(home / "control") as store:
+        assert len(store.history("weights/orderdesk")) == 2
+
+
+def test_reading_a_home_without_releases_says_so_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATDP_HOME", str(tmp_path / "empty"))
+    assert "nothing has been released" in " ".join(atdp("history", code=1).split())
+    assert not (tmp_path / "empty").exists()
+
+
+def test_a_decision_made_while_the_gateway_is_down_is_carried_out_by_reconcile(
+    home: Path, services: dict[str, Any]
+) -> None:
+    endpoints = home / "run" / "endpoints.json"
+    addresses = json.loads(endpoints.read_text())
+    endpoints.write_text(json.dumps({k: v for k, v in addresses.items() if k != "gateway"}))
+    output = atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", code=1)
+    assert "no gateway" in output
+    endpoints.write_text(json.dumps(addresses))
+    assert "v1 is in force on inference-0" in atdp("reconcile")
+    assert services["gateway"].state["routes"]["stable"]["version"] == "v1"
+
+
+def test_every_verb_shows_an_example() -> None:
+    group = typer.main.get_command(app)
+    verbs: list[Any] = []
+    queue: list[Any] = [group]
+    while queue:
+        command = queue.pop()
+        children = getattr(command, "commands", None)
+        if children:
+            queue.extend(children.values())
+        else:
+            verbs.append(command)
+    assert len(verbs) >= 10
+    assert [v.name for v in verbs if "atdp control" not in (v.help or "")] == []

@@ -1,0 +1,278 @@
+"""From events in a real lake and real engines over HTTP to a verdict: what `atdp replay` does.
+
+The engines are the embedded workers on a free port. A small random model acts, the log lands in the lake through the real
+sink, and candidates are judged from it; one of them acts too, so that the prediction can be held against the result.
+"""
+
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+import typer
+import uvicorn
+from typer.testing import CliRunner
+
+from atdp.control.release.evaluate import add_to
+from atdp.ingest.home import Home
+from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.replay import DatasetError, ReplayConfig, ReplayReport, Verdict
+from atdp.replay.command import evaluate_dataset, write_report
+from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
+from atdp.trainer.inference.app import create_app
+from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.tokenizer import train_tokenizer
+
+TASKS, ATTEMPTS, TURNS, TOKENS = 40, 5, 2, 2
+NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acted(SampleTrajectory):
+    """A trajectory whose model calls really happened: (prompt, output, log-probabilities) per turn."""
+
+    calls: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]], ...] = field(default=())
+
+    def _generation(self, step: int) -> Action:
+        prompt, output, logprobs = self.calls[step]
+        return Action(
+            type="generation",
+            message=Message(role="assistant", parts=(Part(text="…"),)),
+            generation=Generation(
+                model="tiny",
+                prompt_token_ids=prompt,
+                output_token_ids=output,
+                output_logprobs=logprobs,
+                policy_versions=(VersionSpan(version=self.weights, start=0, end=len(output)),),
+                sampling=Sampling(temperature=1.0, top_p=1.0),
+                tokenizer_hash="a" * 64,
+                finish_reason="length",
+            ),
+        )
+
+
+def write_models(weights: Path) -> None:
+    """v1: random; v2: a little different; v3: something else altogether; v4: a copy of v1."""
+    torch.set_num_threads(1)
+    tokenizer = train_tokenizer(["7 rope? the total is 42"] * 3, vocab_size=280)
+    common = weights / "tokenizer"
+    save_tokenizer(tokenizer, common, context=256)
+    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=256)
+    for version, seed, noise in (("v1", 1, 0.0), ("v2", 1, 0.04), ("v3", 5, 0.0), ("v4", 1, 0.0)):
+        model = new_model(shape, tokenizer, seed=seed)
+        generator = torch.Generator().manual_seed(3)
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    weight.mul_(12 if version == "v3" else 4)
+                    weight.add_(torch.randn(weight.shape, generator=generator), alpha=noise)
+        save_model(model, weights / "tiny" / version, tokenizer_from=common)
+        (weights / "tiny" / version / "manifest.json").write_text(
+            json.dumps({"model": "tiny", "version": version, "positions": {}})
+        )
+
+
+@contextmanager
+def serving(model: Path, version: str) -> Iterator[str]:
+    server = uvicorn.Server(
+        uvicorn.Config(create_app(model, version, seed=7), port=0, log_level="error", lifespan="on")
+    )
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 60
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
+def act(url: str, *, version: str) -> list[Acted]:
+    """Every task, several attempts, two turns each; the reward depends on the very last token."""
+    rng = random.Random(4)
+    prompts = [tuple(rng.randrange(5, 250) for _ in range(4)) for _ in range(TASKS)]
+    histories = [prompts[i // ATTEMPTS] for i in range(TASKS * ATTEMPTS)]
+    calls: list[list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]] = [[] for _ in histories]
+    with httpx.Client(timeout=120, trust_env=False) as client:
+        for _ in range(TURNS):
+            body = {
+                "input_ids": [list(h) for h in histories],
+                "sampling_params": {"max_new_tokens": TOKENS, "temperature": 1.0, "ignore_eos": True},
+                "return_logprob": True,
+            }
+            answers = client.post(f"{url}/generate", json=body).raise_for_status().json()
+            for i, answer in enumerate(answers):
+                output = tuple(answer["output_ids"])
+                logprobs = tuple(row[0] for row in answer["meta_info"]["output_token_logprobs"])
+                calls[i].append((histories[i], output, logprobs))
+                histories[i] = (*histories[i], *output, 9)
+    return [
+        Acted(
+            tenant="acme" if i % 2 else "globex",
+            name=f"t{i // ATTEMPTS}-{i % ATTEMPTS}",
+            task=f"task-{i // ATTEMPTS}",
+            turns=TURNS,
+            weights=version,
+            reward=float(found[-1][1][-1] % 2),
+            calls=tuple(found),
+        )
+        for i, found in enumerate(calls)
+    ]
+
+
+@dataclass(frozen=True)
+class World:
+    """A home with weights, a landed log and a pinned dataset, and its engines."""
+
+    home: Home
+    addresses: dict[str, str]
+    log: list[Acted]
+    positions: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    home = Home(tmp_path_factory.mktemp("replay"))
+    write_models(home.weights)
+    first = home.weights / "tiny" / "v1"
+    with serving(first, "v1") as stable, serving(first, "v1") as spare:
+        log = act(stable, version="v1")
+        lake = open_lake(home)
+        double = LogDouble(lake)
+        withheld = replace(log[0], name="withheld", task="task-x", purposes=("analytics",))
+        double.land(event for trajectory in (*log, withheld) for event in trajectory.events())
+        create_dataset(lake, "orders", "reward IS NOT NULL")
+        marks = {str(partition): offset - 1 for partition, offset in double.next.items()}
+        addresses = {"inference-0": stable, "inference-1": spare}
+        home.run.mkdir(parents=True, exist_ok=True)
+        home.endpoints_file.write_text(json.dumps(addresses))
+        yield World(home, addresses, log, {"marks": marks, "decided": []})
+
+
+def judged(world: World, candidate: str, **options: Any) -> ReplayReport:
+    return evaluate_dataset(
+        world.home, dataset="orders", model="tiny", candidate=candidate, baseline="v1",
+        config=options.pop("config", NO_WORSE), **options,
+    )  # fmt: skip
+
+
+def test_the_same_weights_under_another_name_are_no_worse(world: World) -> None:
+    report = judged(world, "v4")
+    assert report.verdict is Verdict.PASS, report.text()
+    weights, agreement = report.evaluation.candidate_weights, report.evaluation.baseline_agreement
+    assert weights is not None
+    assert weights.least_ess == pytest.approx(TASKS * ATTEMPTS, rel=1e-3)
+    assert agreement is not None
+    assert agreement.mean_abs_nats is not None
+    assert agreement.mean_abs_nats < 1e-4
+    assert report.tenants == ("acme", "globex")
+    assert report.inputs.dataset.refused == {"purpose_not_allowed": 1}
+    assert set(report.inputs.dataset.snapshots) >= {"events", "generations", "rewards"}
+    assert report.inputs.candidate.weights_sha256 == report.inputs.baseline.weights_sha256
+
+
+def test_the_prediction_for_another_policy_holds_when_it_acts(world: World) -> None:
+    report = judged(world, "v2")
+    assert report.verdict is not Verdict.ERROR, report.text()
+    found = report.evaluation.estimate("cwpdis")
+    assert found is not None
+    with serving(world.home.weights / "tiny" / "v2", "v2") as url:
+        measured = [t.reward or 0.0 for t in act(url, version="v2")]
+    mean = sum(measured) / len(measured)
+    noise = 2.0 * (0.25 / len(measured)) ** 0.5
+    assert found.candidate.lower - noise <= mean <= found.candidate.upper + noise
+
+
+def test_the_same_evaluation_twice_gives_the_same_bytes(world: World, tmp_path: Path) -> None:
+    first, second = judged(world, "v2"), judged(world, "v2")
+    assert first.run_id == second.run_id
+    paths = [write_report(r, tmp_path / f"{i}.html") for i, r in enumerate((first, second))]
+    assert paths[0][0].read_bytes() == paths[1][0].read_bytes()
+    assert json.loads(paths[0][1].read_text())["verdict"] == first.verdict
+
+
+def test_a_broken_candidate_does_not_pass(world: World) -> None:
+    report = judged(world, "v3")
+    assert report.verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE)
+    assert report.exit_code in (1, 2)
+
+
+def test_what_the_candidate_was_trained_on_is_set_aside_unless_asked_for(world: World) -> None:
+    manifest = world.home.weights / "tiny" / "v4" / "manifest.json"
+    before = manifest.read_text()
+    manifest.write_text(json.dumps({"model": "tiny", "version": "v4", "positions": world.positions}))
+    try:
+        held_out, in_sample = judged(world, "v4"), judged(world, "v4", held_out=False)
+    finally:
+        manifest.write_text(before)
+    assert held_out.verdict is Verdict.INCONCLUSIVE
+    assert held_out.evaluation.coverage.set_aside == {"trained_on": TASKS * ATTEMPTS}
+    assert in_sample.verdict is Verdict.PASS
+
+
+def test_an_engine_with_another_version_is_an_error(world: World) -> None:
+    report = judged(world, "v2", candidate_url=world.addresses["inference-0"])
+    assert report.verdict is Verdict.ERROR
+    assert "serves weights 'v1', but 'v2'" in report.reasons[0].text
+
+
+def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
+    world.home.routes_file.parent.mkdir(exist_ok=True)
+    canary = {"url": "inference-1", "version": "v9", "share": 0.0, "salt": "s"}
+    routes = {"stable": {"url": "inference-0", "version": "v1"}, "canary": canary}
+    world.home.routes_file.write_text(json.dumps(routes))
+    serving_before = httpx.get(trust_env=False, url=f"{world.addresses['inference-1']}/model_info").json()[
+        "weight_version"
+    ]
+    other = "v3" if serving_before != "v3" else "v2"
+    try:
+        report = judged(world, other)
+    finally:
+        world.home.routes_file.unlink()
+    assert report.verdict is Verdict.ERROR
+    assert report.reasons[0].code == "engine_error"
+    after = httpx.get(trust_env=False, url=f"{world.addresses['inference-1']}/model_info").json()[
+        "weight_version"
+    ]
+    assert after == serving_before
+
+
+def test_unknown_names_are_said_plainly(world: World) -> None:
+    with pytest.raises(DatasetError, match="no dataset 'nothing'"):
+        evaluate_dataset(world.home, dataset="nothing", model="tiny", candidate="v2", baseline="v1")
+    report = judged(world, "v77")
+    assert report.verdict is Verdict.ERROR
+    assert "v77" in report.reasons[0].text
+
+
+def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdict(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATDP_HOME", str(world.home.root))
+    app = typer.Typer()
+    add_to(app)
+    asked = ["--dataset", "orders", "--candidate", "v4", "--baseline", "v1", "--model", "tiny", "--json"]
+    page = tmp_path / "out" / "v4.html"
+    fine = ["--mode", "non_inferiority", "--margin", "0.1", "--report", str(page)]
+    result = CliRunner().invoke(app, [*asked, *fine])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["verdict"] == "PASS"
+    assert json.loads(page.with_suffix(".json").read_text()) == json.loads(result.stdout)
+    assert page.read_text().startswith("<!doctype html>")
+    undecided = CliRunner().invoke(app, asked)
+    assert (undecided.exit_code, json.loads(undecided.stdout)["verdict"]) == (2, "INCONCLUSIVE")
+    missing = CliRunner().invoke(app, [*asked, "--dataset", "nothing"])
+    assert isinstance(missing.exception, DatasetError)
+    assert missing.exception.exit_code == 3

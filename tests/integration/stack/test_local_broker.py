@@ -1,0 +1,57 @@
+"""The local broker on the real Apache Kafka."""
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from atdp.control.errors import BrokerFailed, PortTaken
+from atdp.control.stack.java import find_java
+from atdp.control.stack.kafka import KafkaBroker
+
+pytestmark = pytest.mark.kafka
+
+
+def test_what_was_acknowledged_is_there_after_the_broker_was_killed_and_started_again(
+    kafka_broker: KafkaBroker,
+) -> None:
+    before = kafka_broker.bootstrap
+    admin = AdminClient({"bootstrap.servers": before})
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(20)
+    producer = Producer({"bootstrap.servers": before, "enable.idempotence": True})
+    producer.produce("kept", b"value")
+    assert producer.flush(20) == 0
+
+    kafka_broker.kill()
+    assert kafka_broker.start() == before
+
+    consumer = Consumer({"bootstrap.servers": before, "group.id": "g", "auto.offset.reset": "earliest"})
+    try:
+        consumer.assign([TopicPartition("kept", 0, 0)])
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.value() == b"value"
+    finally:
+        consumer.close()
+
+
+def test_a_kept_port_that_someone_else_took_is_an_error_that_names_the_port(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    other = KafkaBroker(tmp_path, port=kafka_broker.port)
+    with pytest.raises(PortTaken, match=str(kafka_broker.port)):
+        other.prepare()
+
+
+def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path, heap_mb=512)
+    broker.prepare()
+    (tmp_path / "data" / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=77\n")
+    with pytest.raises(BrokerFailed, match=r"server\.log|console\.log"):
+        broker.start()
+
+
+def test_the_bundled_java_runs_the_broker() -> None:
+    assert find_java({}).major >= 17

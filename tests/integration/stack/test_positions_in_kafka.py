@@ -1,0 +1,95 @@
+"""Positions, ends and topics on the real broker."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from atdp.control.errors import StackError
+from atdp.control.stack.flow import Reader, lag
+from atdp.control.stack.kafka import KafkaBroker
+from atdp.control.stack.kafka_log import KafkaLog
+from atdp.control.stack.topics import ensure_topics
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.schemas import topics
+
+pytestmark = pytest.mark.kafka
+
+
+def write_transaction(bootstrap: str, topic: str, records: int, *, commit: bool = True) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"tx-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(records):
+        producer.produce(topic, b"record", partition=0)
+    if commit:
+        producer.commit_transaction(30)
+    else:
+        producer.flush(30)
+        producer.abort_transaction(30)
+
+
+def test_commit_markers_and_aborted_records_are_not_left_to_read(
+    kafka_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(partitions=1)
+    write_transaction(kafka_bootstrap, topic, 3)
+    write_transaction(kafka_bootstrap, topic, 2, commit=False)
+    with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
+        assert log.ends(topic) == {0: 7}
+        assert log.next_record(topic, 0, 1) == 1
+        assert log.next_record(topic, 0, 3) is None
+        assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 3})).waiting == 0
+        assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 2})).waiting == 5
+
+
+def test_committed_offsets_of_a_group_are_read_without_joining_it(
+    kafka_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(partitions=2)
+    consumer = Consumer({"bootstrap.servers": kafka_bootstrap, "group.id": f"group-{topic}"})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 1, 5)], asynchronous=False)
+    finally:
+        consumer.close()
+    with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
+        assert log.committed(f"group-{topic}", topic) == {1: 5}
+        assert log.committed("nobody", topic) == {}
+
+
+def test_a_topic_that_does_not_exist_has_no_ends(kafka_bootstrap: str) -> None:
+    with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
+        assert log.ends("nowhere") == {}
+
+
+def test_topics_are_created_once_and_differences_reported_but_not_repaired(kafka_broker: KafkaBroker) -> None:
+    settings = KafkaSettings(kafka_broker.bootstrap)
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+    audit = topics()["audit"]
+    admin.create_topics([NewTopic(audit.name, audit.partitions + 2, 1)])[audit.name].result(30)
+
+    said = ensure_topics(settings, replication=1)
+    assert f"{audit.name} has {audit.partitions + 2} partitions, defined are {audit.partitions}" in said
+    assert all(line.startswith(audit.name) for line in said)
+    found = admin.list_topics(timeout=10).topics
+    assert {topic.name for topic in topics().values()} <= set(found)
+    assert len(found[audit.name].partitions) == audit.partitions + 2
+    assert ensure_topics(settings, replication=1) == said
+
+
+def test_raw_and_governed_with_different_partitions_stop_the_stack(kafka_broker: KafkaBroker) -> None:
+    raw = topics()["events_raw"]
+    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
+    admin.create_topics([NewTopic(raw.name, raw.partitions + 1, 1)])[raw.name].result(30)
+    with pytest.raises(StackError, match="same number of partitions"):
+        ensure_topics(KafkaSettings(kafka_broker.bootstrap), replication=1)
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_with_advice() -> None:
+    with (
+        KafkaLog(KafkaSettings("127.0.0.1:9"), timeout_s=1.0) as log,
+        pytest.raises(StackError, match="atdp status"),
+    ):
+        log.ends("anything")

@@ -1,0 +1,216 @@
+"""The supervisor with real processes: small HTTP services of the test's own in place of the platform's."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from atdp.control.errors import StackError
+from atdp.control.stack.ledger import Ledger, ServiceEntry, StackEntry
+from atdp.control.stack.ports import choose_free_port
+from atdp.control.stack.processes import Child, ProcessId, end_leftovers
+from atdp.control.stack.restarts import RestartPolicy
+from atdp.control.stack.services import Service, probe_http
+from atdp.control.stack.supervisor import Supervisor
+from atdp.ingest.home import Home
+
+# Serves 200 on /healthz; on /readyz only once the file `ready-<name>` exists. Writes its name to `order` when
+# it stops.
+SERVICE = """
+import http.server, pathlib, signal, sys
+name, port, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        ready = self.path == '/healthz' or (folder / f'ready-{name}').exists()
+        self.send_response(200 if ready else 503); self.end_headers()
+        self.wfile.write(b'{}' if ready else b'{"failing": {"state": "no weights"}}')
+    def log_message(self, *_): pass
+http.server.HTTPServer.allow_reuse_address = True
+server = http.server.HTTPServer(('127.0.0.1', port), Handler)
+def stop(*_):
+    with (folder / 'order').open('a') as file: file.write(name + '\\n')
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+server.serve_forever()
+"""
+QUICK = RestartPolicy(first_s=0.05, longest_s=0.2)
+
+
+def service(
+    tmp_path: Path,
+    name: str,
+    *,
+    ready: bool = True,
+    needed: bool = True,
+    wave: int = 1,
+    after: tuple[str, ...] = (),
+) -> Service:
+    port = choose_free_port()
+    if ready:
+        (tmp_path / f"ready-{name}").touch()
+    return Service(
+        name=name,
+        command=lambda: [sys.executable, "-c", SERVICE, name, str(port), str(tmp_path)],
+        probe=lambda: probe_http(port),
+        log=tmp_path / "logs" / f"{name}.log",
+        port=port,
+        after=after,
+        wave=wave,
+        needed=needed,
+    )
+
+
+class Running:
+    """A supervisor in the background, with what it said."""
+
+    def __init__(self, tmp_path: Path, plan: list[Service], deaf_s: float) -> None:
+        self.ledger = Ledger(Home(tmp_path / "home"))
+        self.said: list[str] = []
+        self.error: StackError | None = None
+        self.supervisor = Supervisor(
+            self.ledger,
+            plan,
+            environ=os.environ,
+            policy=QUICK,
+            report=self.said.append,
+            deaf_s=deaf_s,
+            up_timeout_s=60,
+        )
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            self.supervisor.run()
+        except StackError as error:
+            self.error = error
+
+    def entry(self, name: str) -> ServiceEntry:
+        stack = self.ledger.read()
+        assert stack is not None
+        return next(entry for entry in stack.services if entry.name == name)
+
+    def is_up(self) -> bool:
+        stack = self.ledger.read()
+        return stack is not None and stack.up
+
+
+@contextmanager
+def supervised(tmp_path: Path, *plan: Service, deaf_s: float = 30.0) -> Iterator[Running]:
+    running = Running(tmp_path, list(plan), deaf_s)
+    running.thread.start()
+    try:
+        yield running
+    finally:
+        running.supervisor.ask_to_stop()
+        running.thread.join(30)
+        assert not running.thread.is_alive()
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 40.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.02)
+
+
+def test_a_service_that_is_killed_comes_back_and_the_ledger_says_so(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "one")) as running:
+        until(running.is_up)
+        pid = running.entry("one").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: running.entry("one").restarts == 1 and running.entry("one").phase == "ready")
+        entry = running.entry("one")
+    assert entry.last_exit_code == -signal.SIGKILL
+    assert entry.pid != pid
+    assert any("one died with SIGKILL" in line for line in running.said)
+
+
+def test_a_frozen_service_is_replaced(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "one"), deaf_s=0.5) as running:
+        until(running.is_up)
+        pid = running.entry("one").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: running.entry("one").pid not in {None, pid} and running.entry("one").phase == "ready")
+
+
+def test_services_start_in_order_and_stop_in_the_opposite_one(tmp_path: Path) -> None:
+    first = service(tmp_path, "broker", wave=0, ready=False)
+    second = service(tmp_path, "gateway", wave=2, after=("broker",))
+    with supervised(tmp_path, first, second) as running:
+        until(lambda: running.ledger.read() is not None and running.entry("broker").reason == "no weights")
+        assert running.entry("gateway").phase == "planned"
+        (tmp_path / "ready-broker").touch()
+        until(running.is_up)
+    assert (tmp_path / "order").read_text().split() == ["gateway", "broker"]
+    assert {entry.phase for entry in (running.entry("broker"), running.entry("gateway"))} == {"stopped"}
+
+
+def test_a_worker_without_weights_does_not_keep_the_stack_from_being_up(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "inference", ready=False, needed=False)) as running:
+        until(running.is_up)
+        assert (running.entry("inference").phase, running.entry("inference").reason) == (
+            "starting",
+            "no weights",
+        )
+
+
+def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(tmp_path: Path) -> None:
+    broken = Service(
+        name="broken",
+        command=lambda: [sys.executable, "-c", "raise SystemExit('the disk is on fire')"],
+        probe=lambda: probe_http(9),
+        log=tmp_path / "broken.log",
+    )
+    with supervised(tmp_path, service(tmp_path, "good"), broken) as running:
+        until(lambda: running.error is not None)
+    assert "broken does not start" in str(running.error)
+    assert "the disk is on fire" in str(running.error)
+    assert running.entry("good").phase == "stopped"
+
+
+def test_children_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, sys, time\n"
+        "from atdp.control.stack.processes import Child\n"
+        "child = Child([sys.executable, '-c', 'import time; time.sleep(600)'], env=os.environ, "
+        f"log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert psutil.pid_exists(pid)
+        parent.kill()
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_leftovers_are_ended_but_never_a_stranger_who_got_the_same_process_id(tmp_path: Path) -> None:
+    child = Child(
+        [sys.executable, "-c", "import time; time.sleep(600)"], env=os.environ, log=tmp_path / "log"
+    )
+    try:
+        stranger = ProcessId(pid=child.pid, created=child.id.created - 1000)
+        assert end_leftovers([stranger]) == []
+        assert child.exit_code() is None
+        threading.Thread(target=lambda: child.wait(time.monotonic() + 30)).start()
+        assert end_leftovers([child.id]) == [child.pid]
+    finally:
+        child.kill()
+
+
+def test_a_stack_entry_survives_the_trip_through_the_file(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "one")) as running:
+        until(running.is_up)
+        stack = running.ledger.read()
+    assert isinstance(stack, StackEntry)
+    assert stack.pid == os.getpid()

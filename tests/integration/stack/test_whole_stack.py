@@ -1,0 +1,197 @@
+"""The real stack through the command line: up, work, kill, status, down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from atdp.control.stack.kafka import KafkaBroker
+from atdp.control.stack.ledger import Ledger, ServiceEntry
+from atdp.ingest.home import Home
+from atdp.lakehouse import connect
+
+pytestmark = pytest.mark.kafka
+
+TRAJECTORY = [
+    {"role": "system", "content": "# Retail agent policy"},
+    {"role": "user", "content": "Hi, I am ada.lovelace@example.com, where is my order?"},
+    {"role": "assistant", "content": "On its way."},
+    {"role": "user", "content": "###STOP###"},
+]
+
+
+class CommandLine:
+    """`atdp` for one home, as a user runs it."""
+
+    def __init__(self, home: Path, **environ: str) -> None:
+        self.home = home
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
+        self.environ = {**inherited, "ATDP_HOME": str(home), **environ}
+
+    def __call__(self, *arguments: str, expect: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "atdp.control.cli", *arguments],
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == expect, (
+            f"atdp {' '.join(arguments)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
+        return done.stdout
+
+    def status(self, expect: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self("status", "--json", expect=expect))
+        return found
+
+    def rows(self, statement: str, tenant: str | None = None) -> list[dict[str, Any]]:
+        """The answer of the lake, without the cost of another process."""
+        with connect(self.home, tenant=tenant) as connection:
+            return connection.sql(statement).dicts()
+
+    def entry(self, service: str) -> ServiceEntry:
+        """A service as the supervisor last published it."""
+        stack = Ledger(Home(self.home)).read()
+        assert stack is not None
+        return next(entry for entry in stack.services if entry.name == service)
+
+    def supervisor(self) -> int | None:
+        return Ledger(Home(self.home)).supervisor_pid()
+
+    def kill(self, service: str) -> None:
+        pid = self.supervisor() if service == "supervisor" else self.entry(service).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+
+    def processes(self) -> list[int]:
+        """Every process that was started for this home."""
+        return [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if any(str(self.home) in part for part in process.info["cmdline"] or [])
+        ]
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[CommandLine]:
+    with tempfile.TemporaryDirectory(prefix="atdp-stack-") as folder:
+        atdp = CommandLine(Path(folder) / "home")
+        atdp("up", "--detach")
+        try:
+            yield atdp
+        finally:
+            subprocess.run(
+                [sys.executable, "-m", "atdp.control.cli", "down"],
+                env=atdp.environ,
+                capture_output=True,
+                check=False,
+            )
+            assert atdp.processes() == []
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.2)
+
+
+def test_what_is_imported_lands_governed_and_can_be_asked_for(stack: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    good = [{"task_id": n, "reward": 1.0, "info": {}, "traj": TRAJECTORY} for n in range(3)]
+    file.write_text(json.dumps([*good, {"task_id": 3}]))
+    report = json.loads(stack("import", "tau-bench", str(file), "--tenant", "acme", "--json", expect=1))
+    assert (report["imported"], report["failed"], report["delivered"]) == (3, 1, True)
+    stack("wait", "--timeout", "120")
+    asked = "SELECT tenant_id, count(*) AS n, sum(reward) AS r FROM trajectories GROUP BY ALL"
+    assert json.loads(stack("sql", "--format", "json", asked)) == [{"tenant_id": "acme", "n": 3, "r": 3.0}]
+    assert stack.rows("SELECT count(*) AS n FROM events", tenant="other") == [{"n": 0}]
+    assert "ada.lovelace" not in str(stack.rows("SELECT * FROM events"))
+
+
+def test_the_gateway_answers_sql_under_the_callers_key(stack: CommandLine) -> None:
+    gateway = Home(stack.home).endpoints()["gateway"]
+    key = Home(stack.home).operator_key_file.read_text().strip()
+    question = {"query": "SELECT count(*) AS n FROM trajectories"}
+    with httpx.Client(base_url=gateway, timeout=60, trust_env=False) as client:
+        assert client.post("/v1/sql", json=question).status_code == 401
+        answer = client.post("/v1/sql", json=question, headers={"Authorization": f"Bearer {key}"})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["rows"][0]["n"] >= 0
+
+
+def test_a_dataset_reads_the_same_while_the_lake_goes_on(stack: CommandLine) -> None:
+    made = json.loads(stack("dataset", "create", "first", "--where", "reward = 1", "--json"))
+    assert json.loads(stack("dataset", "show", "first")) == made
+    again = stack("dataset", "create", "first", expect=1)
+    assert again == ""
+
+
+def test_killed_services_come_back_and_nothing_is_lost(stack: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "more.json"
+    rows = [{"task_id": n, "reward": 0.0, "info": {}, "traj": TRAJECTORY} for n in range(50)]
+    file.write_text(json.dumps(rows))
+    before = stack.rows("SELECT count(*) AS n FROM events")[0]["n"]
+    names = ("governance", "lake-writer", "kafka")
+    restarts = {name: stack.entry(name).restarts for name in names}
+    report = json.loads(stack("import", "tau-bench", str(file), "--tenant", "acme", "--json"))
+    for name in names:
+        stack.kill(name)
+    until(
+        lambda: all(stack.entry(n).restarts > restarts[n] and stack.entry(n).phase == "ready" for n in names)
+    )
+    stack("wait", "--timeout", "180")
+    landed = before + report["events"]
+    counted = stack.rows("SELECT count(*) AS n, count(DISTINCT event_id) AS d FROM events")
+    assert counted == [{"n": landed, "d": landed}]
+    assert all(stack.entry(name).last_exit_code == -signal.SIGKILL for name in names)
+    until(lambda: stack.entry("gateway").phase == "ready")
+
+
+def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
+    stack: CommandLine, kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    other = CommandLine(tmp_path / "other", ATDP_KAFKA_BOOTSTRAP=kafka_broker.bootstrap)
+    other("up", "--detach")
+    try:
+        here, there = stack.status(), other.status()
+        assert (here["state"], there["state"]) == ("healthy", "healthy")
+        assert there["endpoints"]["kafka"] == kafka_broker.bootstrap
+        assert "kafka" not in there["services"]
+        ports = [entry["port"] for status in (here, there) for entry in status["services"].values()]
+        assert len(set(ports)) == len(ports)
+        assert other.rows("SELECT count(*) AS n FROM events") == [{"n": 0}]
+    finally:
+        other("down")
+    assert other.processes() == []
+    assert other.status(expect=3)["state"] == "not running"
+
+
+def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> None:
+    supervisor = stack.supervisor()
+    stack("up", "--detach")
+    assert stack.supervisor() == supervisor
+    stack("up", expect=1)
+
+
+def test_a_killed_supervisor_leaves_nothing_running_and_the_next_start_carries_on(stack: CommandLine) -> None:
+    rows = stack.rows("SELECT count(*) AS n FROM events")
+    gateway = stack.entry("gateway").port
+    stack.kill("supervisor")
+    until(lambda: stack.processes() == [])
+    assert stack.supervisor() is None
+    stack("up", "--detach")
+    assert stack.entry("gateway").port == gateway
+    assert stack.rows("SELECT count(*) AS n FROM events") == rows

@@ -1,0 +1,135 @@
+"""A training run in a process of its own that can be told where to die.
+
+Reads one JSON command per line on stdin and does each in a fresh child process (forked after the slow imports); answers
+with one JSON line: the child's exit (negative: the signal that killed it).
+
+``{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}``: train on 96 deterministic trajectories;
+at the nth time the run passes ``point``, SIGKILL. ``late``: twelve trajectories that began early are only seen from step 4 on
+(or from the start of a resumed process, as they then have arrived).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from atdp.trainer.checkpoint import CheckpointStore, TrainerState
+from atdp.trainer.groups import GroupRules
+from atdp.trainer.model import CausalLM, ModelShape, new_model
+from atdp.trainer.position import Position
+from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.source import MemorySource
+from atdp.trainer.step import StepRules
+from atdp.trainer.tokenizer import train_tokenizer
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+
+STEPS = 6
+
+
+def trajectories() -> list[Trajectory]:
+    rng = np.random.default_rng(5)
+    made = []
+    for n in range(96):
+        prompt = tuple(rng.integers(0, 261, 6).tolist())
+        output = tuple(rng.integers(0, 261, int(rng.integers(3, 9))).tolist())
+        logprobs = tuple(float(-x) for x in rng.random(len(output)) * 3 + 4)
+        made.append(
+            Trajectory(
+                key=TrajectoryKey("t", f"x{n:03d}", 0),
+                task=f"task{n // 4}",
+                turns=(Turn(prompt_ids=prompt, output_ids=output, logprobs=logprobs, versions=("v1",)),),
+                reward=float(rng.integers(0, 2)),
+                status="completed",
+                started_us=n,
+                partition=n % 2,
+                first_offset=n,
+            )
+        )
+    return made
+
+
+_load = CheckpointStore.load
+
+
+def load_without_position(
+    self: CheckpointStore, model: CausalLM, optimizer: torch.optim.Optimizer, *, settings: str
+) -> TrainerState | None:
+    """The guard switched off: weights and optimizer come back, the position in the stream does not."""
+    state = _load(self, model, optimizer, settings=settings)
+    return state and dataclasses.replace(state, position=Position())
+
+
+def train(command: dict[str, Any]) -> None:
+    torch.set_num_threads(1)
+    directory = Path(command["directory"])
+    everything = trajectories()
+    late = everything[8:20] if command.get("late") else []
+    resumed = directory.exists()
+    source = MemorySource([t for t in everything if resumed or t not in late])
+    passed: dict[str, int] = {}
+
+    def on_point(point: str) -> None:
+        passed[point] = passed.get(point, 0) + 1
+        if command.get("kill_at") and [point, passed[point]] == command["kill_at"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_step(step: int, _: object) -> None:
+        if step == 4 and not resumed:
+            source.add(late)
+
+    if command.get("forget_position"):
+        CheckpointStore.load = load_without_position  # type: ignore[method-assign]
+    model = new_model(
+        ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64), TOKENIZER, seed=1
+    )
+    settings = RunSettings(
+        base="b",
+        version_numbers={"v1": 0},
+        version_now=0,
+        groups=GroupRules(size=4),
+        step=StepRules(budget=64),
+        groups_per_step=2,
+        learning_rate=1e-2,
+    )
+    run = TrainRun(
+        model=model, source=source, settings=settings, directory=directory, on_step=on_step, on_point=on_point
+    )
+    result = run.run(Pace(steps=STEPS, checkpoint_every=2))
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    report = {
+        "weights": digest.hexdigest(),
+        "steps": result.steps,
+        "trained": sorted(map(list, result.trained)),
+    }
+    (directory / "report.json").write_text(json.dumps(report))
+
+
+def in_child(command: dict[str, Any]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            train(command)
+        except BaseException:  # noqa: BLE001 - a child must never return into the loop of its parent
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+TOKENIZER = train_tokenizer([], 261)
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(in_child(json.loads(line))), flush=True)

@@ -1,0 +1,134 @@
+"""A run killed anywhere and resumed ends with the same weights, bit for bit, as one that was never killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+KILLED = -signal.SIGKILL
+POINTS = [
+    ("plan written", 1),
+    ("plan written", 4),
+    ("micro-batch done", 2),
+    ("micro-batch done", 11),
+    ("step done", 3),
+    ("checkpoint written", 1),
+    ("checkpoint written", 2),
+    ("checkpoint renamed", 1),
+    ("checkpoint renamed", 2),
+    ("checkpoint committed", 1),
+    ("checkpoint committed", 3),
+]
+
+
+class Runner:
+    """The process that forks a training process per command."""
+
+    def __init__(self) -> None:
+        script = Path(__file__).with_name("killable_run.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(script)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=one_thread(),
+        )
+
+    def __call__(self, directory: Path, **command: Any) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"directory": str(directory), **command}) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+def one_thread() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+def report(directory: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((directory / "report.json").read_text())
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Runner]:
+    made = Runner()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    directory = tmp_path_factory.mktemp("undisturbed") / "run"
+    assert runner(directory) == 0
+    found = report(directory)
+    assert found["steps"] == 6
+    return found
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("point", "nth"), POINTS)
+def test_a_run_killed_and_resumed_ends_as_if_it_had_never_been_killed(
+    runner: Runner, undisturbed: dict[str, Any], tmp_path: Path, point: str, nth: int
+) -> None:
+    directory = tmp_path / "run"
+    assert runner(directory, kill_at=[point, nth]) == KILLED
+    assert runner(directory) == 0
+    assert report(directory) == undisturbed
+
+
+@pytest.mark.faults
+def test_a_run_killed_again_and_again_still_trains_every_group_once(
+    runner: Runner, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    for point, nth in [
+        ("plan written", 2),
+        ("step done", 2),
+        ("checkpoint written", 1),
+        ("micro-batch done", 1),
+    ]:
+        assert runner(directory, kill_at=[point, nth]) == KILLED
+    assert runner(directory) == 0
+    assert report(directory) == undisturbed
+
+
+@pytest.mark.faults
+def test_a_checkpoint_without_its_position_would_train_groups_twice(
+    runner: Runner, undisturbed: dict[str, Any], tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    assert runner(directory, kill_at=["step done", 5]) == KILLED
+    assert runner(directory, forget_position=True) == 0
+    found = report(directory)
+    assert found["weights"] != undisturbed["weights"]
+    keys = [tuple(key) for key in found["trained"]]
+    assert len(keys) > len(set(keys))
+
+
+@pytest.mark.faults
+def test_data_that_arrive_between_the_kill_and_the_resume_do_not_change_the_steps_that_are_repeated(
+    runner: Runner, tmp_path: Path
+) -> None:
+    assert runner(tmp_path / "whole", late=True) == 0
+    assert runner(tmp_path / "killed", late=True, kill_at=["step done", 4]) == KILLED
+    shutil.copytree(tmp_path / "killed", tmp_path / "planless")
+    shutil.rmtree(tmp_path / "planless" / "plans")
+    assert runner(tmp_path / "killed", late=True) == 0
+    assert report(tmp_path / "killed") == report(tmp_path / "whole")
+    assert runner(tmp_path / "planless", late=True) == 0
+    assert report(tmp_path / "planless") != report(tmp_path / "whole")

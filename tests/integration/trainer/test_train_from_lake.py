@@ -1,0 +1,169 @@
+"""From governed events in a real lake to published versions: who is trained on, who is not, and where the next run begins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atdp.ingest.home import Home
+from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.schemas.values import Action, Event
+from atdp.trainer.errors import RegistryError, SourceError
+from atdp.trainer.model import ModelShape
+from atdp.trainer.registry import WeightRegistry
+from atdp.trainer.tokenizer import tokenizer_hash
+from atdp.trainer.training import TrainOptions, TrainResult, train
+
+SHAPE = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def log(home: Home) -> LogDouble:
+    return LogDouble(open_lake(home))
+
+
+def run(home: Home, algo: str, **more: Any) -> TrainResult:
+    options: dict[str, Any] = {
+        "home": home,
+        "model": "desk",
+        "algo": algo,
+        "shape": SHAPE,
+        "steps": 3,
+        "vocabulary": 270,
+    }
+    return train(TrainOptions(**{**options, **more}))
+
+
+def attempts(home: Home, names: str, **more: Any) -> list[Event]:
+    """Eight attempts (two tasks of four) whose tokens fit the published model."""
+    directory = WeightRegistry(home.weights).get("desk", "v1").path
+    vocabulary = json.loads((directory / "config.json").read_text())["vocab_size"]
+    digest = tokenizer_hash(directory / "tokenizer.json")
+    samples = [
+        SampleTrajectory(name=f"{names}{n}", task=f"{names}-task{n // 4}", reward=float(n % 2), **more)
+        for n in range(8)
+    ]
+    return [fitted(event, vocabulary, digest) for sample in samples for event in sample.events()]
+
+
+def fitted(event: Event, vocabulary: int, digest: str) -> Event:
+    body = event.body
+    if not isinstance(body, Action) or body.generation is None:
+        return event
+    call = body.generation
+    changed = replace(
+        call,
+        prompt_token_ids=tuple(token % vocabulary for token in call.prompt_token_ids or ()),
+        output_token_ids=tuple(token % vocabulary for token in call.output_token_ids or ()),
+        tokenizer_hash=digest,
+    )
+    return replace(event, body=replace(body, generation=changed))
+
+
+def warm_start(home: Home, log: LogDouble) -> TrainResult:
+    log.land(event for n in range(6) for event in SampleTrajectory(name=f"log{n}").events())
+    return run(home, "sft")
+
+
+def plans(home: Home) -> list[dict[str, Any]]:
+    return [
+        json.loads(path.read_text()) for path in sorted((home.root / "runs" / "desk").glob("*/plans/*.json"))
+    ]
+
+
+def trained(found: Iterable[dict[str, Any]]) -> set[str]:
+    return {member[1] for plan in found for group in plan["groups"] for member in group["members"]}
+
+
+def test_a_model_begins_with_what_was_logged_and_its_tokenizer_is_known_to_governance(
+    home: Home, log: LogDouble
+) -> None:
+    result = warm_start(home, log)
+    assert result.published.version == "v1"
+    assert result.trajectories_used == 6
+    digest = tokenizer_hash(result.published.path / "tokenizer.json")
+    assert (home.tokenizers / digest / "tokenizer.json").is_file()
+    manifest = WeightRegistry(home.weights).verify("desk", "v1").manifest
+    assert (manifest["kind"], manifest["parent"], manifest["policy_versions"]) == ("sft", None, ["default@1"])
+    assert manifest["snapshots"]["events"] > 0
+
+
+def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
+    home: Home, log: LogDouble
+) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "good"))
+    log.land(attempts(home, "gone", consent="withdrawn", eligible=False))
+    log.land(attempts(home, "early")[:-1])  # the last one has not ended
+    log.land(SampleTrajectory(name="alone", task="alone", weights="v1").events())
+    result = run(home, "grpo", group_size=4, groups_per_step=2)
+    assert result.published.version == "v2"
+    used = trained(plans(home))
+    assert {f"good{n}" for n in range(8)} <= used
+    assert not any(name.startswith("gone") for name in used)
+    assert "early7" not in used
+    assert result.refused["consent_withdrawn"] == 8
+    assert result.set_aside["tokens of another tokenizer"] == 7  # the six logs and the lone one
+    manifest = result.published.manifest
+    assert (manifest["parent"], manifest["data_versions"], manifest["trajectories_used"]) == (
+        "v1",
+        ("v1",),
+        len(used),
+    )
+
+
+def test_the_next_run_begins_behind_the_one_that_made_its_base(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    run(home, "grpo", group_size=4, groups_per_step=2)
+    with pytest.raises(SourceError, match="no group to train on"):
+        run(home, "grpo", group_size=4, groups_per_step=2)
+    log.land(attempts(home, "second"))
+    result = run(home, "grpo", group_size=4, groups_per_step=2)
+    assert result.trajectories_used == 8
+    assert [plan["groups"][0]["task"] for plan in plans(home)] == ["first-task0", "second-task0"]
+
+
+def test_a_late_reward_for_a_trained_trajectory_does_not_bring_it_back(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    run(home, "grpo", group_size=4, groups_per_step=2)
+    late = SampleTrajectory(name="first0", task="first-task0")
+    log.land([late.event(late.reward_body(0.5, later_s=9999), seq=99)])
+    with pytest.raises(SourceError, match="no group to train on"):
+        run(home, "grpo", group_size=4, groups_per_step=2)
+
+
+def test_a_dataset_trains_on_what_it_pinned_whatever_came_later(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    create_dataset(open_lake(home), "monday", where="task_id LIKE 'first%'")
+    log.land(attempts(home, "second"))
+    result = run(home, "grpo", dataset="monday", group_size=4, groups_per_step=2, run_name="pinned")
+    assert trained(plans(home)) == {f"first{n}" for n in range(8)}
+    with pytest.raises(RegistryError, match=r"'pinned' has already published desk v2"):
+        run(home, "grpo", dataset="monday", group_size=4, run_name="pinned")
+    assert result.published.manifest["snapshots"] == dict(result.published.manifest["snapshots"])
+
+
+def test_what_is_missing_is_said(home: Home, log: LogDouble) -> None:
+    with pytest.raises(RegistryError, match="no version yet"):
+        run(home, "grpo")
+    with pytest.raises(SourceError, match="no governed conversation"):
+        run(home, "sft")
+    with pytest.raises(SourceError, match="nosuch"):
+        run(home, "sft", dataset="nosuch")
+    log.land(SampleTrajectory(consent="withdrawn", eligible=False).events())
+    with pytest.raises(SourceError, match="1 x consent_withdrawn"):
+        run(home, "sft")

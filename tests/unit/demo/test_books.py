@@ -1,0 +1,101 @@
+"""The demo's books can disagree: every kind of loss, surplus, duplicate and leak shows in them."""
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+
+from atdp.control.demo.leaks import search, strings_of
+from atdp.control.demo.ledger import LogCount, balance
+from atdp.control.demo.memory import MemoryWatch, resident_by_process
+from atdp.control.demo.tally import Tally
+from atdp.control.demo.training import trained_keys
+
+
+def log(*governed: str, quarantined: int = 0, dropped: int = 0, raw: int | None = None) -> LogCount:
+    refused = Counter({("acme", "bad_signature"): quarantined})
+    records = len(governed) + quarantined + dropped if raw is None else raw
+    return LogCount(
+        raw_records=records,
+        governed=Counter(governed),
+        quarantined=refused,
+        dropped_by_policy=dropped,
+        findings=Counter(),
+    )
+
+
+def test_books_are_even_when_every_event_has_one_fate() -> None:
+    books = balance(5, log("a", "b", "c", quarantined=1, dropped=1), ["a", "b", "c"])
+    assert books.even
+    assert (books.lost, books.surplus, books.duplicates) == (0, 0, 0)
+
+
+def test_an_event_that_did_not_land_is_lost() -> None:
+    books = balance(3, log("a", "b", "c"), ["a", "b"])
+    assert books.lost == 1
+    assert not books.even
+
+
+def test_an_event_that_landed_twice_is_a_duplicate() -> None:
+    books = balance(2, log("a", "b"), ["a", "b", "b"])
+    assert books.duplicates == 1
+    assert not books.even
+
+
+def test_an_event_that_was_governed_twice_is_a_duplicate_even_if_the_lake_hides_it() -> None:
+    assert balance(2, log("a", "b", "b", raw=2), ["a", "b"]).duplicates == 1
+
+
+def test_an_event_that_nobody_emitted_is_a_surplus_and_not_a_negative_loss() -> None:
+    books = balance(1, log("a", "b"), ["a", "b"])
+    assert (books.lost, books.surplus, books.even) == (0, 1, False)
+
+
+def test_the_tally_counts_by_tenant_and_by_channel() -> None:
+    tally = Tally()
+    tally.add("acme", "proxy", 4)
+    tally.add("acme", "sdk")
+    tally.add("globex", "sdk", 2)
+    assert tally.total == 7
+    assert tally.by_tenant() == {"acme": 5, "globex": 2}
+    assert tally.by_channel() == {"proxy": 4, "sdk": 3}
+
+
+def test_a_planted_value_is_found_where_it_was_left_and_counted_once_per_place() -> None:
+    places = [("clean", [b"nothing", b"here"]), ("leaky", [b"call 0123456", b"again 0123456"])]
+    report = search(places, {"0123456", "other"})
+    assert report.raw_values_left == 1
+    assert report.left == {"leaky": 1}
+    assert report.bytes_searched == {"clean": 11, "leaky": 25}
+
+
+def test_the_search_reads_strings_at_any_depth_of_a_column() -> None:
+    rows = [{"messages": [{"parts": [{"text": "secret-1"}]}], "name": "secret-2", "count": 3}, None]
+    texts = b" ".join(strings_of(pa.array(rows)))
+    assert b"secret-1" in texts
+    assert b"secret-2" in texts
+
+
+def test_the_search_reads_dictionary_encoded_columns() -> None:
+    assert b"secret" in b"".join(strings_of(pa.array(["secret", "secret"]).dictionary_encode()))
+
+
+def test_the_memory_watch_keeps_the_peak_and_who_had_it() -> None:
+    samples = iter([{"a": 5}, {"a": 7, "b": 4}])
+    watch = MemoryWatch(sample=lambda: next(samples, {"a": 1}))
+    with watch:
+        watch.look()
+    assert watch.peak_bytes == 11
+    assert watch.at_peak == {"a": 7, "b": 4}
+
+
+def test_this_process_has_a_size() -> None:
+    assert resident_by_process()["demo"] > 1_000_000
+
+
+def test_what_a_run_trained_on_is_read_from_its_plans(tmp_path: Path) -> None:
+    (tmp_path / "plans").mkdir()
+    (tmp_path / "plans" / "step-00000001.json").write_text(
+        '{"groups": [{"members": [["acme", "t1", 0, "digest", 1.0, 0.5], ["acme", "t1", 1, "digest", 0.0, -0.5]]}]}'
+    )
+    assert trained_keys(tmp_path) == {("acme", "t1", 0), ("acme", "t1", 1)}

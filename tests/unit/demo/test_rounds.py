@@ -1,0 +1,88 @@
+"""Rates carry honest intervals, and what is not known stays null."""
+
+import json
+import math
+
+import pytest
+
+from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate, learnt_enough
+
+
+@pytest.mark.parametrize(
+    ("successes", "sessions", "lower", "upper"),
+    # Newcombe 1998 (Statistics in Medicine 17, 857), table I, method 3
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_the_interval_is_wilsons(successes: int, sessions: int, lower: float, upper: float) -> None:
+    assert Rate(successes=successes, sessions=sessions).bounds == pytest.approx((lower, upper), abs=6e-5)
+
+
+def test_no_sessions_is_no_rate_and_tells_nothing() -> None:
+    rate = Rate(successes=0, sessions=0)
+    assert math.isnan(rate.value)
+    assert rate.bounds == (0.0, 1.0)
+
+
+def candidate(**changes: object) -> Candidate:
+    fields: dict[str, object] = {
+        "round": 1, "version": "v2", "parent": "v1", "deliberately_bad": False, "steps": 8, "trajectories_used": 240,
+        "training_reward": (0.3, 0.4), "verdict": "FAIL", "reasons": ("likelihood_falls",), "prediction": None,
+    }  # fmt: skip
+    return Candidate(**(fields | changes))  # type: ignore[arg-type]
+
+
+def test_a_candidate_that_no_customer_met_has_no_measured_success() -> None:
+    entry = candidate().to_json()
+    assert entry["canary"] is None
+    assert entry["measured"] is None
+    assert entry["prediction"] is None
+
+
+def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
+    canary = Canary(
+        share=0.5,
+        candidate=Rate(successes=6, sessions=10),
+        live=Rate(successes=3, sessions=10),
+        verdict="PASS",
+        outcome="promoted",
+    )
+    prediction = Prediction(
+        estimate=0.55,
+        lower=0.4,
+        upper=0.7,
+        unbiased=0.5,
+        baseline=0.3,
+        effective_sample_size=60.0,
+        trajectories=120,
+    )
+    entry = candidate(verdict="PASS", canary=canary, prediction=prediction).to_json()
+    assert json.loads(json.dumps(entry))["measured"] == 0.6
+
+
+def met_customers(successes: int, outcome: str) -> Candidate:
+    return candidate(
+        canary=Canary(
+            share=0.5,
+            candidate=Rate(successes=successes, sessions=100),
+            live=Rate(successes=20, sessions=100),
+            verdict="PASS",
+            outcome=outcome,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("tried", "enough"),
+    [
+        ([], False),
+        ([candidate()], False),
+        ([met_customers(60, "rolled back")], False),
+        ([met_customers(47, "promoted")], False),
+        ([met_customers(48, "promoted")], True),
+        ([met_customers(60, "promoted"), met_customers(40, "promoted")], False),
+    ],
+)
+def test_learning_goes_on_until_the_last_promoted_version_serves_well_enough(
+    tried: list[Candidate], enough: bool
+) -> None:
+    assert learnt_enough(Rate(successes=40, sessions=200), tried, 2.4) is enough

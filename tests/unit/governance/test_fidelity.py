@@ -1,0 +1,135 @@
+"""Token ids are raw text in another coding: what stays, what goes, and what is refused."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers
+
+from atdp.governance.errors import Refusal
+from atdp.governance.fidelity import TokenizerFolder, govern_tokens
+
+HASH = "a1" * 32
+SECRET = "bob@x.org"
+
+
+def readings(tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+    """A tokenizer whose ids are code points."""
+    return ("".join(map(chr, ids)),) if tokenizer_hash == HASH else None
+
+
+def ids(text: str) -> list[int]:
+    return [ord(character) for character in text]
+
+
+def generation(prompt: str | None, output: str | None, **fields: Any) -> dict[str, Any]:
+    return {
+        "prompt_token_ids": None if prompt is None else ids(prompt),
+        "output_token_ids": None if output is None else ids(output),
+        "output_logprobs": None if output is None else [-0.5] * len(output),
+        "loss_mask": None,
+        "tokenizer_hash": HASH,
+        **fields,
+    }
+
+
+def judged(
+    given: dict[str, Any], *, claimed: str | None = None, message_changed: bool = False
+) -> tuple[dict[str, Any], str]:
+    return govern_tokens(
+        given,
+        claimed=claimed,
+        message_changed=message_changed,
+        changes=lambda text: SECRET in text,
+        readings=readings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "fidelity", "prompt_kept", "output_kept"),
+    [
+        ("hi", "there", "exact", True, True),
+        (f"I am {SECRET}", "there", "context_changed", False, True),
+        ("hi", f"you are {SECRET}", "dropped", False, False),
+        (f"I am {SECRET}", f"you are {SECRET}", "dropped", False, False),
+        ("I am bob@", "x.org", "dropped", False, False),
+        (None, "there", "context_changed", False, True),
+    ],
+)
+def test_ids_go_where_a_finding_is(
+    prompt: str | None, output: str, fidelity: str, prompt_kept: bool, output_kept: bool
+) -> None:
+    given = generation(prompt, output)
+    governed, said = judged(given)
+    assert said == fidelity
+    assert (governed["prompt_token_ids"] is not None) is prompt_kept
+    for name in ("output_token_ids", "output_logprobs"):
+        assert governed[name] == (given[name] if output_kept else None)
+
+
+def test_an_unknown_tokenizer_or_a_changed_message_drops_the_ids() -> None:
+    assert judged(generation("hi", "there", tokenizer_hash="b2" * 32))[1] == "dropped"
+    assert judged(generation("hi", "there", tokenizer_hash=None))[1] == "dropped"
+    assert judged(generation("hi", "there"), message_changed=True)[1] == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("claimed", "said"), [("exact", "exact"), ("context_changed", "context_changed"), ("dropped", "dropped")]
+)
+def test_fidelity_can_get_worse_but_never_better(claimed: str, said: str) -> None:
+    assert judged(generation("hi", "there"), claimed=claimed)[1] == said
+
+
+def test_without_ids_exactness_cannot_be_claimed() -> None:
+    assert judged(generation(None, None), claimed="exact")[1] == "unknown"
+    assert judged(generation(None, None), claimed="dropped")[1] == "dropped"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"output_logprobs": [-0.5]},
+        {"loss_mask": [1, 1]},
+        {"output_token_ids": None, "prompt_token_ids": None},
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(Refusal, match="bad_generation"):
+        judged(generation("hi", "there", **fields))
+
+
+def register(folder: Path, *, decoder: bool) -> tuple[TokenizerFolder, str]:
+    tokenizer = tokenizers.Tokenizer(
+        models.WordLevel({character: i for i, character in enumerate("abo@x.rg ")}, "a")
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    if decoder:
+        tokenizer.decoder = decoders.Fuse()
+    content = tokenizer.to_str().encode()
+    name = hashlib.sha256(content).hexdigest()
+    (folder / name).mkdir()
+    (folder / name / "tokenizer.json").write_bytes(content)
+    return TokenizerFolder(folder), name
+
+
+@pytest.mark.parametrize("decoder", [True, False])
+def test_a_registered_tokenizer_gives_the_text_without_gaps_among_its_readings(
+    tmp_path: Path, decoder: bool
+) -> None:
+    folder, name = register(tmp_path, decoder=decoder)
+    spelled = ["abo@x.rg ".index(character) for character in "bob@x.org"]
+    assert "bob@x.org" in (folder.readings(name, spelled) or ())
+
+
+def test_an_id_outside_the_vocabulary_an_altered_file_and_a_path_are_unknown(tmp_path: Path) -> None:
+    folder, name = register(tmp_path, decoder=True)
+    assert folder.readings(name, [0, 99]) is None
+    assert folder.readings(name, [-1]) is None
+    assert folder.readings("../" + "a" * 61, [0]) is None
+    other = hashlib.sha256(b"other").hexdigest()
+    (tmp_path / other).mkdir()
+    (tmp_path / other / "tokenizer.json").write_bytes((tmp_path / name / "tokenizer.json").read_bytes())
+    assert folder.readings(other, [0]) is None

@@ -1,0 +1,198 @@
+"""The gate over bytes: every record ends in one decision, and what is set aside is sealed."""
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from atdp.governance.errors import SecretsError
+from atdp.governance.gate import Gate, RawRecord
+from atdp.governance.govern import TenantGate
+from atdp.governance.master_secret import MasterSecret, load_master_secret
+from atdp.governance.policy import PolicyStore, install_default_policy
+from atdp.governance.quarantine import unseal
+from atdp.ingest.keys import ApiKey, KeyStore
+from atdp.schemas import (
+    Agent,
+    Event,
+    Observation,
+    Part,
+    SigningKey,
+    Source,
+    decode_record,
+    encode,
+    headers,
+    new_event_id,
+)
+from atdp.schemas import Message as ChatMessage
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class NoTokenizers:
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
+        return None
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> KeyStore:
+    return KeyStore(tmp_path / "keys.sqlite")
+
+
+@pytest.fixture
+def gate(tmp_path: Path, store: KeyStore) -> Gate:
+    install_default_policy(tmp_path / "policies")
+    policies = PolicyStore(tmp_path / "policies")
+    policies.refresh()
+    return Gate(
+        keys=store.get, policies=policies, secret=MasterSecret("k1", b"m" * 32), tokenizers=NoTokenizers()
+    )
+
+
+def raw(key: ApiKey, *, text: str = "hello", tenant: str = "acme", trajectory: str = "t") -> RawRecord:
+    event = Event(
+        event_id=new_event_id(),
+        tenant_id=tenant,  # type: ignore[arg-type]
+        trajectory_id=trajectory,  # type: ignore[arg-type]
+        producer_id="p",
+        seq=0,
+        occurred_at=NOW,
+        agent=Agent(id="a"),
+        source=Source(format="test"),
+        body=Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),)),
+    )
+    value = encode(event)
+    return RawRecord(
+        value=value,
+        headers=headers(SigningKey.parse(key), value),
+        topic="raw",
+        partition=1,
+        offset=7,
+        timestamp=NOW,
+    )
+
+
+def test_a_clean_event_passes_and_one_with_a_finding_is_changed(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    assert gate.decide(raw(key), NOW).decision == "passed"
+    decided = gate.decide(raw(key, text="I am bob@x.org"), NOW)
+    assert decided.decision == "changed"
+    assert [one.path for one in decided.found] == ["$.observation.messages[*].parts[*].text"]
+
+
+def test_the_key_is_made_of_governed_ids(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    decided = gate.decide(raw(key, trajectory="chat of bob@x.org"), NOW)
+    assert decided.governed is not None
+    assert decided.governed.key.startswith(b"acme/chat of <EMAIL_ADDRESS_")
+    audit = decode_record(decided.audit.value)[1]
+    assert decided.audit.key == decided.governed.key
+    assert audit["trajectory_id"] == decode_record(decided.governed.value)[1]["trajectory_id"]
+
+
+def test_an_operator_may_emit_for_any_tenant_and_a_revoked_key_for_none(gate: Gate, store: KeyStore) -> None:
+    operator, _ = store.create("*", "operator")
+    assert gate.decide(raw(operator, tenant="initech"), NOW).decision == "passed"
+    key, principal = store.create("acme", "agent")
+    store.revoke(principal.key_id)
+    decided = gate.decide(raw(key), NOW)
+    assert (decided.decision, decided.reason, decided.tenant) == ("quarantined", "revoked_key", "unknown")
+
+
+def test_an_unknown_key_and_altered_bytes_are_refused(gate: Gate, store: KeyStore) -> None:
+    assert gate.decide(raw(ApiKey.generate()), NOW).reason == "unknown_key"
+    key, _ = store.create("acme", "agent")
+    record = raw(key)
+    altered = dataclasses.replace(record, value=record.value + b"x")
+    assert gate.decide(altered, NOW).reason == "bad_signature"
+
+
+def test_a_failing_recognizer_quarantines_and_says_nothing_of_the_text(
+    gate: Gate, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = store.create("acme", "agent")
+
+    class Failing:
+        entity = None
+        context: frozenset[str] = frozenset()
+        best_score = 1.0
+
+        def scan(self, text: str) -> Sequence[object]:
+            raise ValueError(text)
+
+    policy = gate.policies.policy_for("acme")
+    assert policy is not None
+    monkeypatch.setattr(policy.scanner, "_detectors", ((Failing(), None),))
+    decided = gate.decide(raw(key, text="a text nobody may see"), NOW)
+    assert (decided.decision, decided.reason) == ("quarantined", "detector_error")
+    assert decided.quarantined is not None
+    assert b"nobody may see" not in decided.quarantined.value + decided.audit.value
+
+
+def test_a_fault_of_our_own_quarantines_too(
+    gate: Gate, store: KeyStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, _ = store.create("acme", "agent")
+
+    def broken(self: object, record: object, now: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(TenantGate, "govern", broken)
+    assert gate.decide(raw(key), NOW).reason == "internal_error"
+    assert "could not be governed" in caplog.text
+
+
+def test_a_governed_event_that_would_not_fit_its_topic_is_quarantined(
+    gate: Gate, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = store.create("acme", "agent")
+    monkeypatch.setattr("atdp.governance.gate.MAX_VALUE_BYTES", 100)
+    decided = gate.decide(raw(key), NOW)
+    assert (decided.decision, decided.reason, decided.governed) == ("quarantined", "too_large", None)
+
+
+def test_quarantine_opens_only_with_the_key_and_at_its_place(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    record = raw(key, tenant="globex")
+    decided = gate.decide(record, NOW)
+    assert decided.quarantined is not None
+    sealed = decode_record(decided.quarantined.value)[1]
+    assert unseal(gate.secret, sealed) == record.value
+    with pytest.raises(SecretsError, match="altered"):
+        unseal(gate.secret, {**sealed, "source_offset": 8})
+    with pytest.raises(SecretsError, match="k1"):
+        unseal(MasterSecret("k2", b"n" * 32), sealed)
+
+
+def test_the_same_record_gives_the_same_governed_bytes_and_only_the_time_differs(
+    gate: Gate, store: KeyStore
+) -> None:
+    key, _ = store.create("acme", "agent")
+    record = raw(key, text="bob@x.org")
+    one, two = gate.decide(record, NOW), gate.decide(record, NOW)
+    assert one == two
+    later = gate.decide(record, NOW + timedelta(hours=1))
+    assert later.governed is not None
+    assert one.governed is not None
+    first, second = (decode_record(each.value)[1] for each in (one.governed, later.governed))
+    assert first["governance"].pop("governed_at") != second["governance"].pop("governed_at")
+    assert first == second
+
+
+def test_the_master_secret_is_made_once_kept_private_and_checked(tmp_path: Path) -> None:
+    path = tmp_path / "secrets" / "governance.json"
+    made = load_master_secret(path)
+    assert load_master_secret(path) == made
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert made.tenant_key("acme") != made.tenant_key("globex")
+    assert made.tenant_key("acme").secret != made.quarantine_key("acme")
+    assert made.master.hex() not in repr(made)
+    path.chmod(0o644)
+    with pytest.raises(SecretsError, match="chmod 600"):
+        load_master_secret(path)
+    path.chmod(0o600)
+    path.write_text("{}")
+    with pytest.raises(SecretsError, match="damaged"):
+        load_master_secret(path)

@@ -1,0 +1,72 @@
+"""Real conversations with a known truth: none of it comes out of the gate.
+
+The files are other people's (tau-bench retail); the test is skipped where they are absent. The default policy holds no name,
+street or number taken from them, and the canary tests use invented values.
+"""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atdp.governance.fidelity import TokenizerFolder
+from atdp.governance.govern import TenantGate
+from atdp.governance.policy import CompiledPolicy
+from atdp.governance.policy.document import TenantTerms
+from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.ingest.importers.tau_bench import TauBench
+from atdp.ingest.importers.trajectory import Failed, events
+from atdp.schemas import decode_record, encode, encode_record
+
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+RUNS = sorted((DATA / "tau_bench_retail").glob("tool-calling-*.json"))
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+pytestmark = pytest.mark.skipif(not RUNS, reason="the retail conversations are not here")
+
+
+def truth_of(user: dict[str, Any], user_id: str, orders: dict[str, Any]) -> dict[str, set[str]]:
+    addresses = [user["address"], *(orders[order]["address"] for order in user["orders"])]
+    return {
+        "e-mail": {user["email"]},
+        "user id": {user_id},
+        "street": {each["address1"] for each in addresses},
+        "unit": {each["address2"] for each in addresses},
+        "zip": {each["zip"] for each in addresses},
+        "payment id": set(user["payment_methods"]),
+    }
+
+
+@pytest.mark.parametrize("run", RUNS[:1], ids=lambda path: path.stem)
+def test_no_true_value_of_a_retail_row_survives_anywhere(
+    run: Path, default_policy: CompiledPolicy, tmp_path: Path
+) -> None:
+    users = json.loads((DATA / "pii_ground_truth_retail" / "users.json").read_text())
+    orders = json.loads((DATA / "pii_ground_truth_retail" / "orders.json").read_text())
+    rows = json.loads(run.read_text())
+    gate = TenantGate.of(
+        "retail", default_policy, TenantTerms(), TenantKey(b"k" * 32), TokenizerFolder(tmp_path)
+    )
+    occurred: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    for row, trajectory in zip(rows, TauBench().read(run), strict=True):
+        if isinstance(trajectory, Failed) or "task" not in row["info"]:
+            continue
+        user_id = row["info"]["task"]["user_id"]
+        raw = b""
+        out = b""
+        for event in events(trajectory, "retail"):
+            value = encode(event)
+            governed = gate.govern(decode_record(value)[1], NOW)
+            raw += value
+            out += encode_record("event", governed.record) + repr(governed.found).encode()
+        for name, values in truth_of(users[user_id], user_id, orders).items():
+            occurred[name] += sum(raw.count(value.encode()) for value in values)
+            left[name] += sum(out.lower().count(value.lower().encode()) for value in values)
+    assert +left == Counter()
+    assert all(
+        occurred[name] > 100 for name in ("e-mail", "user id", "street", "unit", "zip", "payment id")
+    ), occurred

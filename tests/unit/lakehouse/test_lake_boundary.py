@@ -1,0 +1,250 @@
+"""A connection sees the rows of its tenant and purpose, whatever SQL is tried."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from atdp.lakehouse import (
+    Connection,
+    Lake,
+    LakehouseError,
+    QueryFailed,
+    QueryRefused,
+    SnapshotGone,
+    connect,
+    open_lake,
+)
+from atdp.lakehouse.connection import Limits
+from atdp.lakehouse.storage import path_in_filesystem
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+
+MARKER = "zq-foreign-zq"
+"""Text that only the other tenant's rows hold."""
+
+
+@pytest.fixture(scope="module")
+def two_tenants(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Only read by the tests of this module."""
+    lake = open_lake(tmp_path_factory.mktemp("two") / "home")
+    log = LogDouble(lake)
+    log.land(SampleTrajectory(tenant="acme", name="mine").events())
+    log.land(SampleTrajectory(tenant="rival", name="theirs", text=MARKER, task=MARKER).events())
+    log.land(SampleTrajectory(tenant="acme", name="private", text=MARKER, purposes=("train",)).events())
+    return lake
+
+
+@pytest.fixture
+def acme(two_tenants: Lake) -> Iterator[Connection]:
+    with connect(lake=two_tenants, tenant="acme") as connection:
+        yield connection
+
+
+def foreign_file(lake: Lake) -> str:
+    return next(
+        path_in_filesystem(task.file.file_path)
+        for task in lake.table("events").scan().plan_files()
+        if task.file.partition[0] == "rival"
+    )
+
+
+HOSTILE = [
+    "SELECT * FROM read_parquet('{file}')",
+    "SELECT * FROM parquet_scan('{file}')",
+    "FROM '{file}'",
+    "SELECT * FROM '{folder}/*.parquet'",
+    "SELECT * FROM read_parquet('{warehouse}/atdp/events/data/*/*/*/*.parquet')",
+    "SELECT * FROM read_parquet('{warehouse}/../warehouse/atdp/events/data/**/*.parquet')",
+    "SELECT * FROM parquet_metadata('{file}')",
+    "SELECT * FROM parquet_schema('{file}')",
+    "SELECT * FROM parquet_kv_metadata('{file}')",
+    "SELECT * FROM read_blob('{file}')",
+    "SELECT * FROM read_text('{file}')",
+    "SELECT * FROM read_csv('{file}')",
+    "SELECT * FROM read_json('{metadata}')",
+    "SELECT * FROM glob('{warehouse}/**')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_text('/proc/self/environ')",
+    "SELECT * FROM sqlite_scan('{catalog}', 'iceberg_tables')",
+    "SELECT * FROM iceberg_scan('{warehouse}/atdp/events')",
+    "SELECT * FROM read_parquet('https://example.com/x.parquet')",
+    "ATTACH '{catalog}' AS c",
+    "ATTACH ':memory:' AS m",
+    "COPY (SELECT 1) TO '{warehouse}/x.csv'",
+    "COPY (SELECT 1) TO '{file}'",
+    "EXPORT DATABASE '{warehouse}/x'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "RESET allowed_paths",
+    "PRAGMA enable_external_access",
+    "PRAGMA database_list",
+    "CREATE SECRET s (TYPE s3)",
+    "CREATE TABLE x AS SELECT 1",
+    "CREATE OR REPLACE VIEW events AS FROM '{file}'",
+    "CREATE MACRO f() AS TABLE FROM '{file}'",
+    "DROP VIEW events",
+    "INSERT INTO events SELECT * FROM events",
+    "UPDATE events SET tenant_id = 'acme'",
+    "DELETE FROM events",
+    "CALL pragma_version()",
+    "EXPLAIN ANALYZE SELECT * FROM '{file}'",
+    "PREPARE p AS SELECT 1",
+    "CHECKPOINT",
+    "SELECT 1; SELECT * FROM events",
+    "SELECT * FROM query('FROM ''{file}''')",
+    "SELECT * FROM query_table('{file}')",
+    "SELECT * FROM query_table(['{file}'])",
+    "SELECT * FROM events WHERE tenant_id = 'rival'",
+    "SELECT * FROM query_table('events') WHERE tenant_id <> 'acme'",
+    "SELECT * FROM events UNION ALL SELECT * FROM events",
+    "WITH events AS (FROM '{file}') SELECT * FROM events",
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM duckdb_views()",
+    "SELECT * FROM duckdb_logs()",
+    "SELECT getvariable('x')",
+    "SELECT * FROM events WHERE CASE WHEN tenant_id = 'rival' THEN error(task_id) ELSE true END",
+    "SELECT * FROM rewards; ATTACH '{catalog}'",
+    "SELECT * FROM main.events AS e, LATERAL (SELECT * FROM '{file}') AS f",
+    "SELECT lake FROM lake",
+    "SELECT * FROM two_tenants",
+]
+
+
+@pytest.mark.parametrize("statement", HOSTILE)
+def test_no_statement_reaches_a_foreign_row(acme: Connection, two_tenants: Lake, statement: str) -> None:
+    file = foreign_file(two_tenants)
+    filled = statement.format(
+        file=file,
+        folder=Path(file).parent,
+        warehouse=two_tenants.home.warehouse,
+        catalog=two_tenants.home.catalog_db,
+        metadata=path_in_filesystem(two_tenants.table("events").metadata_location),
+    )
+    before = sorted(two_tenants.home.root.rglob("*"))
+    try:
+        answer = acme.sql(filled).to_json()
+    except LakehouseError as error:
+        answer = str(error)
+    assert MARKER not in answer
+    assert "theirs" not in answer
+    if (
+        "{file}" not in statement and "{folder}" not in statement
+    ):  # a refusal may repeat the path that was asked for
+        assert "rival/" not in answer
+        assert "tenant_id=rival" not in answer
+    assert sorted(two_tenants.home.root.rglob("*")) == before
+    assert acme.sql("SELECT DISTINCT tenant_id FROM events").rows() == [("acme",)]
+
+
+def test_the_list_of_attacks_would_be_noticed_without_the_boundary(two_tenants: Lake) -> None:
+    """What the tests above look for is there for whoever may see it."""
+    with connect(lake=two_tenants) as operator:
+        assert MARKER in operator.sql("SELECT * FROM events").to_json()
+        assert MARKER in operator.sql(f"SELECT * FROM read_parquet('{foreign_file(two_tenants)}')").to_json()
+
+
+@pytest.mark.parametrize(
+    "table", ["events", "generations", "rewards", "steps", "trajectories", "latest_rewards"]
+)
+def test_a_tenant_sees_its_own_rows_in_every_table(acme: Connection, table: str) -> None:
+    assert acme.sql(f"SELECT DISTINCT tenant_id, trajectory_id FROM {table}").rows() == [("acme", "mine")]
+
+
+@pytest.mark.parametrize(
+    ("purpose", "names"), [("analytics", ["mine"]), ("train", ["mine", "private"]), ("replay", ["mine"])]
+)
+def test_a_purpose_reaches_only_rows_that_allow_it(two_tenants: Lake, purpose: str, names: list[str]) -> None:
+    with connect(lake=two_tenants, tenant="acme", purpose=purpose) as connection:
+        found = connection.sql("SELECT DISTINCT trajectory_id FROM events ORDER BY 1").rows()
+    assert [name for (name,) in found] == names
+
+
+def test_a_purpose_cannot_open_the_file_of_its_own_tenant_that_does_not_allow_it(two_tenants: Lake) -> None:
+    private = next(
+        path_in_filesystem(task.file.file_path)
+        for task in two_tenants.table("events").scan().plan_files()
+        if task.file.partition[1] == "train"
+    )
+    with (
+        connect(lake=two_tenants, tenant="acme") as connection,
+        pytest.raises(QueryFailed, match="Permission"),
+    ):
+        connection.sql(f"FROM read_parquet('{private}')")
+
+
+def test_an_unknown_purpose_or_tenant_sees_nothing(two_tenants: Lake) -> None:
+    for tenant, purpose in [("acme", "marketing"), ("nobody", "analytics"), ("", "analytics"), ("acme", "")]:
+        with connect(lake=two_tenants, tenant=tenant, purpose=purpose) as connection:
+            assert connection.sql("SELECT count(*) FROM events").scalar() == 0
+
+
+def test_the_operator_sees_all(two_tenants: Lake) -> None:
+    with connect(lake=two_tenants) as operator:
+        assert operator.sql("SELECT DISTINCT tenant_id FROM events ORDER BY 1").rows() == [
+            ("acme",),
+            ("rival",),
+        ]
+        assert operator.sql("SELECT count(DISTINCT trajectory_id) FROM events").scalar() == 3
+
+
+def test_an_empty_lake_has_all_tables_and_no_rows(lake: Lake) -> None:
+    with connect(lake=lake, tenant="acme") as connection:
+        for (table,) in connection.sql("SHOW TABLES").rows():
+            assert connection.sql(f"SELECT count(*) FROM {table}").scalar() == 0
+        assert connection.sql("SELECT reward, status FROM trajectories").columns == ["reward", "status"]
+
+
+def test_only_a_single_select_is_taken(acme: Connection) -> None:
+    for statement in ("DELETE FROM events", "SELECT 1; SELECT 2", "", "-- nothing"):
+        with pytest.raises(QueryRefused):
+            acme.sql(statement)
+    assert acme.sql("WITH a AS (SELECT 1 AS x) FROM a").scalar() == 1
+    assert "reward" in acme.sql("DESCRIBE trajectories").to_table()
+
+
+def test_a_wrong_name_is_answered_with_what_exists(acme: Connection) -> None:
+    with pytest.raises(QueryFailed, match="trajectory_id"):
+        acme.sql("SELECT trajectory FROM events")
+    with pytest.raises(QueryFailed, match="events"):
+        acme.sql("SELECT * FROM event")
+    with pytest.raises(QueryFailed, match="syntax error"):
+        acme.sql("SELEC 1")
+
+
+def test_a_statement_that_takes_too_long_is_stopped(acme: Connection) -> None:
+    with pytest.raises(QueryFailed, match=r"longer than 0\.2 s"):
+        acme.sql("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b", timeout_s=0.2)
+    assert acme.sql("SELECT 1").scalar() == 1
+
+
+def test_a_result_with_too_many_rows_fails_instead_of_filling_memory(acme: Connection) -> None:
+    with pytest.raises(QueryFailed, match="more than 10 rows"):
+        acme.sql("SELECT * FROM range(1000000000)", max_rows=10)
+
+
+def test_a_statement_that_needs_too_much_memory_fails(two_tenants: Lake) -> None:
+    limits = Limits(memory="100MB", threads=1)
+    with (
+        connect(lake=two_tenants, tenant="acme", limits=limits) as connection,
+        pytest.raises(QueryFailed, match="emory"),
+    ):
+        connection.sql("SELECT list(range ORDER BY hash(range)) FROM range(100000000)")
+
+
+def test_a_connection_stands_still_while_the_lake_moves(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    with connect(lake=lake) as before:
+        count = before.sql("SELECT count(*) FROM events").scalar()
+        log.land(SampleTrajectory(name="later").events())
+        assert before.sql("SELECT count(*) FROM events").scalar() == count
+    with connect(lake=lake) as after:
+        assert after.sql("SELECT count(*) FROM events").scalar() > count
+
+
+def test_an_expired_snapshot_is_named(two_tenants: Lake) -> None:
+    gone = {**two_tenants.snapshots(), "events": 4711}
+    with pytest.raises(SnapshotGone, match=r"4711.*dataset"):
+        connect(lake=two_tenants, snapshots=gone)

@@ -1,0 +1,124 @@
+"""A dataset reads the same for ever, and what nobody needs is removed."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from atdp.lakehouse import DatasetError, Lake, QueryFailed, create_dataset, list_datasets, load_dataset
+from atdp.lakehouse.retention import KEEP_SNAPSHOTS, collect, expired
+from atdp.lakehouse.tables import READ_ORDER
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
+
+
+def land_many(log: LogDouble, commits: int, prefix: str) -> None:
+    for index in range(commits):
+        log.land(SampleTrajectory(name=f"{prefix}-{index}", turns=0).events())
+
+
+def content(lake: Lake, name: str) -> str:
+    dataset = load_dataset(lake, name)
+    with dataset.connect(lake) as connection:
+        return connection.sql(dataset.selection).to_json()
+
+
+def test_a_dataset_reads_the_same_bytes_after_everything_else_is_expired_and_collected(
+    lake: Lake, log: LogDouble
+) -> None:
+    for sample in many(4):
+        log.land(sample.events())
+    created = create_dataset(lake, "first", "reward = 1.0")
+    before = content(lake, "first")
+    records = list(created.read(lake, purpose="train"))
+    land_many(log, KEEP_SNAPSHOTS + 3, "later")
+    for name in READ_ORDER:
+        collect(lake.table(name), grace_s=0.0, now_s=time.time() + 1)
+    assert created.snapshots["events"] not in {
+        entry.snapshot_id for entry in lake.table("events").history()[-KEEP_SNAPSHOTS:]
+    }
+    assert content(lake, "first") == before
+    assert list(created.read(lake, purpose="train")) == records
+    assert load_dataset(lake, "first") == created
+    assert created.trajectories == 4
+
+
+def test_without_its_tag_the_snapshot_would_be_gone(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    first = lake.snapshots()["events"]
+    land_many(log, KEEP_SNAPSHOTS + 1, "later")
+    assert lake.table("events").metadata.snapshot_by_id(first) is None
+    assert len(lake.table("events").metadata.snapshots) == KEEP_SNAPSHOTS
+    assert expired(lake.table("events").metadata) == []
+
+
+def test_collection_removes_only_what_no_snapshot_needs_and_only_when_it_is_old(
+    lake: Lake, log: LogDouble
+) -> None:
+    land_many(log, KEEP_SNAPSHOTS + 6, "t")
+    table = lake.table("events")
+    orphan = Path(table.location().removeprefix("file://")) / "data" / "orphan.parquet"
+    orphan.write_bytes(b"left by a writer that died")
+    rows = table.scan().to_arrow().num_rows
+    assert collect(table).files == 0, "everything is younger than the grace period"
+    done = collect(table, grace_s=0.0, now_s=time.time() + 1)
+    assert done.files > 6
+    assert not orphan.exists()
+    fresh = lake.table("events")
+    assert fresh.scan().to_arrow().num_rows == rows
+    assert collect(fresh, grace_s=0.0, now_s=time.time() + 1).files == 0
+    land_many(log, 1, "after")
+    assert lake.table("events").scan().to_arrow().num_rows == rows + 3
+
+
+def test_a_name_is_taken_once(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    create_dataset(lake, "one")
+    with pytest.raises(DatasetError, match="never change"):
+        create_dataset(lake, "one", "reward > 0")
+    assert [dataset.name for dataset in list_datasets(lake)] == ["one"]
+
+
+@pytest.mark.parametrize("name", ["", "A", "../x", "a b", "x" * 64, ".hidden"])
+def test_a_name_that_is_none_is_refused(lake: Lake, name: str) -> None:
+    with pytest.raises(DatasetError, match="not a dataset name"):
+        create_dataset(lake, name)
+
+
+def test_a_wrong_filter_creates_nothing_and_the_name_stays_free(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    with pytest.raises(QueryFailed, match="nonsense"):
+        create_dataset(lake, "one", "nonsense = 1")
+    assert list_datasets(lake) == []
+    assert create_dataset(lake, "one").trajectories == 1
+
+
+def test_a_missing_dataset_is_answered_with_those_that_exist(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    create_dataset(lake, "retail")
+    with pytest.raises(DatasetError, match="retail"):
+        load_dataset(lake, "retial")
+
+
+def test_a_changed_manifest_is_noticed(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events())
+    create_dataset(lake, "one", "reward = 1.0")
+    file = lake.home.datasets / "one.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "where": "true"}))
+    with pytest.raises(DatasetError, match="changed after"):
+        load_dataset(lake, "one")
+
+
+def test_a_dataset_of_a_tenant_holds_nothing_else_and_names_the_policies(lake: Lake, log: LogDouble) -> None:
+    for sample in many(4):
+        log.land(sample.events())
+    dataset = create_dataset(lake, "mine", tenant="tenant-1")
+    assert dataset.trajectories == 2
+    assert [(policy["id"], policy["version"]) for policy in dataset.policies] == [("default", 1)]
+    assert {record.tenant_id for record in dataset.read(lake, purpose="replay")} == {"tenant-1"}
+
+
+def test_a_dataset_of_an_empty_lake_stays_empty(lake: Lake, log: LogDouble) -> None:
+    create_dataset(lake, "nothing")
+    log.land(SampleTrajectory().events())
+    assert json.loads(content(lake, "nothing")) == []

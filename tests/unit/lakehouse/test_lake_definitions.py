@@ -1,0 +1,92 @@
+"""Table definitions are data: derived from the contracts, compared with every release."""
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from pyiceberg.schema import Schema
+
+from atdp.lakehouse import Lake
+from atdp.lakehouse.derivation import derive, iceberg_type
+from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, definitions
+
+RELEASED = sorted((Path(__file__).parent / "released").glob("*.json"))
+WIDENINGS = {("int", "long"), ("float", "double")}
+
+
+def fields(schema: Schema) -> dict[int, tuple[str, str]]:
+    """Field id → (path, type) with containers by their kind only."""
+    return {
+        field_id: (
+            schema.find_column_name(field_id) or "",
+            str(schema.find_type(field_id)).partition("<")[0],
+        )
+        for field_id in schema._lazy_id_to_name
+    }
+
+
+def breaks(old: Schema, new: Schema) -> list[str]:
+    """What a reader of `old` would stumble over in `new`."""
+    now = fields(new)
+    found = []
+    for field_id, (path, kind) in fields(old).items():
+        if field_id not in now:
+            found.append(f"{path} is gone")
+        elif now[field_id][0] != path:
+            found.append(f"{path} is now called {now[field_id][0]}")
+        elif now[field_id][1] != kind and (kind, now[field_id][1]) not in WIDENINGS:
+            found.append(f"{path} was {kind}, is {now[field_id][1]}")
+        elif new.find_field(field_id).required and not old.find_field(field_id).required:
+            found.append(f"{path} is now required")
+    return found
+
+
+def test_the_committed_definitions_are_those_that_follow_from_the_contracts() -> None:
+    folder = resources.files("atdp.lakehouse.definitions")
+    committed = {
+        name: json.loads(folder.joinpath(f"{name}.json").read_text("utf-8")) for name in sorted(definitions())
+    }
+    assert committed == derive(), "run: python -m atdp.lakehouse.derivation, and review the diff"
+
+
+@pytest.mark.parametrize("file", RELEASED, ids=lambda file: file.stem)
+def test_no_released_table_breaks(file: Path) -> None:
+    old = json.loads(file.read_text("utf-8"))
+    name = old["name"]
+    new = next(definition for key, definition in definitions().items() if key == name)
+    assert breaks(Schema.model_validate(old["schema"]), new.schema) == []
+    assert [[part["column"], part["transform"]] for part in old["partition"]] == [
+        list(p) for p in new.partition
+    ]
+
+
+def test_every_table_has_been_released() -> None:
+    assert {file.stem.partition(".")[0] for file in RELEASED} == set(definitions())
+
+
+def test_the_comparison_finds_a_dropped_a_renamed_and_a_narrowed_column() -> None:
+    old = definitions()["rewards"].schema
+    dropped = Schema(*old.fields[1:])
+    assert breaks(old, dropped) == ["tenant_id is gone"]
+    text = old.model_dump_json().replace('"name":"value"', '"name":"score"')
+    assert breaks(old, Schema.model_validate_json(text)) == ["value is now called score"]
+    text = old.model_dump_json().replace('"type":"double"', '"type":"float"')
+    assert breaks(old, Schema.model_validate_json(text)) == ["value was double, is float"]
+
+
+def test_a_new_catalog_has_exactly_the_field_ids_of_the_definitions(lake: Lake) -> None:
+    for name, definition in definitions().items():
+        assert lake.table(name).schema() == definition.schema
+
+
+def test_a_union_of_records_has_no_column_form() -> None:
+    with pytest.raises(ValueError, match="no column form"):
+        iceberg_type(["null", "string", "int"], {})
+
+
+def test_readers_load_in_the_opposite_order_of_commits() -> None:
+    governed = [name for name in COMMIT_ORDER if definitions()[name].governed]
+    assert governed[-1] == "events"
+    assert READ_ORDER[0] == "events"
+    assert set(READ_ORDER) == set(COMMIT_ORDER)

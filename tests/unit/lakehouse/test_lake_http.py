@@ -1,0 +1,109 @@
+"""SQL over HTTP is answered under the caller's key."""
+
+import io
+import json
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from atdp.ingest.gateway.problems import Problem, problem_response
+from atdp.ingest.keys import KeyStore
+from atdp.lakehouse import Lake
+from atdp.lakehouse.http import router
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+
+
+@pytest.fixture
+def keys(lake: Lake) -> Iterator[KeyStore]:
+    with KeyStore(lake.home.keys_db) as store:
+        yield store
+
+
+@pytest.fixture
+def client(lake: Lake, log: LogDouble, keys: KeyStore) -> Iterator[TestClient]:
+    log.land(SampleTrajectory(tenant="acme", name="mine").events())
+    log.land(SampleTrajectory(tenant="rival", name="theirs").events())
+    app = FastAPI()
+    app.add_exception_handler(Problem, problem_response)
+    app.include_router(router(lake.home, keys=keys))
+    with TestClient(app) as client:
+        yield client
+
+
+def ask(client: TestClient, key: str | None, query: str, **more: str) -> tuple[int, str]:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    headers |= {"X-ATDP-Tenant": more.pop("tenant")} if "tenant" in more else {}
+    answer = client.post("/v1/sql", json={"query": query, **more}, headers=headers)
+    return answer.status_code, answer.text
+
+
+QUERY = "SELECT DISTINCT tenant_id FROM events ORDER BY 1"
+
+
+def tenants(text: str) -> list[str]:
+    return [row["tenant_id"] for row in json.loads(text)["rows"]]
+
+
+def test_an_analyst_sees_its_own_tenant(client: TestClient, keys: KeyStore) -> None:
+    key, _ = keys.create("acme", "analyst")
+    status, text = ask(client, key, QUERY)
+    assert (status, tenants(text)) == (200, ["acme"])
+    assert json.loads(text)["columns"] == [{"name": "tenant_id", "type": "string"}]
+
+
+def test_an_operator_sees_all_or_the_tenant_it_names(client: TestClient, keys: KeyStore) -> None:
+    key = keys.ensure_operator(_operator_file(client, keys))
+    assert tenants(ask(client, key, QUERY)[1]) == ["acme", "rival"]
+    assert tenants(ask(client, key, QUERY, tenant="rival")[1]) == ["rival"]
+
+
+def _operator_file(_client: TestClient, keys: KeyStore):  # type: ignore[no-untyped-def]
+    from pathlib import Path
+    from tempfile import mkdtemp
+
+    assert keys is not None
+    return Path(mkdtemp()) / "operator.key"
+
+
+@pytest.mark.parametrize("role", ["agent", "trainer"])
+def test_a_role_without_sql_is_denied(client: TestClient, keys: KeyStore, role: str) -> None:
+    key, _ = keys.create("acme", role)
+    assert ask(client, key, QUERY)[0] == 403
+
+
+def test_no_key_a_wrong_key_and_a_revoked_key_are_denied(client: TestClient, keys: KeyStore) -> None:
+    key, principal = keys.create("acme", "analyst")
+    assert ask(client, None, QUERY)[0] == 401
+    assert ask(client, key[:-1] + ("A" if key[-1] != "A" else "B"), QUERY)[0] == 401
+    keys.revoke(principal.key_id)
+    assert ask(client, key, QUERY)[0] == 401
+
+
+def test_naming_another_tenant_is_denied(client: TestClient, keys: KeyStore) -> None:
+    key, _ = keys.create("acme", "steward")
+    assert ask(client, key, QUERY, tenant="rival")[0] == 403
+    assert ask(client, key, QUERY, tenant="*")[0] == 403
+
+
+def test_what_is_wrong_is_said(client: TestClient, keys: KeyStore) -> None:
+    key, _ = keys.create("acme", "analyst")
+    status, text = ask(client, key, "DELETE FROM events")
+    assert (status, json.loads(text)["error"]["code"]) == (400, "statement_refused")
+    status, text = ask(client, key, "SELECT nothing_like_it FROM events")
+    assert (status, json.loads(text)["error"]["code"]) == (400, "query_failed")
+    assert "nothing_like_it" in text
+    assert ask(client, key, "SELECT 1", format="xml")[0] == 422
+
+
+def test_csv_and_arrow_hold_the_same_rows(client: TestClient, keys: KeyStore) -> None:
+    key, _ = keys.create("acme", "analyst")
+    query = "SELECT trajectory_id, reward FROM trajectories"
+    assert ask(client, key, query, format="csv")[1] == "trajectory_id,reward\nmine,1.0\n"
+    answer = client.post(
+        "/v1/sql", json={"query": query, "format": "arrow"}, headers={"Authorization": f"Bearer {key}"}
+    )
+    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
+    assert table.to_pylist() == [{"trajectory_id": "mine", "reward": 1.0}]

@@ -1,0 +1,132 @@
+"""The governed reader refuses what is not stamped for its purpose, and says how much and why."""
+
+from dataclasses import replace
+
+import pytest
+
+from atdp.lakehouse import Lake, LakehouseError, QueryFailed, governed_trajectories
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
+from atdp.schemas.context import fold_context
+from atdp.schemas.values import Event, Governance
+
+GOOD = SampleTrajectory(name="good")
+
+
+def restamped(events: list[Event], index: int, **changes: object) -> list[Event]:
+    changed = replace(events[index], governance=replace(stamp(events[index]), **changes))  # type: ignore[arg-type]
+    return [*events[:index], changed, *events[index + 1 :]]
+
+
+def stamp(event: Event) -> Governance:
+    assert event.governance is not None
+    return event.governance
+
+
+def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: LogDouble) -> None:
+    events = GOOD.events()
+    log.land(events)
+    (record,) = governed_trajectories(lake, purpose="train")
+    emitted = [event.body.generation for event in events if event.kind == "action" and event.body.generation]  # type: ignore[union-attr]
+    assert [call.prompt_token_ids for call in record.generations] == [
+        body.prompt_token_ids for body in emitted
+    ]
+    assert [call.output_token_ids for call in record.generations] == [
+        body.output_token_ids for body in emitted
+    ]
+    for call, body in zip(record.generations, emitted, strict=True):
+        assert call.output_logprobs == pytest.approx(body.output_logprobs, abs=1e-6)
+        assert call.policy_versions == (("v1", 0, 12),)
+    assert record.messages == fold_context(events)
+    assert (record.reward, record.status, record.first_offset, record.last_offset) == (
+        1.0,
+        "completed",
+        0,
+        10,
+    )
+
+
+WITHDRAWN = replace(GOOD, consent="withdrawn", eligible=False)
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        (replace(GOOD, purposes=("analytics",)).events(), "purpose_not_allowed"),
+        (WITHDRAWN.events(), "consent_withdrawn"),
+        (replace(GOOD, consent="unknown").events(), "consent_unknown"),
+        (restamped(GOOD.events(), 2, token_fidelity="context_changed"), "tokens_not_exact"),
+        (restamped(GOOD.events(), 2, token_fidelity=None), "tokens_not_exact"),
+        (restamped(GOOD.events(), 4, training_eligible=False, eligibility_reason="opt_out"), "opt_out"),
+        (restamped(GOOD.events(), 4, training_eligible=None, eligibility_reason=None), "not_stamped"),
+        (restamped(GOOD.events(), 5, policy_id=None), "no_stamp"),
+        (restamped(GOOD.events(), 7, purposes=("analytics", "replay")), "purpose_not_allowed"),
+        ([replace(event, governance=None) for event in GOOD.events()], "no_stamp"),
+    ],
+)
+def test_one_event_that_may_not_train_refuses_the_whole_trajectory(
+    lake: Lake, log: LogDouble, events: list[Event], reason: str
+) -> None:
+    log.land(events)
+    log.land(replace(GOOD, name="beside").events())
+    found = governed_trajectories(lake, purpose="train")
+    assert [record.trajectory_id for record in found] == ["beside"]
+    assert found.refused == {reason: 1}
+
+
+def test_replay_needs_its_own_purpose_and_not_training_s(lake: Lake, log: LogDouble) -> None:
+    log.land(replace(WITHDRAWN, name="a", purposes=("replay",)).events())
+    log.land(replace(GOOD, name="b", purposes=("train", "analytics")).events())
+    found = governed_trajectories(lake, purpose="replay")
+    assert [record.trajectory_id for record in found] == ["a"]
+    assert found.refused == {"purpose_not_allowed": 1}
+
+
+def test_learning_from_text_needs_consent_and_purpose_but_no_exact_tokens(lake: Lake, log: LogDouble) -> None:
+    log.land(restamped(GOOD.events(), 2, token_fidelity="dropped", training_eligible=False))
+    log.land(replace(WITHDRAWN, name="never").events())
+    found = governed_trajectories(lake, purpose="train", require_exact=False)
+    assert [record.trajectory_id for record in found] == ["good"]
+    assert found.refused == {"consent_withdrawn": 1}
+
+
+def test_order_is_that_of_the_log_and_the_same_every_time(lake: Lake, log: LogDouble) -> None:
+    log.land(event for sample in many(12, turns=1) for event in sample.events())
+    first = governed_trajectories(lake, purpose="train")
+    again = governed_trajectories(lake, purpose="train", snapshots=first.snapshots)
+    assert list(first) == list(again)
+    assert [(r.first_offset, r.kafka_partition) for r in first] == sorted(
+        (r.first_offset, r.kafka_partition) for r in first
+    )
+
+
+def test_only_what_is_newer_than_a_position_is_read_and_a_late_reward_makes_it_newer(
+    lake: Lake, log: LogDouble
+) -> None:
+    log.land(replace(GOOD, name="old", reward=None).events())
+    log.land(replace(GOOD, name="rewarded-late", reward=None).events())
+    position = governed_trajectories(lake, purpose="train").position
+    assert list(governed_trajectories(lake, purpose="train", after=position)) == []
+    log.land(replace(GOOD, name="new").events())
+    late = replace(GOOD, name="rewarded-late")
+    log.land([late.event(late.reward_body(0.5), seq=99)])
+    found = governed_trajectories(lake, purpose="train", after=position)
+    assert {record.trajectory_id: record.reward for record in found} == {"new": 1.0, "rewarded-late": 0.5}
+
+
+def test_a_tenant_and_a_filter_narrow_it_down(lake: Lake, log: LogDouble) -> None:
+    log.land(event for sample in many(6, turns=1) for event in sample.events())
+    found = governed_trajectories(lake, purpose="train", tenant="tenant-1", where="trajectory_id <> 't-3'")
+    assert sorted(record.trajectory_id for record in found) == ["t-1", "t-5"]
+
+
+def test_a_missing_reward_is_none(lake: Lake, log: LogDouble) -> None:
+    log.land(replace(GOOD, reward=None).events())
+    assert governed_trajectories(lake, purpose="train")[0].reward is None
+
+
+def test_a_wrong_filter_or_purpose_says_so(lake: Lake, log: LogDouble) -> None:
+    log.land(GOOD.events())
+    with pytest.raises(QueryFailed, match="rewrd"):
+        governed_trajectories(lake, purpose="train", where="rewrd > 0")
+    with pytest.raises(LakehouseError, match="analytics"):
+        governed_trajectories(lake, purpose="analytics")  # type: ignore[arg-type]

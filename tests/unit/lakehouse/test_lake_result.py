@@ -1,0 +1,61 @@
+"""A result says the same in every form."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.lakehouse import Result
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+def result(**columns: list[object]) -> Result:
+    return Result(pa.table(columns))
+
+
+@given(st.lists(st.tuples(st.text(), st.none() | st.integers(-(2**53), 2**53)), min_size=1))
+def test_json_and_csv_hold_the_same_rows(rows: list[tuple[str, int | None]]) -> None:
+    found = Result(
+        pa.table({"name": [name for name, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
+    )
+    assert [(row["name"], row["n"]) for row in json.loads(found.to_json())] == rows
+    if all("\r" not in name for name, _ in rows):
+        read = list(csv.reader(io.StringIO(found.to_csv(), newline="")))
+        assert read[0] == ["name", "n"]
+        assert [(name, int(n) if n else None) for name, n in read[1:]] == rows
+
+
+def test_times_are_iso_and_what_is_no_number_is_null_in_json() -> None:
+    found = result(at=[NOW], x=[float("nan")], deep=[{"y": [float("inf"), 1.0]}])
+    assert json.loads(found.to_json()) == [
+        {"at": "2026-03-04T12:00:00+00:00", "x": None, "deep": {"y": [None, 1.0]}}
+    ]
+
+
+def test_a_table_shows_null_cuts_long_cells_and_says_what_is_left_out() -> None:
+    text = result(a=[None, "x" * 500, "two\nlines"], b=[1, 2, 3]).to_table(max_rows=2)
+    lines = text.splitlines()
+    assert lines[0].split() == ["a", "b"]
+    assert "NULL" in lines[2]
+    assert max(map(len, lines)) < 80
+    assert lines[-1] == "… 1 more rows"
+
+
+def test_the_same_rows_as_arrow_polars_pandas_and_python() -> None:
+    found = result(a=[1, 2], b=["x", None])
+    assert found.arrow().to_pydict() == {"a": [1, 2], "b": ["x", None]}
+    assert found.polars().rows() == found.rows() == [(1, "x"), (2, None)]
+    assert list(found.pandas()["a"]) == [1, 2]
+    assert len(found) == 2
+
+
+def test_a_scalar_is_one_value() -> None:
+    assert result(a=[7]).scalar() == 7
+    with pytest.raises(ValueError, match="2 rows"):
+        result(a=[7, 8]).scalar()

@@ -1,0 +1,370 @@
+"""Batches land exactly once, whatever happens between two commits."""
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
+
+from atdp.lakehouse import CatalogError, Lake, commit, open_lake
+from atdp.lakehouse.errors import CommitRefused, PositionsLost, TopicChanged, UndecodableRecord, WriteTooOld
+from atdp.lakehouse.positions import Advance, TopicIdentity
+from atdp.lakehouse.retention import GRACE_S
+from atdp.lakehouse.sink import TableSink, TopicSink
+from atdp.lakehouse.tables import definitions
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
+from atdp.schemas.codec import encode
+from atdp.schemas.values import Event
+
+TABLES = ("events", "generations", "rewards")
+
+
+def count(lake: Lake, table: str) -> int:
+    with_rows = lake.table(table)  # type: ignore[arg-type]  # the names above are table names
+    return int(with_rows.scan().to_arrow().num_rows)
+
+
+def events(trajectories: int = 6, **fields: Any) -> list[Event]:
+    return [event for sample in many(trajectories, **fields) for event in sample.events()]
+
+
+def test_every_event_lands_once_with_its_projections(lake: Lake, log: LogDouble) -> None:
+    emitted = events(6, turns=3)
+    log.land(emitted)
+    assert count(lake, "events") == len(emitted)
+    assert count(lake, "generations") == 6 * 3
+    assert count(lake, "rewards") == 6
+    assert lake.committed_offsets("events") == lake.committed_offsets("rewards") == log.next
+
+
+def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(lake: Lake, log: LogDouble) -> None:
+    log.land(events(4))
+    log.land(events(2, purposes=("analytics",), start=SampleTrajectory().start.replace(day=9)))
+    for task in lake.table("events").scan().plan_files():
+        table = lake.table("events").io.new_input(task.file.file_path)
+        import pyarrow.parquet as pq
+
+        rows = pq.read_table(
+            table.open(), columns=["tenant_id", "allowed_purposes", "occurred_at"]
+        ).to_pylist()
+        assert (
+            len({(row["tenant_id"], row["allowed_purposes"], row["occurred_at"].date()) for row in rows}) == 1
+        )
+        assert task.file.partition[0] == rows[0]["tenant_id"]
+        assert task.file.partition[1] == rows[0]["allowed_purposes"]
+
+
+def test_a_row_without_a_stamp_allows_no_purpose(lake: Lake, log: LogDouble) -> None:
+    from dataclasses import replace
+
+    unstamped = [replace(event, governance=None) for event in SampleTrajectory().events()]
+    log.land(unstamped)
+    assert set(lake.table("events").scan().to_arrow()["allowed_purposes"].to_pylist()) == {""}
+
+
+def test_a_purpose_that_looks_like_two_is_not_taken_for_either(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory(purposes=("train.replay", "analytics")).events())
+    assert set(lake.table("events").scan().to_arrow()["allowed_purposes"].to_pylist()) == {"analytics"}
+
+
+def test_a_zombie_is_refused_after_another_writer_took_over(lake: Lake, log: LogDouble) -> None:
+    batch = log.batch((event.key, encode(event)) for event in events(6))
+    zombie, successor = log.sink, TopicSink.open(lake, log.role, log.identity)
+    successor.write(batch)
+    with pytest.raises(CommitRefused, match="another writer"):
+        zombie.write(batch)
+    assert count(lake, "events") == len(batch)
+
+
+def test_without_the_comparison_the_zombie_repeats_every_row(lake: Lake, log: LogDouble) -> None:
+    """The guard's own test: take it away and duplicates appear."""
+
+    class Unguarded(TableSink):
+        def _commit(self, files: Any, advance: Advance) -> Any:
+            return commit.append(
+                self.table,
+                files,
+                lambda old: Advance(topic=advance.topic, start={}, end=advance.end).applied_to(old),
+            )
+
+    batch = log.batch((event.key, encode(event)) for event in events(6))
+    zombie = TopicSink.open(lake, log.role, log.identity, make=Unguarded)
+    log.sink.write(batch)
+    zombie.write(batch)
+    assert count(lake, "events") == 2 * len(batch)
+
+
+def test_two_writers_of_different_partitions_rebase_over_each_other(lake: Lake, log: LogDouble) -> None:
+    left = SampleTrajectory(name="left").events()
+    right = next(
+        SampleTrajectory(name=name).events()
+        for name in map(str, range(99))
+        if partition_of(SampleTrajectory(name=name)) != partition_of(SampleTrajectory(name="left"))
+    )
+    other = TopicSink.open(
+        lake, log.role, log.identity
+    )  # opened before the first commit: its table object is stale
+    log.land(left)
+    other.write(log.batch((event.key, encode(event)) for event in right))
+    assert count(lake, "events") == len(left) + len(right)
+    assert lake.committed_offsets("events") == log.next
+
+
+def partition_of(sample: SampleTrajectory) -> int:
+    import zlib
+
+    return zlib.crc32(sample.events()[0].key) % 4
+
+
+def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
+    lake: Lake, log: LogDouble
+) -> None:
+    batch = log.batch((event.key, encode(event)) for event in events(6))
+    log.sink.sinks[0].write(log.sink._frame(batch), batch.end)  # generations committed, then the process died
+    assert lake.committed_offsets("generations") == log.next
+    assert lake.committed_offsets("events") == {}
+    restarted = TopicSink.open(lake, log.role, log.identity)
+    assert all(
+        restarted.position(partition) is None for partition in batch.end
+    )  # read again from the smallest
+    done = {committed.table: committed.rows for committed in restarted.write(batch)}
+    assert done["generations"] == 0
+    assert count(lake, "generations") == 12
+    assert count(lake, "events") == len(batch)
+
+
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.lists(st.integers(0, 66), max_size=5), repeats=st.lists(st.integers(0, 5), max_size=3))
+def test_any_splitting_and_repeating_of_the_log_gives_the_same_table(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], repeats: list[int]
+) -> None:
+    lake = open_lake(tmp_path_factory.mktemp("lake"))
+    log = LogDouble(lake, partitions=1)
+    emitted = events(6)
+    bounds = sorted({0, *cuts, len(emitted)})
+    pieces = [emitted[a:b] for a, b in itertools.pairwise(bounds)]
+    for piece in pieces:
+        log.land(piece)
+    for index in repeats:  # a producer that restarts sends what it cannot know to be delivered
+        log.land(pieces[index % len(pieces)], redelivered=True)
+    ids = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
+    assert sorted(ids) == sorted(event.event_id for event in emitted)
+    assert count(lake, "rewards") == 6
+
+
+def test_a_redelivered_event_is_looked_up_and_an_ordinary_one_is_not(lake: Lake, log: LogDouble) -> None:
+    sample = SampleTrajectory().events()
+    log.land(sample)
+    again = {committed.table: committed for committed in log.land(sample, redelivered=True)}
+    assert (again["events"].rows, again["events"].repeats) == (0, len(sample))
+    log.land(sample)  # without the flag nobody looks: that is the producer's promise
+    assert count(lake, "events") == 2 * len(sample)
+
+
+def test_second_copies_inside_one_batch_are_removed(lake: Lake, log: LogDouble) -> None:
+    sample = SampleTrajectory().events()
+    log.land([*sample, *sample], redelivered=True)
+    assert count(lake, "events") == len(sample)
+
+
+def test_a_late_first_delivery_beside_a_flagged_copy_in_the_same_batch_lands_once(
+    lake: Lake, log: LogDouble
+) -> None:
+    sample = SampleTrajectory().events()
+    batch = log.batch((event.key, encode(event)) for event in sample)
+    flagged = log.batch(((event.key, encode(event)) for event in sample), redelivered=True)
+    for value, partition, offset in zip(flagged.values, flagged.partitions, flagged.offsets, strict=True):
+        batch.add(value, partition, offset, redelivered=True)
+    log.sink.write(batch)
+    assert count(lake, "events") == len(sample)
+
+
+def test_a_recreated_topic_stops_the_writer(lake: Lake, log: LogDouble) -> None:
+    log.land(events(1))
+    recreated = TopicIdentity(name=log.identity.name, cluster_id="double", topic_id="another")
+    with pytest.raises(TopicChanged, match="created again"):
+        TopicSink.open(lake, log.role, recreated)
+
+
+def test_a_table_with_rows_but_no_offsets_stops_the_writer(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "PROPERTY", "somebody.else")
+    with pytest.raises(PositionsLost):
+        log.land(events(1))
+    with pytest.raises(PositionsLost, match="would repeat every row"):
+        TopicSink.open(lake, log.role, log.identity)
+
+
+def test_an_undecodable_record_stops_the_batch_and_names_its_offset(lake: Lake, log: LogDouble) -> None:
+    log.land(events(2))
+    bad = SampleTrajectory(name="bad").events()
+    batch = log.batch((event.key, encode(event)[: -3 if event.seq == 4 else None]) for event in bad)
+    place = (batch.partitions[4], batch.offsets[4])
+    with pytest.raises(
+        UndecodableRecord, match=f"offset {place[1]}.*--set-aside {log.identity.name}:{place[0]}:{place[1]}"
+    ):
+        log.sink.write(batch)
+    before = count(lake, "events")
+    told = TopicSink.open(lake, log.role, log.identity, set_aside={place})
+    told.write(batch)
+    assert told.left_out(batch) == 1
+    assert count(lake, "events") == before + len(bad) - 1
+
+
+def test_files_that_waited_too_long_for_their_commit_are_not_committed(lake: Lake, log: LogDouble) -> None:
+    """Garbage collection may have taken them: the writer was frozen in between."""
+    times = iter([0.0, GRACE_S])
+    sink = log.sink.sinks[0]
+    sink.clock = lambda: next(times)
+    batch = log.batch((event.key, encode(event)) for event in events(1))
+    with pytest.raises(WriteTooOld):
+        sink.write(log.sink._frame(batch), batch.end)
+    assert lake.snapshots()["generations"] == -1
+
+
+class Unsure:
+    """A catalog whose answers get lost: before the commit, after it, or replaced by another's conflict."""
+
+    def __init__(self, inner: Catalog, fates: list[str]) -> None:
+        self._inner, self.fates = inner, fates
+
+    def commit_table(self, *arguments: Any) -> Any:
+        fate = self.fates.pop(0) if self.fates else "ok"
+        if fate == "lost before":
+            raise TimeoutError("no answer")
+        answer = self._inner.commit_table(*arguments)
+        if fate == "lost after":
+            raise TimeoutError("no answer")
+        if fate == "conflict after landing":  # a proxy sent the request twice
+            raise CommitFailedException("requirement failed")
+        return answer
+
+    def load_table(self, identifier: Any) -> Any:
+        table = self._inner.load_table(identifier)
+        table.catalog = self  # type: ignore[assignment]  # answers as a catalog does
+        return table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize(
+    "fates",
+    [
+        ["lost before"],
+        ["lost after"],
+        ["conflict after landing"],
+        ["lost before", "lost after"],
+        ["lost after"] * 2,
+    ],
+)
+def test_an_answer_that_gets_lost_neither_loses_nor_repeats_rows(
+    lake: Lake, log: LogDouble, fates: list[str]
+) -> None:
+    unsure = Unsure(lake.catalog, [*fates])
+    for sink in log.sink.sinks:
+        sink.table.catalog = unsure  # type: ignore[assignment]  # answers as a catalog does
+    emitted = events(3)
+    log.land(emitted)
+    log.land(events(0))
+    assert count(lake, "events") == len(emitted)
+    assert count(lake, "generations") == 6
+
+
+def test_a_catalog_that_never_answers_raises_and_commits_nothing(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "_FIRST_PAUSE_S", 0.0)
+    for sink in log.sink.sinks:
+        sink.table.catalog = Unsure(lake.catalog, ["lost before"] * 99)  # type: ignore[assignment]
+    with pytest.raises(CatalogError, match="nothing is lost"):
+        log.land(events(1))
+    assert lake.snapshots()["events"] == -1
+
+
+def test_a_batch_that_moves_nothing_is_seen_as_such(lake: Lake, log: LogDouble) -> None:
+    log.land(events(2))
+    empty = log.batch([])
+    for partition, offset in log.next.items():
+        empty.reached(partition, offset)
+    assert not log.sink.moves(empty)
+    empty.reached(0, log.next.get(0, 0) + 1)  # a transaction marker
+    assert log.sink.moves(empty)
+    log.sink.write(empty)
+    assert lake.committed_offsets("events")[0] == log.next.get(0, 0) + 1
+
+
+def test_audit_and_quarantine_land_in_their_own_tables(lake: Lake) -> None:
+    from atdp.schemas.codec import encode_record
+
+    at = SampleTrajectory().start
+    record = {
+        "event_id": None,
+        "tenant_id": "acme",
+        "reason": "bad_signature",
+        "detail": None,
+        "source_topic": "raw",
+        "source_partition": 0,
+        "source_offset": 7,
+        "schema_fingerprint": None,
+        "payload_encrypted": b"secret",
+        "encryption_key_id": "k",
+        "occurred_at": at,
+        "quarantined_at": at,
+        "redelivered": False,
+    }
+    log = LogDouble(lake, role="events_quarantine")
+    log.sink.write(log.batch([(b"acme", encode_record("quarantine", record))]))
+    rows = lake.table("quarantine_index").scan().to_arrow().to_pylist()
+    assert [row["reason"] for row in rows] == ["bad_signature"]
+    assert "payload_encrypted" not in rows[0]
+    assert {definition.source for definition in definitions().values()} == {
+        "events_governed",
+        "events_quarantine",
+        "audit",
+    }
+
+
+def test_a_redelivered_event_was_decided_again_and_the_audit_says_so(lake: Lake) -> None:
+    from atdp.schemas.codec import encode_record
+
+    at = SampleTrajectory().start
+
+    def decision(offset: int, decided: str) -> bytes:
+        return encode_record(
+            "audit",
+            {
+                "audit_id": f"raw/0/{offset}",
+                "event_id": "e-1",
+                "tenant_id": "acme",
+                "trajectory_id": "t-1",
+                "kind": "gap",
+                "decision": decided,
+                "reason": None,
+                "policy_id": None,
+                "policy_version": None,
+                "policy_hash": None,
+                "findings": [],
+                "source_topic": "raw",
+                "source_partition": 0,
+                "source_offset": offset,
+                "output_sha256": None,
+                "engine_version": "1",
+                "occurred_at": at,
+                "decided_at": at,
+                "redelivered": True,
+            },
+        )
+
+    log = LogDouble(lake, role="audit")
+    log.sink.write(log.batch([(b"acme/t-1", decision(7, "quarantined"))], redelivered=True))
+    log.sink.write(log.batch([(b"acme/t-1", decision(9, "passed"))], redelivered=True))
+    rows = lake.table("audit").scan().to_arrow().to_pylist()
+    assert sorted((row["source_offset"], row["decision"]) for row in rows) == [
+        (7, "quarantined"),
+        (9, "passed"),
+    ]

@@ -1,0 +1,47 @@
+"""A world with known probabilities: a uniform baseline that logged, and candidates that prefer a token."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from atdp.replay import PinnedDataset, Policy, ReplayConfig, ReplayReport, replay
+from atdp.replay.coverage import TrajectoryKey
+from atdp.replay.scoring import Scorer
+from atdp.replay.testing import BigramPolicy, LoggedTrajectory
+
+UNIFORM = BigramPolicy.preferring(0, strength=0.0)
+Judge = Callable[..., ReplayReport]
+
+
+@pytest.fixture
+def judged() -> Judge:
+    """Evaluate a candidate of given strength on trajectories that the uniform baseline logged."""
+
+    def run(
+        strength: float,
+        *,
+        trajectories: list[LoggedTrajectory] | None = None,
+        tasks: int = 40,
+        attempts: int = 6,
+        baseline: Scorer = UNIFORM,
+        trained_on: frozenset[TrajectoryKey] = frozenset(),
+        **config: object,
+    ) -> ReplayReport:
+        scorers: dict[str, Scorer] = {"v1": baseline, "v2": BigramPolicy.preferring(0, strength=strength)}
+
+        @contextmanager
+        def open_scorer(policy: Policy, _: ReplayConfig) -> Iterator[Scorer]:
+            yield scorers[policy.version]
+
+        log = UNIFORM.log(tasks=tasks, attempts=attempts, seed=1) if trajectories is None else trajectories
+        return replay(
+            PinnedDataset(name="orders", trajectories=log, snapshots={"events": 7}),
+            candidate=Policy(model="orderdesk", version="v2", url=""),
+            baseline=Policy(model="orderdesk", version="v1", url=""),
+            config=ReplayConfig(**config),  # type: ignore[arg-type]
+            trained_on=trained_on,
+            open_scorer=open_scorer,
+        )
+
+    return run

@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.replay.errors import DatasetError
+from atdp.replay.estimators import (
+    LoggedReturns,
+    cwpdis,
+    doubly_robust,
+    per_decision_is,
+    trajectory_is,
+    trajectory_wis,
+)
+
+
+@st.composite
+def logged_returns(draw: st.DrawFn, *, on_policy: bool = False) -> LoggedReturns:
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=12))
+    horizon = max(lengths)
+    mask = np.arange(horizon)[None, :] < np.array(lengths)[:, None]
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = 0.0 if on_policy else draw(st.floats(0.01, 2.0))
+    return LoggedReturns(
+        log_ratio=np.where(mask, rng.normal(0, scale, mask.shape), 0.0),
+        reward=np.where(mask, rng.uniform(-1, 2, mask.shape), 0.0),
+        mask=mask,
+        gamma=draw(st.sampled_from([1.0, 0.9])),
+    )
+
+
+@given(logged_returns(on_policy=True))
+def test_every_estimator_gives_the_sample_mean_on_policy(logged: LoggedReturns) -> None:
+    for estimate in (trajectory_is, trajectory_wis, per_decision_is, cwpdis):
+        assert estimate(logged) == pytest.approx(logged.returns.mean(), abs=1e-12)
+
+
+@given(logged_returns())
+def test_doubly_robust_without_a_model_is_per_decision(logged: LoggedReturns) -> None:
+    zero = np.zeros(logged.mask.shape)
+    assert doubly_robust(logged, q_taken=zero, v_state=zero) == pytest.approx(
+        per_decision_is(logged), rel=1e-9
+    )
+
+
+@given(logged_returns())
+def test_weighted_estimate_stays_within_the_returns(logged: LoggedReturns) -> None:
+    assert logged.returns.min() - 1e-9 <= trajectory_wis(logged) <= logged.returns.max() + 1e-9
+
+
+@given(logged_returns(), st.integers(1, 4))
+def test_more_padding_changes_nothing(logged: LoggedReturns, extra: int) -> None:
+    pad = ((0, 0), (0, extra))
+    padded = LoggedReturns(
+        log_ratio=np.pad(logged.log_ratio, pad),
+        reward=np.pad(logged.reward, pad),
+        mask=np.pad(logged.mask, pad),
+        gamma=logged.gamma,
+    )
+    for estimate in (trajectory_is, trajectory_wis, per_decision_is, cwpdis):
+        assert estimate(padded) == pytest.approx(estimate(logged), rel=1e-12, abs=1e-12)
+
+
+@given(logged_returns())
+def test_padded_per_decision_equals_the_sum_over_each_trajectory(logged: LoggedReturns) -> None:
+    total = 0.0
+    for row in range(logged.mask.shape[0]):
+        weight = 1.0
+        for t in range(int(logged.mask[row].sum())):
+            weight *= float(np.exp(logged.log_ratio[row, t]))
+            total += logged.gamma**t * weight * float(logged.reward[row, t])
+    assert per_decision_is(logged) == pytest.approx(total / logged.mask.shape[0], rel=1e-9, abs=1e-12)
+
+
+@given(logged_returns(), st.floats(-3, 3))
+def test_a_constant_terminal_reward_is_its_own_estimate(logged: LoggedReturns, constant: float) -> None:
+    reward = np.zeros(logged.mask.shape)
+    reward[:, 0] = constant
+    same = LoggedReturns(log_ratio=logged.log_ratio, reward=reward, mask=logged.mask)
+    assert cwpdis(same) == pytest.approx(constant, abs=1e-9)
+    assert trajectory_wis(same) == pytest.approx(constant, abs=1e-9)
+
+
+def test_weighted_estimates_survive_weights_that_overflow() -> None:
+    logged = LoggedReturns(
+        log_ratio=np.array([[2000.0], [-2000.0]]),
+        reward=np.array([[1.0], [0.0]]),
+        mask=np.ones((2, 1), dtype=bool),
+    )
+    assert cwpdis(logged) == 1.0
+    assert trajectory_wis(logged) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "reward", "mask", "gamma"),
+    [
+        ([[0.0, 1.0]], [[0.0, 0.0]], [[True, False]], 1.0),
+        ([[0.0, 0.0]], [[0.0, 0.0]], [[False, True]], 1.0),
+        ([[np.nan]], [[0.0]], [[True]], 1.0),
+        ([[0.0]], [[0.0]], [[True]], 0.0),
+        ([[0.0]], [[0.0, 1.0]], [[True]], 1.0),
+    ],
+    ids=["ratio-in-padding", "hole", "nan", "gamma", "shapes"],
+)
+def test_arrays_that_mean_nothing_are_refused(
+    log_ratio: list[list[float]], reward: list[list[float]], mask: list[list[bool]], gamma: float
+) -> None:
+    with pytest.raises(DatasetError):
+        LoggedReturns(
+            log_ratio=np.array(log_ratio), reward=np.array(reward), mask=np.array(mask), gamma=gamma
+        )

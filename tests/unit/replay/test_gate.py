@@ -1,0 +1,174 @@
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from atdp.replay import ConfigError, ReplayConfig, ReplayReport, Verdict
+from atdp.replay.testing import BigramPolicy, with_generation
+
+Judge = Callable[..., ReplayReport]
+UNIFORM = BigramPolicy.preferring(0, strength=0.0)
+
+
+def codes(report: ReplayReport) -> set[str]:
+    return {r.code for r in report.reasons}
+
+
+def test_a_better_candidate_with_enough_evidence_passes(judged: Judge) -> None:
+    report = judged(0.6)
+    assert report.verdict is Verdict.PASS
+    assert codes(report) == {"clears_threshold"}
+    truth = float(np.exp(BigramPolicy.preferring(0, strength=0.6).log_table[0, 0]))
+    found = report.evaluation.estimate("cwpdis")
+    assert found is not None
+    assert found.candidate.lower <= truth <= found.candidate.upper
+
+
+def test_a_worse_candidate_fails(judged: Judge) -> None:
+    report = judged(-0.6)
+    assert report.verdict is Verdict.FAIL
+    assert "below_threshold" in codes(report)
+
+
+def test_the_baseline_itself_is_no_improvement_but_is_no_worse(judged: Judge) -> None:
+    assert judged(0.0, mode="superiority").verdict is Verdict.INCONCLUSIVE
+    assert judged(0.0, mode="non_inferiority", margin=0.05).verdict is Verdict.PASS
+
+
+def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate(judged: Judge) -> None:
+    report = judged(2.5)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "low_effective_sample_size" in codes(report)
+    found = report.evaluation.estimate("cwpdis")
+    assert found is not None
+    assert found.difference.lower > 0  # only the floor keeps it from passing
+    assert judged(2.5, min_ess=2, max_weight_share=1.0, max_mean_weight_error=99.0).verdict is Verdict.PASS
+
+
+def test_few_tasks_are_inconclusive(judged: Judge) -> None:
+    report = judged(0.6, tasks=5, attempts=60)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "few_tasks" in codes(report)
+
+
+def test_missing_rewards_never_pass_and_are_not_zero(judged: Judge) -> None:
+    log = [replace(t, reward=None) if i % 3 else t for i, t in enumerate(UNIFORM.log(tasks=60, attempts=8))]
+    report = judged(0.6, trajectories=log)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert "low_coverage" in codes(report)
+    assert report.evaluation.coverage.set_aside == {"no_reward": 320}
+    rewarded = [t.reward for t in log if t.reward is not None]
+    assert report.evaluation.logged_mean_reward == pytest.approx(np.mean(rewarded))
+
+
+def test_an_empty_dataset_is_inconclusive(judged: Judge) -> None:
+    report = judged(0.6, trajectories=[])
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert codes(report) == {"no_usable_trajectory"}
+
+
+def test_a_broken_policy_fails_by_likelihood_when_its_weights_say_nothing(judged: Judge) -> None:
+    # strength 12 on token 5: everything that ever succeeded (ending in token 0) becomes impossible
+    log = UNIFORM.log(tasks=40, attempts=6, winning=5, seed=1)
+    report = judged(12.0, trajectories=log)
+    assert report.verdict is Verdict.FAIL
+    assert {"likelihood_collapsed", "low_effective_sample_size"} <= codes(report)
+
+
+def test_an_engine_with_other_weights_than_the_log_is_an_error(judged: Judge) -> None:
+    report = judged(0.6, baseline=BigramPolicy.preferring(3, strength=1.0))
+    assert report.verdict is Verdict.ERROR
+    assert codes(report) == {"engine_disagrees_with_log"}
+
+
+def test_a_reward_outside_its_range_is_an_error(judged: Judge) -> None:
+    log = UNIFORM.log(tasks=40, attempts=6)
+    report = judged(0.6, trajectories=[replace(log[0], reward=5.0), *log[1:]])
+    assert report.verdict is Verdict.ERROR
+    assert codes(report) == {"dataset_error"}
+
+
+def test_a_trajectory_given_twice_is_an_error(judged: Judge) -> None:
+    log = UNIFORM.log(tasks=40, attempts=6)
+    assert judged(0.6, trajectories=[*log, log[0]]).verdict is Verdict.ERROR
+
+
+def test_what_the_candidate_was_trained_on_is_set_aside(judged: Judge) -> None:
+    report = judged(0.6, trained_on=frozenset({("acme", "t0-0", 1), ("acme", "t1-0", 1)}))
+    assert report.evaluation.coverage.set_aside == {"trained_on": 2}
+    assert report.evaluation.coverage.trajectory_share == 1.0
+
+
+def test_a_guaranteed_bound_asks_for_more_evidence_than_the_bootstrap(judged: Judge) -> None:
+    assert judged(0.6).verdict is Verdict.PASS
+    assert judged(0.6, bound="guaranteed").verdict is Verdict.INCONCLUSIVE
+    assert judged(1.0, tasks=600, attempts=2, bound="guaranteed").verdict is Verdict.PASS
+
+
+def test_a_tenant_with_too_few_trajectories_is_not_evidenced(judged: Judge) -> None:
+    log = UNIFORM.log(tasks=40, attempts=6)
+    log = [replace(t, tenant_id="globex") if i < 4 else t for i, t in enumerate(log)]
+    assert judged(0.6, trajectories=log).tenants == ("acme",)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"temperature": 0.7}, "temperature"),
+        ({"temperature": None}, "sampling_unknown"),
+        ({"top_p": 0.9}, "truncated_support"),
+        ({"top_k": 40}, "truncated_support"),
+        ({"min_p": 0.05}, "truncated_support"),
+        ({"output_logprobs": None}, "no_logprobs"),
+        ({"output_logprobs": (-0.1, float("nan"))}, "no_logprobs"),
+        ({"output_logprobs": (-0.1,)}, "length_mismatch"),
+        ({"loss_mask": (1, 1, 1)}, "length_mismatch"),
+        ({"loss_mask": (0, 0)}, "no_trainable_token"),
+        ({"prompt_token_ids": None}, "no_token_ids"),
+        ({"token_fidelity": "context_changed"}, "no_token_ids"),
+        ({"token_fidelity": None}, "no_token_ids"),
+    ],
+)
+def test_a_decision_without_a_valid_weight_is_uncovered(
+    judged: Judge, change: dict[str, object], reason: str
+) -> None:
+    log = UNIFORM.log(tasks=40, attempts=6)
+    log[0] = with_generation(log[0], **change)
+    coverage = judged(0.6, trajectories=log).evaluation.coverage
+    assert coverage.uncovered == {reason: 1}
+    assert coverage.set_aside == {"uncovered_decision": 1}
+    assert (coverage.usable, coverage.covered) == (239, 479)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"margin": -0.1},
+        {"alpha": 0.0},
+        {"alpha": 0.5},
+        {"mode": "better"},
+        {"reward_min": 1.0},
+        {"min_tasks": 1},
+    ],
+)
+def test_thresholds_that_mean_nothing_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(ConfigError):
+        ReplayConfig(**change)  # type: ignore[arg-type]
+
+
+def test_a_candidate_that_is_no_better_passes_about_as_rarely_as_alpha_says(judged: Judge) -> None:
+    # The candidate acts differently, but the reward does not depend on it: the true difference is 0.
+    runs, passes, fails = 150, 0, 0
+    for run in range(runs):
+        rng = np.random.default_rng(run)
+        difficulty = rng.beta(2, 2, size=40)
+        log = [
+            replace(t, reward=float(rng.uniform() < difficulty[i // 4]))
+            for i, t in enumerate(UNIFORM.log(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run))
+        ]
+        verdict = judged(0.7, trajectories=log, resamples=400, seed=run).verdict
+        passes += verdict is Verdict.PASS
+        fails += verdict is Verdict.FAIL
+    assert passes <= 0.10 * runs  # 0.05 expected; 0.10 is nearly three standard errors above
+    assert fails <= 0.10 * runs

@@ -1,0 +1,67 @@
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from atdp.replay import ReplayReport
+from atdp.replay.canonical import canonical_bytes, sha256
+from atdp.replay.page import render
+from atdp.replay.testing import BigramPolicy
+
+Judge = Callable[..., ReplayReport]
+UNIFORM = BigramPolicy.preferring(0, strength=0.0)
+
+
+def test_the_same_inputs_give_the_same_id_and_the_same_bytes(judged: Judge) -> None:
+    first, second = judged(0.6), judged(0.6, trajectories=UNIFORM.log(tasks=40, attempts=6, seed=1)[::-1])
+    assert first.run_id == second.run_id
+    assert first.canonical() == second.canonical()
+    assert render(first) == render(second)
+
+
+@pytest.mark.parametrize("change", [{"margin": 0.01}, {"seed": 1}, {"alpha": 0.1}, {"tasks": 41}])
+def test_any_other_input_gives_another_id(judged: Judge, change: dict[str, object]) -> None:
+    assert judged(0.6, **change).run_id != judged(0.6).run_id
+
+
+def test_other_scores_give_another_id(judged: Judge) -> None:
+    assert judged(0.6).run_id != judged(0.61).run_id
+
+
+def test_the_report_is_json_that_holds_its_evidence(judged: Judge) -> None:
+    report = judged(0.6)
+    found = json.loads(report.canonical())
+    assert found["verdict"] == "PASS"
+    assert found["run_id"] == report.run_id
+    assert found["inputs"]["dataset"]["snapshots"] == {"events": 7}
+    assert report.sha256 == sha256(report.canonical())
+    assert found["evaluation"]["tasks"] == 40
+    assert {e["name"] for e in found["evaluation"]["estimates"]} >= {"cwpdis", "wis", "pdis", "betting"}
+
+
+@pytest.mark.parametrize("strength", [0.6, -0.6, 2.5])
+def test_the_page_needs_nothing_from_elsewhere(judged: Judge, strength: float) -> None:
+    page = render(judged(strength))
+    assert "<script" not in page
+    assert not re.findall(r"(?:src|href)=\"(?!#)", page)
+    assert not re.findall(r"@import|url\((?!#)", page)
+    assert page.count("<svg") == 3
+
+
+def test_the_page_escapes_what_came_from_data(judged: Judge) -> None:
+    log = UNIFORM.log(tasks=20, attempts=6, tenants=("<script>alert(1)</script>",))
+    assert "<script" not in render(judged(0.3, trajectories=log))
+
+
+def test_the_page_of_an_error_shows_why_and_no_numbers(judged: Judge) -> None:
+    log = UNIFORM.log(tasks=4, attempts=2)
+    page = render(judged(0.6, trajectories=[*log, log[0]]))
+    assert "in the dataset twice" in page
+    assert "<svg" not in page
+
+
+def test_what_is_not_a_number_is_null_in_canonical_json() -> None:
+    assert canonical_bytes({"b": float("inf"), "a": [1, 0.1 + 0.2, True]}) == b'{"a":[1,0.3,true],"b":null}'
+    with pytest.raises(TypeError):
+        canonical_bytes({"a": object()})

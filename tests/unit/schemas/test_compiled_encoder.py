@@ -1,0 +1,77 @@
+"""The compiled encoder gives the plain encoder's bytes, or its error."""
+
+import dataclasses
+import random
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from atdp.schemas import Event, InvalidRecord, codec, encode, encode_plainly
+
+from .test_codec import EVENTS
+
+ODD_VALUES: list[Any] = [
+    None,
+    True,
+    7,
+    -1,
+    1 << 31,
+    1 << 63,
+    1.5,
+    float("nan"),
+    1e300,
+    "",
+    "é€😀",
+    "\ud800",
+    b"bytes",
+    (1, 2.5, "x"),
+    {"a": 1},
+    datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=timezone(timedelta(hours=5))),
+    datetime(2026, 1, 1),  # noqa: DTZ001 - no zone: what the plain encoder makes of it
+]
+
+
+def result(encoder: Any, event: Event) -> bytes | type[Exception]:
+    try:
+        encoded: bytes = encoder(event)
+    except Exception as error:  # noqa: BLE001 - the two must fail alike, however that is
+        return type(error)
+    return encoded
+
+
+def with_odd_value(value: Any, odd: Any, chance: random.Random) -> Any:
+    """`value` with one attribute, somewhere in it, replaced."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        name = chance.choice(dataclasses.fields(value)).name
+        inner = getattr(value, name)
+        return dataclasses.replace(value, **{name: with_odd_value(inner, odd, chance)})
+    if isinstance(value, tuple) and value:
+        index = chance.randrange(len(value))
+        return (*value[:index], with_odd_value(value[index], odd, chance), *value[index + 1 :])
+    return odd
+
+
+@given(EVENTS)
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_event_encodes_to_the_same_bytes_without_the_plain_encoders_help(event: Event) -> None:
+    plain = encode_plainly(event)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "encode_plainly", lambda _: b"the plain encoder was asked")
+        assert encode(event) == plain
+
+
+@given(EVENTS, st.sampled_from(ODD_VALUES), st.randoms(use_true_random=False))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+def test_an_event_with_an_odd_value_somewhere_fares_as_with_the_plain_encoder(
+    event: Event, odd: Any, chance: random.Random
+) -> None:
+    odd_event = with_odd_value(event, odd, chance)
+    assert result(encode, odd_event) == result(encode_plainly, odd_event)
+
+
+def test_what_fits_no_schema_is_refused_with_the_plain_encoders_message() -> None:
+    with pytest.raises((InvalidRecord, KeyError, AttributeError, TypeError)):
+        encode("not an event")  # type: ignore[arg-type]

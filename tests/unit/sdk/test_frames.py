@@ -1,0 +1,46 @@
+"""A frame comes back as it went in, or not at all."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.sdk.frames import Record, decode_frame, encode_frame
+
+names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
+records = st.builds(
+    Record,
+    record_id=st.binary(min_size=16, max_size=16),
+    key=st.binary(max_size=60),
+    value=st.binary(max_size=300),
+    headers=st.lists(st.tuples(names, st.binary(max_size=40)), max_size=4).map(tuple),
+    redelivery=st.booleans(),
+)
+
+
+@given(st.lists(records, max_size=5))
+def test_frames_written_one_after_the_other_are_read_back_in_order(written: list[Record]) -> None:
+    buffer = b"".join(encode_frame(record) for record in written)
+    at, read = 0, []
+    while (decoded := decode_frame(buffer, at)) is not None:
+        record, at = decoded
+        read.append(record)
+    assert read == written
+    assert at == len(buffer)
+
+
+@given(records, st.data())
+def test_a_torn_frame_is_not_taken_for_a_record(record: Record, data: st.DataObject) -> None:
+    frame = encode_frame(record)
+    kept = data.draw(st.integers(min_value=0, max_value=len(frame) - 1))
+    assert decode_frame(frame[:kept], 0) is None
+    assert decode_frame(frame[:kept] + bytes(len(frame) - kept + 50), 0) in (
+        None,
+        (record, len(frame)),  # the torn-off bytes were zeros, and zeros came back
+    )
+
+
+@given(records, st.data())
+def test_a_changed_byte_is_noticed(record: Record, data: st.DataObject) -> None:
+    frame = bytearray(encode_frame(record))
+    at = data.draw(st.integers(min_value=0, max_value=len(frame) - 1))
+    frame[at] ^= data.draw(st.integers(min_value=1, max_value=255))
+    assert decode_frame(bytes(frame), 0) is None

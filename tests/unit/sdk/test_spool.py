@@ -1,0 +1,289 @@
+"""What a spool has taken stays until it is acknowledged, whatever happens in between."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from atdp.sdk.errors import SpoolError, SpoolFullError
+from atdp.sdk.folders import OwnedFolder, SpoolFolders
+from atdp.sdk.frames import Record, encode_frame
+from atdp.sdk.spool import SEGMENT_BYTES, FileSpool, MemorySpool, Spool
+
+MIB = 1024 * 1024
+MakeSpool = Callable[[int], Spool]
+
+
+def record(number: int, size: int = 20) -> Record:
+    return Record(record_id=number.to_bytes(16, "big"), key=b"k", value=number.to_bytes(size, "big"))
+
+
+def numbers(spool: Spool, position: int | None = None) -> list[int]:
+    """Everything in the spool from a position on, as the numbers put in."""
+    at = spool.cursor if position is None else position
+    found = []
+    while at < spool.end:
+        batch = spool.read(at, 64)
+        found += [int.from_bytes(stored.record.value, "big") for stored in batch.records]
+        at = batch.next_position
+    return found
+
+
+@pytest.fixture(params=["memory", "file"])
+def make_spool(request: pytest.FixtureRequest, tmp_path: Path) -> MakeSpool:
+    def make(limit_bytes: int) -> Spool:
+        if request.param == "memory":
+            return MemorySpool(limit_bytes)
+        folders = SpoolFolders(tmp_path)
+        return FileSpool(folders.create(), folders, limit_bytes=limit_bytes, segment_bytes=200)
+
+    return make
+
+
+def crashed(spool: FileSpool) -> OwnedFolder:
+    """The folder of a spool whose process died: all that is left are its files."""
+    folder = spool._folder
+    spool.abandon()
+    return folder
+
+
+def adopted(folders: SpoolFolders, segment_bytes: int = SEGMENT_BYTES) -> FileSpool:
+    (folder,) = folders.adopt()
+    return FileSpool(folder, folders, segment_bytes=segment_bytes)
+
+
+# Both kinds.
+
+
+def test_records_come_out_in_the_order_they_went_in(make_spool: MakeSpool) -> None:
+    spool = make_spool(MIB)
+    for number in range(50):
+        spool.append(record(number))
+    assert numbers(spool) == list(range(50))
+
+
+def test_reading_takes_nothing_out_and_acknowledging_does(make_spool: MakeSpool) -> None:
+    spool = make_spool(MIB)
+    ends = [spool.append(record(number)) for number in range(10)]
+    assert numbers(spool) == numbers(spool) == list(range(10))
+    spool.acknowledge(ends[3])
+    assert numbers(spool) == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_record_larger_than_what_a_reader_asks_for_is_read_alone(make_spool: MakeSpool) -> None:
+    spool = make_spool(MIB)
+    spool.append(record(1, size=5000))
+    spool.append(record(2))
+    assert numbers(spool) == [1, 2]
+
+
+def test_at_the_limit_it_takes_nothing_more_until_room_is_acknowledged(make_spool: MakeSpool) -> None:
+    spool = make_spool(4096)
+    ends: list[int] = []
+
+    def fill() -> None:
+        while True:
+            ends.append(spool.append(record(len(ends))))
+
+    with pytest.raises(SpoolFullError, match="4096"):
+        fill()
+    taken = len(ends)
+    assert numbers(spool) == list(range(taken))
+    spool.acknowledge(ends[0])
+    spool.append(record(taken))
+    assert numbers(spool) == list(range(1, taken + 1))
+
+
+def test_a_waiting_append_goes_on_when_there_is_room(make_spool: MakeSpool) -> None:
+    spool = make_spool(4096)
+    first = spool.append(record(0, size=2500))
+    waiter = threading.Thread(target=lambda: spool.append(record(1, size=2500), wait_s=30))
+    waiter.start()
+    spool.acknowledge(first)
+    waiter.join(30)
+    assert numbers(spool) == [1]
+
+
+# Files.
+
+
+def test_what_was_not_acknowledged_is_found_by_the_next_owner(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders, segment_bytes=200)
+    ends = [spool.append(record(number)) for number in range(30)]
+    spool.acknowledge(ends[11])
+    crashed(spool)
+    assert numbers(adopted(folders)) == list(range(12, 30))
+
+
+@given(torn=st.binary(min_size=1, max_size=100))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_a_torn_tail_is_cut_and_the_records_before_it_stay(
+    tmp_path_factory: pytest.TempPathFactory, torn: bytes
+) -> None:
+    folders = SpoolFolders(tmp_path_factory.mktemp("spool"))
+    spool = FileSpool(folders.create(), folders)
+    for number in range(5):
+        spool.append(record(number))
+    folder = crashed(spool)
+    (segment,) = folder.path.glob("*.seg")
+    intact = segment.stat().st_size
+    with segment.open("ab") as file:
+        file.write(torn)
+    again = adopted(folders)
+    assert numbers(again) == list(range(5))
+    assert segment.stat().st_size == intact
+    again.abandon()
+
+
+def test_half_a_record_at_the_end_is_cut(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders)
+    for number in range(5):
+        spool.append(record(number))
+    folder = crashed(spool)
+    (segment,) = folder.path.glob("*.seg")
+    os.truncate(segment, segment.stat().st_size - len(encode_frame(record(4))) // 2)
+    assert numbers(adopted(folders)) == [0, 1, 2, 3]
+
+
+def test_damage_in_a_segment_costs_the_rest_of_that_segment_and_is_counted(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders, segment_bytes=3 * len(encode_frame(record(0))))
+    for number in range(9):
+        spool.append(record(number))
+    folder = crashed(spool)
+    segment = sorted(folder.path.glob("*.seg"))[1]
+    content = bytearray(segment.read_bytes())
+    content[len(encode_frame(record(0))) + 20] ^= 0xFF
+    segment.write_bytes(content)
+    again = adopted(folders)
+    assert numbers(again) == [0, 1, 2, 3, 6, 7, 8]
+    assert again.skipped_bytes == 2 * len(encode_frame(record(0)))
+
+
+@pytest.mark.parametrize("cursor", [b"", b"\x05", b"\xff" * 12])
+def test_an_unreadable_cursor_means_sending_again_not_losing(tmp_path: Path, cursor: bytes) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders)
+    ends = [spool.append(record(number)) for number in range(5)]
+    spool.acknowledge(ends[2])
+    folder = crashed(spool)
+    (folder.path / "cursor").write_bytes(cursor)
+    assert numbers(adopted(folders)) == list(range(5))
+
+
+def test_acknowledged_segments_are_deleted(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders, segment_bytes=200)
+    for number in range(100):
+        spool.acknowledge(spool.append(record(number)))
+    assert len(list(tmp_path.glob("*/*.seg"))) <= 2
+
+
+def test_closing_removes_an_empty_folder_and_keeps_one_with_records(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    empty, full = (FileSpool(folders.create(), folders) for _ in range(2))
+    empty.acknowledge(empty.append(record(0)))
+    full.append(record(1))
+    empty.close()
+    full.close()
+    assert numbers(adopted(folders)) == [1]
+
+
+def test_a_write_that_fails_halfway_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders)
+    spool.append(record(0))
+    real = os.pwrite
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:10], at))
+        with pytest.raises(SpoolFullError, match="disk is full"):
+            spool.append(record(1))
+    spool.append(record(2))
+    assert numbers(spool) == [0, 2]
+    crashed(spool)
+    assert numbers(adopted(folders)) == [0, 2]
+
+
+class Model:
+    """A list beside the spool."""
+
+    def __init__(self, folders: SpoolFolders, segment_bytes: int) -> None:
+        self.folders = folders
+        self.segment_bytes = segment_bytes
+        self.spool = FileSpool(folders.create(), folders, segment_bytes=segment_bytes)
+        self.held: list[tuple[int, int]] = []
+        self.next = 0
+
+    def append(self, size: int) -> None:
+        self.held.append((self.next, self.spool.append(record(self.next, size=size))))
+        self.next += 1
+
+    def acknowledge(self, share: float) -> None:
+        count = int(share * len(self.held))
+        if count:
+            self.spool.acknowledge(self.held[count - 1][1])
+            del self.held[:count]
+
+    def crash(self) -> None:
+        crashed(self.spool)
+        self.spool = adopted(self.folders, segment_bytes=self.segment_bytes)
+
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), st.integers(min_value=4, max_value=300)),
+        st.tuples(st.just("acknowledge"), st.floats(min_value=0, max_value=1)),
+        st.tuples(st.just("crash")),
+    ),
+    max_size=40,
+)
+
+
+@given(operations, st.integers(min_value=60, max_value=900))
+@settings(max_examples=60, deadline=None)
+def test_any_mix_of_appends_acknowledgements_and_crashes_loses_nothing(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[object, ...]], segment_bytes: int
+) -> None:
+    model = Model(SpoolFolders(tmp_path_factory.mktemp("spool")), segment_bytes)
+    for name, *arguments in steps:
+        getattr(model, str(name))(*arguments)
+        assert numbers(model.spool) == [number for number, _ in model.held]
+    model.spool.abandon()
+
+
+# Folders.
+
+
+def test_a_folder_with_a_living_owner_is_not_adopted(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    owned = folders.create()
+    assert folders.adopt() == []
+    owned.release()
+    assert [folder.path for folder in folders.adopt()] == [owned.path]
+
+
+def test_an_adopted_folder_is_adopted_once(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    folders.create().release()
+    assert len(folders.adopt()) == 1
+    assert SpoolFolders(tmp_path).adopt() == []
+
+
+def test_spool_files_are_readable_by_their_user_only(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path / "spool")
+    spool = FileSpool(folders.create(), folders)
+    spool.append(record(0))
+    modes = {path.stat().st_mode & 0o077 for path in (tmp_path / "spool").rglob("*")}
+    assert modes == {0}
+
+
+def test_a_spool_folder_that_cannot_be_made_says_which_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpoolError, match=r"file/spool.*another spool_dir"):
+        SpoolFolders(tmp_path / "file" / "spool")

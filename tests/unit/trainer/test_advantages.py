@@ -1,0 +1,45 @@
+"""Advantages: golden values computed by AReaL's normalisation (eps 1e-5, unbiased), and what always holds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.trainer.algo.advantages import AdvantageKind, advantages
+
+REWARDS = st.lists(st.floats(-10, 10, allow_nan=False), min_size=2, max_size=16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rewards", "expected"),
+    [
+        ("grpo", [1, 0, 0, 1], [0.866010, -0.866010, -0.866010, 0.866010]),
+        ("grpo", [1, 0, 0, 0], [1.499970, -0.499990, -0.499990, -0.499990]),
+        ("rloo", [1, 0, 0, 1], [0.666667, -0.666667, -0.666667, 0.666667]),
+        ("dr", [1, 0, 0, 1], [0.5, -0.5, -0.5, 0.5]),
+    ],
+)
+def test_known_groups_have_their_published_advantages(
+    kind: AdvantageKind, rewards: list[float], expected: list[float]
+) -> None:
+    assert advantages(rewards, kind) == pytest.approx(expected, abs=1e-6)
+
+
+@given(REWARDS, st.sampled_from(["grpo", "dr", "rloo"]))
+def test_a_groups_advantages_sum_to_zero(rewards: list[float], kind: AdvantageKind) -> None:
+    assert abs(advantages(rewards, kind).sum()) < 1e-6 * max(1.0, *map(abs, rewards))
+
+
+@given(REWARDS)
+def test_leave_one_out_equals_its_definition(rewards: list[float]) -> None:
+    others = [np.mean(rewards[:n] + rewards[n + 1 :]) for n in range(len(rewards))]
+    if len(set(rewards)) > 1:
+        assert advantages(rewards, "rloo") == pytest.approx(np.array(rewards) - others, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["grpo", "dr", "rloo"])
+@pytest.mark.parametrize("rewards", [[1.0], [0.0, 0.0, 0.0], [0.3, 0.3]])
+def test_one_member_or_equal_rewards_give_no_signal(kind: AdvantageKind, rewards: list[float]) -> None:
+    assert not advantages(rewards, kind).any()

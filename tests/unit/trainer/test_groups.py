@@ -1,0 +1,144 @@
+"""Groups out of a log: complete, incomplete, uniform, stale, unrewarded; nothing disappears."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.trainer.groups import Assembly, GroupRules, assemble, members
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+
+TURN = Turn(prompt_ids=(1,), output_ids=(2,), logprobs=(-0.5,), versions=("v3",), tokenizer="t")
+NUMBERS = {"v1": 1, "v3": 3, "v8": 8}
+
+
+def trajectory(
+    n: int, *, task: str | None = "a", reward: float | None = 0.0, tenant: str = "t1", **more: Any
+) -> Trajectory:
+    base = Trajectory(
+        key=TrajectoryKey(tenant, f"x{n:03d}", 0),
+        task=task,
+        turns=(TURN,),
+        reward=reward,
+        status="completed",
+        started_us=n,
+        partition=0,
+        first_offset=n,
+    )
+    return replace(base, **more)
+
+
+def run(candidates: list[Trajectory], *, now: int = 4, exhausted: bool = True, **rules: Any) -> Assembly:
+    return assemble(
+        candidates, GroupRules(**rules), version_numbers=NUMBERS, version_now=now, exhausted=exhausted
+    )
+
+
+def reasons(assembly: Assembly) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for aside in assembly.set_aside:
+        counts[aside.reason] += len(aside.members)
+    return dict(counts)
+
+
+def test_a_complete_group_is_ready_and_keeps_the_order_of_start() -> None:
+    found = run([trajectory(n, reward=float(n % 2)) for n in (3, 1, 2, 0)], size=4)
+    (group,) = found.ready
+    assert [t.started_us for t in group.members] == [0, 1, 2, 3]
+    assert group.rewards == (0.0, 1.0, 0.0, 1.0)
+
+
+def test_tasks_of_the_same_name_in_two_tenants_are_two_groups() -> None:
+    both = [trajectory(n, tenant=f"t{n % 2}", reward=float(n // 2 % 2)) for n in range(8)]
+    assert {group.tenant for group in run(both, size=4).ready} == {"t0", "t1"}
+
+
+def test_equal_rewards_and_lone_members_are_set_aside_with_their_reason() -> None:
+    uniform = [trajectory(n, reward=1.0) for n in range(4)]
+    assert reasons(run([*uniform, trajectory(9, task="b", reward=1.0)], size=4)) == {
+        "equal rewards in the group": 4,
+        "singleton group": 1,
+    }
+
+
+def test_an_ineligible_member_leaves_and_the_others_go_on() -> None:
+    bad = trajectory(4, turns=(replace(TURN, refusal="consent withdrawn"),))
+    found = run([*(trajectory(n, reward=float(n % 2)) for n in range(4)), bad], size=4)
+    assert reasons(found) == {"consent withdrawn": 1}
+    assert len(found.ready[0].members) == 4
+
+
+def test_a_missing_reward_is_waited_for_and_is_never_a_zero() -> None:
+    late = [trajectory(0, reward=1.0), trajectory(1, reward=None), trajectory(2, reward=1.0)]
+    open_stream = run(late, size=3, exhausted=False)
+    assert len(open_stream.waiting) == 3
+    closed = run(late, size=3)
+    assert reasons(closed) == {"no reward": 1, "equal rewards in the group": 2}
+
+
+def test_an_incomplete_group_waits_for_its_window_and_then_goes_on_without_the_missing() -> None:
+    pair = [trajectory(0, reward=0.0), trajectory(1, reward=1.0)]
+    others = [trajectory(n, task=f"other{n}") for n in range(2, 12)]
+    early = run([*pair, *others[:5]], size=4, window=8, exhausted=False)
+    assert not early.ready
+    late = run([*pair, *others], size=4, window=8, exhausted=False)
+    assert [len(group.members) for group in late.ready] == [2]
+
+
+def test_data_older_than_the_cap_or_of_unknown_weights_are_set_aside() -> None:
+    ages = [trajectory(n, reward=float(n % 2)) for n in range(2)]
+    assert run(ages, now=7, max_staleness=4).ready
+    assert reasons(run(ages, now=8, max_staleness=4)) == {"stale: 5 versions old, limit 4": 2}
+    strange = trajectory(5, turns=(replace(TURN, versions=("v99",)),))
+    assert reasons(run([strange])) == {"unknown weight version v99": 1}
+
+
+def test_staleness_counts_the_oldest_version_of_any_turn() -> None:
+    mixed = trajectory(0, turns=(TURN, replace(TURN, versions=("v8", "v1"))))
+    assert reasons(run([mixed], now=8, max_staleness=4)) == {"stale: 7 versions old, limit 4": 1}
+
+
+def test_token_ids_of_another_tokenizer_are_not_mixed_in() -> None:
+    assert reasons(run([trajectory(0)], tokenizer="other")) == {"tokens of another tokenizer": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"temperature": 0.0}, "sampled greedily"),
+        ({"top_p": 0.9}, "sampled from a truncated vocabulary"),
+        ({"top_k": 20}, "sampled from a truncated vocabulary"),
+        ({"logprobs": ()}, "log-probabilities missing"),
+        ({"output_ids": (), "logprobs": ()}, "token ids missing"),
+        ({"versions": ()}, "weight version unknown"),
+    ],
+)
+def test_turns_whose_probability_is_not_known_are_not_trained_on(change: dict[str, Any], reason: str) -> None:
+    assert reasons(run([trajectory(0, turns=(replace(TURN, **change),))])) == {reason: 1}
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([None, 0.0, 1.0]), st.booleans()),
+        max_size=40,
+    ),
+    st.booleans(),
+    st.integers(1, 10),
+)
+def test_every_candidate_is_in_exactly_one_place(
+    kinds: list[tuple[str | None, float | None, bool]], exhausted: bool, window: int
+) -> None:
+    candidates = [
+        trajectory(n, task=task, reward=reward, turns=(TURN,) if sound else ())
+        for n, (task, reward, sound) in enumerate(kinds)
+    ]
+    found = run(candidates, size=4, window=window, exhausted=exhausted)
+    everywhere = [*members(found.ready), *members(found.set_aside), *found.waiting]
+    assert Counter(t.key for t in everywhere) == Counter(t.key for t in candidates)
+    assert not (exhausted and found.waiting)
+    assert all(len(set(group.rewards)) > 1 for group in found.ready)

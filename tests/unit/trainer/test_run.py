@@ -1,0 +1,169 @@
+"""A run: plans before steps, resumes under the same settings only, erased data, and what it reports."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from atdp.trainer.errors import CheckpointError
+from atdp.trainer.groups import GroupRules
+from atdp.trainer.model import ModelShape, new_model
+from atdp.trainer.planner import Plan
+from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.source import MemorySource
+from atdp.trainer.step import StepRules
+from atdp.trainer.tokenizer import train_tokenizer
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+
+TOKENIZER = train_tokenizer([], 261)
+SHAPE = ModelShape(hidden=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate=32)
+SETTINGS = RunSettings(
+    base="b",
+    version_numbers={"v1": 0},
+    version_now=0,
+    groups=GroupRules(size=4),
+    groups_per_step=2,
+    learning_rate=1e-3,
+)
+
+
+class Crash(Exception):
+    """Stands for the death of the process, where its effect on files is all that matters."""
+
+
+def trajectories(count: int = 32) -> list[Trajectory]:
+    rng = np.random.default_rng(3)
+    return [
+        Trajectory(
+            key=TrajectoryKey("t", f"x{n:02d}", 0),
+            task=f"task{n // 4}",
+            turns=(
+                Turn(
+                    prompt_ids=(1, 2, 3),
+                    output_ids=tuple(rng.integers(0, 261, 4).tolist()),
+                    logprobs=(-5.5,) * 4,
+                    versions=("v1",),
+                ),
+            ),
+            reward=float(n % 2),
+            status="completed",
+            started_us=n,
+            partition=0,
+            first_offset=n,
+        )
+        for n in range(count)
+    ]
+
+
+def start(directory: Path, source: MemorySource, settings: RunSettings = SETTINGS, **hooks: Any) -> TrainRun:
+    torch.set_num_threads(1)
+    model = new_model(SHAPE, TOKENIZER, seed=1)
+    return TrainRun(model=model, source=source, settings=settings, directory=directory, **hooks)
+
+
+def plan(directory: Path, step: int) -> Plan:
+    return Plan.from_json(json.loads((directory / "plans" / f"step-{step:08d}.json").read_text()))
+
+
+def test_every_trajectory_is_trained_once_in_order_of_start_and_the_position_covers_them(
+    tmp_path: Path,
+) -> None:
+    result = start(tmp_path, MemorySource(trajectories())).run(Pace(steps=100))
+    assert [key.trajectory for key in result.trained] == [f"x{n:02d}" for n in range(32)]
+    assert result.steps == 4
+    assert result.position.marks == {0: 31}
+    assert result.data_versions == ("v1",)
+
+
+def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
+    written = plan(tmp_path, 1)
+    assert Plan.from_json(written.to_json()) == written
+    assert replace(written, snapshots={"events": 5}).hash == written.hash
+    assert replace(written, step=2).hash != written.hash
+
+
+def test_a_plan_is_on_disk_before_its_step_is_done(tmp_path: Path) -> None:
+    def crash(point: str) -> None:
+        if point == "plan written":
+            raise Crash
+
+    with pytest.raises(Crash):
+        start(tmp_path, MemorySource(trajectories()), on_point=crash).run(Pace(steps=1))
+    assert plan(tmp_path, 1).trained
+    assert not (tmp_path / "steps").exists()
+
+
+def test_data_erased_before_a_resume_are_planned_anew_and_the_new_plan_names_the_old_one(
+    tmp_path: Path,
+) -> None:
+    def crash(point: str) -> None:
+        if point == "step done":
+            raise Crash
+
+    with pytest.raises(Crash):
+        start(tmp_path, MemorySource(trajectories()), on_point=crash).run(Pace(steps=1))
+    before = plan(tmp_path, 1)
+    erased = before.trained[1]
+    left = MemorySource([t for t in trajectories() if t.key != erased])
+    result = start(tmp_path, left).run(Pace(steps=1))
+    assert plan(tmp_path, 1).replaces == before.hash
+    assert erased not in result.trained
+
+
+def test_a_checkpoint_is_not_continued_under_other_settings(tmp_path: Path) -> None:
+    start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
+    with pytest.raises(CheckpointError, match="other settings"):
+        start(tmp_path, MemorySource(trajectories()), replace(SETTINGS, learning_rate=1e-4))
+
+
+def test_a_version_published_by_someone_else_in_between_does_not_stop_a_resume(tmp_path: Path) -> None:
+    start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
+    grown = replace(SETTINGS, version_numbers={"v1": 0, "v2": 1})
+    assert start(tmp_path, MemorySource(trajectories()), grown).run(Pace(steps=2)).steps == 2
+
+
+def test_a_source_without_signal_trains_nothing_and_says_why(tmp_path: Path) -> None:
+    dull = [replace(t, reward=1.0) for t in trajectories(8)]
+    result = start(tmp_path, MemorySource(dull)).run(Pace(steps=5))
+    assert (result.steps, dict(result.set_aside)) == (0, {"equal rewards in the group": 8})
+
+
+def test_a_followed_stream_is_waited_for_and_then_trained(tmp_path: Path) -> None:
+    everything = trajectories(16)
+    source = MemorySource(everything[:8], exhausted=False)
+
+    def more(step: int, _: object) -> None:
+        if step == 1:
+            source.add(everything[8:])
+
+    result = start(tmp_path, source, on_step=more).run(Pace(steps=2, follow=True, poll_every_s=0.01))
+    assert result.steps == 2
+    assert len(result.trained) == 16
+
+
+@pytest.mark.parametrize("rules", [StepRules(), StepRules(correction="decoupled", minibatches=2)])
+def test_steps_make_rewarded_outputs_more_likely(tmp_path: Path, rules: StepRules) -> None:
+    figures: list[Any] = []
+    settings = replace(SETTINGS, step=rules, groups_per_step=8, learning_rate=1e-2)
+    source = MemorySource(trajectories())
+    start(tmp_path, source, settings, on_step=lambda _, f: figures.append(f)).run(Pace(steps=1))
+    # The same data once more, from the trained weights: the objective has fallen.
+    model = new_model(SHAPE, TOKENIZER, seed=1)
+    run = TrainRun(model=model, source=source, settings=settings, directory=tmp_path)
+    again: list[Any] = []
+    fresh = TrainRun(
+        model=run._model,
+        source=source,
+        settings=settings,
+        directory=tmp_path / "2",
+        on_step=lambda _, f: again.append(f),
+    )
+    fresh.run(Pace(steps=1))
+    assert again[0]["loss"] < figures[0]["loss"]
