@@ -1,0 +1,229 @@
+"""Megabytes per second through the gate, one core, beside Presidio's own analyzer on the same strings.
+
+    python benchmarks/governance.py [--json] [--presidio-mb N] [tau-bench files…]
+
+Events are those of the tau-bench importer: of the files given, else of generated conversations of the same shape (a long system
+prompt that every trajectory repeats, tool results as JSON in strings). Rows:
+
+* `gate, new text`: authenticate, decode, govern, encode, audit, nothing seen before within a trajectory's own strings;
+* `gate, as sent`: the same events again, as when agents send prompts and results over and over: caches answer;
+* `our recognizers`: detection only, every string of the events once (JSON decoded, as the gate does), caches empty;
+* `presidio`: `AnalyzerEngine` with its no-op language engine and the same entities (what Presidio knows of them), on a share of the strings,
+  since it is slow. The ratio compares it with `our recognizers`, on bytes of text.
+
+Times are CPU times of the process, so a busy machine distorts them less.
+"""
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from atdp.governance.fidelity import TokenizerFolder
+from atdp.governance.gate import Gate, RawRecord
+from atdp.governance.master_secret import MasterSecret
+from atdp.governance.policy import PolicyStore, compile_policy, install_default_policy
+from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.walk import json_text
+from atdp.ingest.importers.tau_bench import TauBench
+from atdp.ingest.importers.trajectory import Failed, events
+from atdp.ingest.keys import KeyStore
+from atdp.schemas import SigningKey, decode_record, encode, headers
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+WORDS = [
+    "order",
+    "return",
+    "item",
+    "refund",
+    "exchange",
+    "address",
+    "email",
+    "deliver",
+    "keyboard",
+    "lamp",
+    "size",
+    "color",
+]
+PROMPT = "# Retail agent policy\n" + " ".join(random.Random(1).choices(WORDS, k=900))
+
+
+def conversation(number: int) -> dict[str, Any]:
+    """One tau-bench row with invented people."""
+    chance = random.Random(number)
+    mail, zip_code = f"user{number}@mail{number % 7}.net", f"{chance.randrange(10_000, 99_999)}"
+    street = f"{chance.randrange(1, 999)} {chance.choice(['Elm', 'Oak', 'Park'])} Street"
+    order = {
+        "order_id": f"#W{chance.randrange(10**7)}",
+        "address": {"address1": street, "zip": zip_code},
+        "email": mail,
+    }
+    traj: list[dict[str, Any]] = [{"role": "system", "content": PROMPT}]
+    for turn in range(10):
+        items = [
+            {"item_id": str(chance.randrange(10**9, 10**10)), "price": chance.random() * 500}
+            for _ in range(12)
+        ]
+        arguments = json.dumps({"order_id": order["order_id"], "zip": zip_code})
+        call = {
+            "id": f"call_{number}_{turn}",
+            "type": "function",
+            "function": {"name": "look", "arguments": arguments},
+        }
+        said = " ".join(chance.choices(WORDS, k=20))
+        traj += [
+            {"role": "user", "content": f"{said}. My mail is {mail}, I live at {street}, {zip_code}."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {
+                "role": "tool",
+                "tool_call_id": call["id"],
+                "name": "look",
+                "content": json.dumps({**order, "items": items}),
+            },
+            {"role": "assistant", "content": f"Done: {' '.join(chance.choices(WORDS, k=30))}."},
+        ]
+    return {
+        "task_id": number,
+        "reward": 1.0,
+        "info": {"task": {"user_id": f"u{number}", "instruction": said}},
+        "traj": traj,
+    }
+
+
+def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
+    signing = SigningKey.parse(key)
+    offset = 0
+    for path in paths:
+        for found in TauBench().read(path):
+            if isinstance(found, Failed):
+                continue
+            for event in events(found, "bench"):
+                value = encode(event)
+                yield RawRecord(
+                    value=value,
+                    headers=headers(signing, value),
+                    topic="raw",
+                    partition=0,
+                    offset=offset,
+                    timestamp=NOW,
+                )
+                offset += 1
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        parsed = json_text.parse(value)
+        if parsed is None:
+            yield value
+        else:
+            yield from strings(parsed.value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def timed_gate(gate: Gate, records: list[RawRecord]) -> float:
+    started = time.process_time()
+    for record in records:
+        decided = gate.decide(record, NOW)
+        assert decided.decision in {"passed", "changed"}, decided.reason
+    return time.process_time() - started
+
+
+def presidio(policy: CompiledPolicy, texts: list[str]) -> float:
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import NoOpNlpEngine
+
+    engine = AnalyzerEngine(
+        nlp_engine=NoOpNlpEngine(models=[{"lang_code": "en", "model_name": "none"}]),
+        supported_languages=["en"],
+    )
+    entities = sorted(set(policy.operators) & set(engine.get_supported_entities("en")))
+    engine.analyze("warm up 1", language="en", entities=entities)
+    started = time.process_time()
+    for text in texts:
+        engine.analyze(text, language="en", entities=entities)
+    return time.process_time() - started
+
+
+def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str, Any]]:
+    if not paths:
+        paths = [home / "tool-calling-generated.json"]
+        paths[0].write_text(json.dumps([conversation(number) for number in range(100)]))
+    install_default_policy(home / "policies")
+    policies = PolicyStore(home / "policies")
+    policies.refresh()
+    with KeyStore(home / "keys.sqlite") as keys:
+        key, _ = keys.create("bench", "agent")
+        gate = Gate(keys.get, policies, MasterSecret("k", b"m" * 32), TokenizerFolder(home / "tokenizers"))
+        records = list(raw_records(paths, key))
+        size = sum(len(record.value) for record in records)
+        new_s, again_s = timed_gate(gate, records), timed_gate(gate, records)
+
+    compiled = policies.policy_for("bench")
+    assert compiled is not None
+    unique = list(
+        dict.fromkeys(text for record in records for text in strings(decode_record(record.value)[1]) if text)
+    )
+    scanner = compile_policy(compiled.document).scanner
+    started = time.process_time()
+    for text in unique:
+        scanner.scan_uncached(text)
+    ours_s = time.process_time() - started
+    text_bytes = sum(len(text.encode()) for text in unique)
+    random.Random(3).shuffle(unique)
+    share: list[str] = []
+    while unique and sum(map(len, share)) < presidio_mb * 1e6:
+        share.append(unique.pop())
+    share_bytes = sum(len(text.encode()) for text in share)
+    presidio_s = presidio(compiled, share)
+    rate = presidio_s / share_bytes / (ours_s / text_bytes)
+    return [
+        _row("gate, new text", size, new_s, len(records)),
+        _row("gate, as sent", size, again_s, len(records)),
+        _row("our recognizers", text_bytes, ours_s, None),
+        {**_row("presidio", share_bytes, presidio_s, None), "times_slower_than_ours": round(rate, 1)},
+    ]
+
+
+def _row(what: str, size: int, seconds: float, events_count: int | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "what": what,
+        "mb": round(size / 1e6, 2),
+        "cpu_s": round(seconds, 2),
+        "mb_per_s": round(size / 1e6 / seconds, 2),
+    }
+    if events_count is not None:
+        row |= {"events": events_count, "events_per_s": round(events_count / seconds)}
+    return row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("paths", nargs="*", type=Path, help="tau-bench result files")
+    parser.add_argument("--json", action="store_true", help="print JSON only")
+    parser.add_argument("--presidio-mb", type=float, default=0.3, help="text given to Presidio, in megabytes")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = measure(arguments.paths, arguments.presidio_mb, Path(folder))
+    if not arguments.json:
+        columns = ["what", "mb", "cpu_s", "mb_per_s", "events", "events_per_s", "times_slower_than_ours"]
+        print("  ".join(f"{name:>16}" for name in columns))
+        for row in rows:
+            print("  ".join(f"{row.get(name, '')!s:>16}" for name in columns))
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

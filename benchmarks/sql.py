@@ -1,0 +1,100 @@
+"""SQL latency: what a person or a trainer waits for.
+
+    python benchmarks/sql.py [--trajectories 5000] [--commits 50] [--json]
+
+Sample trajectories of 11 events, landed in `--commits` commits for two tenants, local files, warm page cache; best and
+median of 7 runs. `connect` is what a request pays for a locked-down connection of its own.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from atdp.lakehouse import Lake, connect, governed_trajectories, open_lake
+from atdp.lakehouse.testing import LogDouble, many
+
+RUNS = 7
+
+QUERIES = {
+    "count of events": "SELECT count(*) FROM events",
+    "one trajectory's events": "SELECT * FROM events WHERE trajectory_id = 't-101' ORDER BY seq",
+    "success by weight version": "SELECT weight_version, avg(reward), count(*) FROM trajectories GROUP BY 1",
+    "steps with a tool": "SELECT count(*) FROM steps WHERE tool_calls > 0",
+    "mean log-probability": "SELECT avg(list_avg(output_logprobs)) FROM generations",
+}
+
+
+def timed(work: Callable[[], object]) -> dict[str, float]:
+    found = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        work()
+        found.append((time.perf_counter() - began) * 1000)
+    return {"best_ms": round(min(found), 1), "median_ms": round(median(found), 1)}
+
+
+def measure_queries(lake: Lake, who: str, tenant: str | None) -> list[dict[str, Any]]:
+    rows = [{"what": "connect", "who": who, **timed(lambda: connect(lake=lake, tenant=tenant).close())}]
+    with connect(lake=lake, tenant=tenant) as connection:
+        for name, query in QUERIES.items():
+            rows.append({"what": name, "who": who, **timed(partial(connection.sql, query))})
+    return rows
+
+
+def measure(trajectories: int, commits: int, folder: Path) -> list[dict[str, Any]]:
+    lake = open_lake(folder / "home")
+    log = LogDouble(lake)
+    samples = list(many(trajectories))
+    each = max(trajectories // commits, 1)
+    for at in range(0, trajectories, each):
+        log.land(event for sample in samples[at : at + each] for event in sample.events())
+    rows = [*measure_queries(lake, "operator", None), *measure_queries(lake, "one tenant", "tenant-1")]
+    rows.append(
+        {
+            "what": "governed_trajectories",
+            "who": "trainer",
+            **timed(lambda: governed_trajectories(lake, purpose="train")),
+        }
+    )
+    position = governed_trajectories(lake, purpose="train").position
+    log.land(
+        event
+        for sample in many(trajectories + 8)
+        for event in sample.events()
+        if int(sample.name[2:]) >= trajectories
+    )
+    rows.append(
+        {
+            "what": "governed_trajectories, 8 new",
+            "who": "trainer",
+            **timed(lambda: governed_trajectories(lake, purpose="train", after=position)),
+        }
+    )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trajectories", type=int, default=5000)
+    parser.add_argument("--commits", type=int, default=50)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="atdp-sql-") as folder:
+        rows = measure(options.trajectories, options.commits, Path(folder))
+    if options.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        print(
+            f"{row['what']:<32} {row['who']:<12} best {row['best_ms']:>8} ms   median {row['median_ms']:>8} ms"
+        )
+
+
+if __name__ == "__main__":
+    main()
