@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from prometheus_client import CollectorRegistry
 
+from atdp.control.stack.kafka_log import KafkaLog
 from atdp.ingest.kafka_settings import KafkaSettings
 from atdp.lakehouse import Lake, LakehouseError, connect, open_lake
 from atdp.lakehouse.errors import PositionsLost, TopicChanged
@@ -56,40 +57,38 @@ def events(trajectories: int, **fields: Any) -> list[Event]:
     return [event for sample in many(trajectories, **fields) for event in sample.events()]
 
 
-def ends(kafka: KafkaSettings, topic: str) -> dict[int, int]:
-    consumer = Consumer(kafka.config(group_id="look"))
-    try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        found = {
-            p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in partitions
-        }
-    finally:
-        consumer.close()
-    return {partition: end for partition, end in found.items() if end}
+@pytest.fixture
+def log(kafka: KafkaSettings) -> Iterator[KafkaLog]:
+    with KafkaLog(kafka) as opened:
+        yield opened
+
+
+def ends(log: KafkaLog, topic: str) -> dict[int, int]:
+    """Of the partitions that hold anything, now: the marker of a transaction comes some time after its commit."""
+    return {partition: end for partition, end in log.ends(topic).items() if end}
 
 
 def test_committed_events_land_and_positions_reach_the_end_of_the_topic(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
 ) -> None:
     emitted = events(40)
     gate.pass_on(emitted[:100])
     gate.pass_on(emitted[100:])
-    end = ends(kafka, gate.topics["events_governed"])
+    topic = gate.topics["events_governed"]
     with writing(lake, kafka, writer_settings) as writer:
-        until(writer, lambda: lake.committed_offsets("events") == end)
+        until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
     assert rows(lake) == len(emitted)
     assert (rows(lake, "generations"), rows(lake, "rewards")) == (80, 40)
-    assert lake.committed_offsets("rewards") == end
+    assert lake.committed_offsets("rewards") == ends(log, topic)
 
 
 def test_records_of_an_aborted_transaction_never_land_but_positions_pass_them(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
 ) -> None:
     gate.pass_on(events(3))
     gate.pass_on(events(9, text="never"), abort=True)
-    end = ends(kafka, gate.topics["events_governed"])
     with writing(lake, kafka, writer_settings) as writer:
-        until(writer, lambda: lake.committed_offsets("events") == end)
+        until(writer, lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]))
     assert rows(lake) == len(events(3))
 
 
@@ -109,25 +108,24 @@ def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
 
 
 def test_a_redelivered_event_lands_once(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
 ) -> None:
     gate.pass_on(events(4))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(4)))
         gate.pass_on(events(6), redelivered=True)
-        end = ends(kafka, gate.topics["events_governed"])
-        until(writer, lambda: lake.committed_offsets("events") == end)
+        until(writer, lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]))
     assert rows(lake) == len(events(6))
 
 
 def test_the_group_s_offsets_follow_for_lag_monitoring(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
 ) -> None:
     gate.pass_on(SampleTrajectory().events())
     topic = gate.topics["events_governed"]
-    end = ends(kafka, topic)
     with writing(lake, kafka, writer_settings) as writer:
-        until(writer, lambda: lake.committed_offsets("events") == end)
+        until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
+    end = ends(log, topic)
     consumer = Consumer(kafka.config(group_id=writer_settings.group))
     committed = consumer.committed([TopicPartition(topic, partition) for partition in end], timeout=30)
     consumer.close()
@@ -151,14 +149,14 @@ def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
 
 
 def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
 ) -> None:
     gate.pass_on(events(2))
     topic = gate.topics["events_governed"]
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(2)))
     gate.pass_on(events(6)[len(events(2)) :])
-    end = ends(kafka, topic)
+    end = ends(log, topic)
     admin = AdminClient(kafka.config())
     futures = admin.delete_records(
         [TopicPartition(topic, partition, offset) for partition, offset in end.items()]

@@ -1,5 +1,6 @@
 """Positions, ends and topics on the real broker."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,15 @@ from atdp.ingest.kafka_settings import KafkaSettings
 from atdp.schemas import topics
 
 pytestmark = pytest.mark.kafka
+
+DEADLINE_S = 60.0
+
+
+def ends_once(log: KafkaLog, topic: str, expected: dict[int, int]) -> None:
+    """A transaction is over for its producer before its marker stands in the topic."""
+    deadline = time.monotonic() + DEADLINE_S
+    while log.ends(topic) != expected:
+        assert time.monotonic() < deadline, f"{log.ends(topic)}, not {expected}"
 
 
 def write_transaction(bootstrap: str, topic: str, records: int, *, commit: bool = True) -> None:
@@ -38,11 +48,31 @@ def test_commit_markers_and_aborted_records_are_not_left_to_read(
     write_transaction(kafka_bootstrap, topic, 3)
     write_transaction(kafka_bootstrap, topic, 2, commit=False)
     with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
-        assert log.ends(topic) == {0: 7}
-        assert log.next_record(topic, 0, 1) == 1
-        assert log.next_record(topic, 0, 3) is None
+        ends_once(log, topic, {0: 7})
+        assert log.next_unread(topic, 0, 1) == 1
+        assert log.next_unread(topic, 0, 3) == 7
         assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 3})).waiting == 0
         assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 2})).waiting == 5
+
+
+def test_records_of_an_open_transaction_are_left_to_read_until_it_is_over(
+    kafka_bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic(partitions=1)
+    write_transaction(kafka_bootstrap, topic, 3)
+    producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": f"open-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce(topic, b"record", partition=0)
+    producer.flush(30)
+    at_the_end_of_the_committed = Reader(name="r", topic=topic, positions=lambda: {0: 4})
+    with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
+        ends_once(log, topic, {0: 6})
+        assert lag(log, at_the_end_of_the_committed).waiting == 2
+        producer.abort_transaction(30)
+        ends_once(log, topic, {0: 7})
+        assert lag(log, at_the_end_of_the_committed).waiting == 0
 
 
 def test_committed_offsets_of_a_group_are_read_without_joining_it(

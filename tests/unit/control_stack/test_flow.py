@@ -9,19 +9,19 @@ from atdp.control.stack.flow import Reader, lag, wait_until_read
 
 
 class MemoryLog:
-    """A log whose offsets are records, or control records (commit markers) that readers never see."""
+    """A log of records, markers that readers never see, and records of transactions that are still open."""
 
     def __init__(self, **topics: list[str]) -> None:
-        self.topics = topics  # one partition per topic: "r" a record, "m" a marker
+        self.topics = (
+            topics  # one partition per topic: "r" a record, "m" a marker, "o" of an open transaction
+        )
 
     def ends(self, topic: str) -> Mapping[int, int]:
         return {0: len(self.topics[topic])}
 
-    def next_record(self, topic: str, partition: int, at: int) -> int | None:
-        return next(
-            (offset for offset in range(at, len(self.topics[topic])) if self.topics[topic][offset] == "r"),
-            None,
-        )
+    def next_unread(self, topic: str, partition: int, at: int) -> int:
+        entries = self.topics[topic]
+        return next((offset for offset in range(at, len(entries)) if entries[offset] in "ro"), len(entries))
 
 
 class Time:
@@ -55,6 +55,11 @@ def test_a_reader_that_has_not_read_the_last_record_has_something_left() -> None
     assert (found.waiting, found.partitions) == (2, {0: 2})
 
 
+def test_records_of_a_transaction_that_is_still_open_are_left() -> None:
+    log = MemoryLog(governed=["r", "m", "o", "o"])
+    assert lag(log, at("lake", "governed", {0: 2})).waiting == 2
+
+
 def test_a_reader_that_never_committed_has_everything_left() -> None:
     assert lag(MemoryLog(raw=["r"] * 5), at("governance", "raw", {})).waiting == 5
 
@@ -74,6 +79,19 @@ def test_waiting_ends_when_governance_and_then_the_lake_have_read_what_was_there
 
     time = Time(govern, lambda: None, lambda: lake.update({0: 2}))
     stages = [[at("governance", "raw", governance)], [at("lake", "governed", lake)]]
+    assert wait_until_read(log, stages, timeout_s=60, clock=time.clock, sleep=time.sleep) == []
+    assert lake == {0: 2}
+
+
+def test_what_a_transaction_wrote_is_waited_for_though_its_offsets_are_seen_before_its_marker() -> None:
+    log = MemoryLog(raw=["r"] * 2, governed=["o", "o"])
+    lake: dict[int, int] = {}
+
+    def decide() -> None:
+        log.topics["governed"] = ["r", "r", "m"]
+
+    time = Time(decide, lambda: lake.update({0: 2}))
+    stages = [[at("governance", "raw", {0: 2})], [at("lake", "governed", lake)]]
     assert wait_until_read(log, stages, timeout_s=60, clock=time.clock, sleep=time.sleep) == []
     assert lake == {0: 2}
 
@@ -103,9 +121,9 @@ def test_what_is_missing_when_the_time_is_out_is_named() -> None:
     assert time.now_s == 2.0
 
 
-@given(st.lists(st.sampled_from("rm"), max_size=30), st.integers(0, 30))
-def test_nothing_is_left_exactly_when_no_record_lies_at_or_after_the_position(
+@given(st.lists(st.sampled_from("rmo"), max_size=30), st.integers(0, 30))
+def test_nothing_is_left_exactly_when_only_markers_lie_at_or_after_the_position(
     entries: list[str], position: int
 ) -> None:
     found = lag(MemoryLog(t=entries), at("reader", "t", {0: position}))
-    assert (found.waiting == 0) == ("r" not in entries[position:])
+    assert (found.waiting == 0) == (not {"r", "o"} & set(entries[position:]))

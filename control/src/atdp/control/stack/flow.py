@@ -3,7 +3,10 @@
 A stage has read up to a position per partition (a consumer group's committed offset, or the offsets in a
 table's snapshot). The end of a partition is not enough to tell whether something is left: a transaction's
 commit marker takes an offset too, so a reader of committed records stops short of the end for ever. Where a
-position is before the end, the log itself is asked for a next committed record.
+position is before the end, the log itself is asked what stands there next: a committed record, or records of
+a transaction that is still open. The latter count as left. A group's offsets and the records that its
+transaction wrote become visible each by a marker of its own, in no fixed order, so "the gate has read
+everything" does not mean that what it wrote can be read yet.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +21,14 @@ class Log(Protocol):
     """The event log as this module needs it."""
 
     def ends(self, topic: str) -> Offsets:
-        """The offset after the last record of every partition."""
+        """The offset after the last entry of every partition, records of open transactions included."""
         ...
 
-    def next_record(self, topic: str, partition: int, at: int) -> int | None:
-        """Offset of the first committed record at or after ``at``; None when there is none."""
+    def next_unread(self, topic: str, partition: int, at: int) -> int:
+        """Offset of the first entry at or after ``at`` that is a committed record or undecided.
+
+        The end of the partition when there is none.
+        """
         ...
 
 
@@ -42,7 +48,8 @@ class Reader:
 class Lag:
     """What a reader has left: ``waiting`` offsets.
 
-    An upper bound of records (offsets without a record count too), and 0 exactly when nothing is left.
+    An upper bound of records (offsets without a record count too), and 0 exactly when nothing is left, and
+    nothing is undecided.
     """
 
     reader: str
@@ -68,8 +75,8 @@ def lag(log: Log, reader: Reader, ends: Offsets | None = None) -> Lag:
     left = {}
     for partition, end in limits.items():
         at = positions.get(partition, 0)
-        if at < end and (record := log.next_record(reader.topic, partition, at)) is not None and record < end:
-            left[partition] = end - record
+        if at < end and (unread := log.next_unread(reader.topic, partition, at)) < end:
+            left[partition] = end - unread
     return Lag(
         reader=reader.name,
         topic=reader.topic,

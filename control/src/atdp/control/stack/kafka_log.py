@@ -47,22 +47,32 @@ class KafkaLog:
         self.close()
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """The offset after the last record of every partition; empty when there is no such topic."""
-        from confluent_kafka import TopicPartition
+        """The offset after the last entry of every partition; empty when there is no such topic.
+
+        Open transactions count: the end of what is committed would hide records whose markers are under way.
+        """
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
 
         with self._said("read the ends of", topic):
-            found = self._consumer.list_topics(topic, timeout=self.timeout_s).topics[topic]
+            found = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic]
             if found.error is not None:
                 return {}
+            futures = self._admin.list_offsets(
+                {TopicPartition(topic, partition): OffsetSpec.latest() for partition in found.partitions},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=self.timeout_s,
+            )
             return {
-                partition: self._consumer.get_watermark_offsets(
-                    TopicPartition(topic, partition), timeout=self.timeout_s
-                )[1]
-                for partition in found.partitions
+                entry.partition: future.result(self.timeout_s).offset for entry, future in futures.items()
             }
 
-    def next_record(self, topic: str, partition: int, at: int) -> int | None:
-        """Offset of the first committed record at or after ``at``; None when there is none now."""
+    def next_unread(self, topic: str, partition: int, at: int) -> int:
+        """Offset of the first committed record at or after ``at``, or of the first undecided one.
+
+        A reader of committed records is told the end of the partition where the first open transaction
+        begins. Past the last entry when there is neither.
+        """
         from confluent_kafka import KafkaError, TopicPartition
 
         with self._said("read", topic):
@@ -74,10 +84,8 @@ class KafkaLog:
                         f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s; is the broker "
                         "well?"
                     )
-                if (error := message.error()) is None:
+                if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
                     return int(message.offset())
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return None
                 raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}")
             finally:
                 self._consumer.unassign()
