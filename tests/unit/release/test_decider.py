@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from atdp.control.release import CanaryCounts, CanaryPolicy, Refused
-from atdp.control.release.decider import (
+from atdp.control.release.commands import (
     Bootstrap,
     Command,
     Observe,
@@ -19,8 +19,8 @@ from atdp.control.release.decider import (
     Resume,
     RollBack,
     StartCanary,
-    decide,
 )
+from atdp.control.release.decider import decide
 from atdp.control.release.events import Body, GateRecorded
 from atdp.control.release.line import Line, Stage, evolve, fold
 from atdp.replay import Verdict

@@ -15,12 +15,11 @@ A command that was carried out before gives no events (same candidate, same repo
 command that a guard forbids raises `Refused` with a stable code.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Literal, TypeAlias, assert_never
+from typing import assert_never
 
+from atdp.control.release import commands
 from atdp.control.release.errors import Refused
 from atdp.control.release.events import (
     Body,
@@ -37,7 +36,7 @@ from atdp.control.release.events import (
     LiveRolledBack,
     Promoted,
 )
-from atdp.control.release.judge import CanaryCounts, CanaryPolicy, judge
+from atdp.control.release.judge import judge
 from atdp.control.release.line import Canary, Line, Stage, Version
 from atdp.replay import Verdict
 
@@ -46,127 +45,39 @@ ENGINES = ("inference-0", "inference-1")
 rolling back move routes, not weights."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bootstrap:
-    """Put the first version live."""
-
-    model: str
-    tenants: tuple[str, ...]
-    version: str
-    weights_sha256: str
-    reason: str
-    evidence_ttl_s: int = 7 * 24 * 3600
-
-
-@dataclass(frozen=True, kw_only=True)
-class Register:
-    """Make a candidate known."""
-
-    version: str
-    weights_sha256: str
-    parent: str | None = None
-    run_id: str | None = None
-    snapshots: Mapping[str, int] = field(default_factory=dict)
-    policy_versions: tuple[str, ...] = ()
-    trajectories_used: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordGate:
-    """Record what replay said."""
-
-    gate: GateRecorded
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartCanary:
-    """Give a candidate its first share of sessions."""
-
-    version: str
-    weights_sha256: str
-    steps: tuple[float, ...]
-    salt: str
-    policy: CanaryPolicy
-    at: datetime
-
-
-@dataclass(frozen=True, kw_only=True)
-class Observe:
-    """Look at the canary: counts since the current step began (or was resumed)."""
-
-    version: str
-    counts: CanaryCounts
-    snapshots: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RaiseShare:
-    """Take the next step."""
-
-    version: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resume:
-    """Go on with a paused canary."""
-
-    version: str
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Promote:
-    """Make the canary live."""
-
-    version: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollBack:
-    """Return to what was live. `auto`: the canary if there is one, else the live version."""
-
-    reason: str
-    target: Literal["auto", "canary", "live"] = "auto"
-
-
-Command: TypeAlias = (
-    Bootstrap | Register | RecordGate | StartCanary | Observe | RaiseShare | Resume | Promote | RollBack
-)
-
-
-def decide(line: Line, command: Command) -> tuple[Body, ...]:
+def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
     """Events that carry out the command; none when it is carried out already. Raises `Refused`."""
-    if isinstance(command, Bootstrap):
+    if isinstance(command, commands.Bootstrap):
         return _bootstrap(line, command)
     if line.live is None:
         raise Refused(
             "not_bootstrapped", "this line has no live version yet; put the first one live with `bootstrap`"
         )
     match command:
-        case Register():
+        case commands.Register():
             return _register(line, command)
-        case RecordGate():
+        case commands.RecordGate():
             return _record_gate(line, command.gate)
-        case StartCanary():
+        case commands.StartCanary():
             return _start_canary(line, command)
-        case Observe():
+        case commands.Observe():
             return _observe(line, command)
-        case RaiseShare():
+        case commands.RaiseShare():
             return _raise_share(line, command)
-        case Resume():
+        case commands.Resume():
             canary = _running(line, command.version)
             if line.versions[canary.version].stage is not Stage.PAUSED:
                 raise Refused("not_paused", f"canary {canary.version} is not paused")
             return (CanaryResumed(version=canary.version, reason=command.reason),)
-        case Promote():
+        case commands.Promote():
             return _promote(line, command)
-        case RollBack():
+        case commands.RollBack():
             return _roll_back(line, command)
         case _:
             assert_never(command)
 
 
-def _bootstrap(line: Line, command: Bootstrap) -> tuple[Body, ...]:
+def _bootstrap(line: Line, command: commands.Bootstrap) -> tuple[Body, ...]:
     if line.live is not None:
         first = line.versions[line.lineage[0]]
         if (first.name, first.weights_sha256) == (command.version, command.weights_sha256):
@@ -190,7 +101,7 @@ def _bootstrap(line: Line, command: Bootstrap) -> tuple[Body, ...]:
     )
 
 
-def _register(line: Line, command: Register) -> tuple[Body, ...]:
+def _register(line: Line, command: commands.Register) -> tuple[Body, ...]:
     known = line.versions.get(command.version)
     if known is not None:
         if known.weights_sha256 == command.weights_sha256:
@@ -249,7 +160,7 @@ def opening_reports(line: Line, version: Version, at: datetime) -> dict[str, str
     }
 
 
-def _start_canary(line: Line, command: StartCanary) -> tuple[Body, ...]:
+def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]:
     version = _known(line, command.version, command.weights_sha256)
     if line.canary is not None:
         raise Refused(
@@ -289,7 +200,7 @@ def spare_engine(line: Line) -> str:
     return next(e for e in ENGINES if e != live)
 
 
-def _observe(line: Line, command: Observe) -> tuple[Body, ...]:
+def _observe(line: Line, command: commands.Observe) -> tuple[Body, ...]:
     canary = _running(line, command.version)
     if line.versions[canary.version].stage is Stage.PAUSED:
         raise Refused("paused", f"canary {canary.version} is paused; resume it or roll it back")
@@ -323,7 +234,7 @@ def _observe(line: Line, command: Observe) -> tuple[Body, ...]:
     return (observed,)
 
 
-def _raise_share(line: Line, command: RaiseShare) -> tuple[Body, ...]:
+def _raise_share(line: Line, command: commands.RaiseShare) -> tuple[Body, ...]:
     canary = _passed(line, command.version)
     if canary.at_last_step:
         raise Refused(
@@ -332,7 +243,7 @@ def _raise_share(line: Line, command: RaiseShare) -> tuple[Body, ...]:
     return (CanaryShareRaised(version=canary.version, share=canary.steps[canary.step + 1]),)
 
 
-def _promote(line: Line, command: Promote) -> tuple[Body, ...]:
+def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
     if line.live is not None and line.live.version == command.version:
         return ()
     canary = _passed(line, command.version)
@@ -353,7 +264,7 @@ def _promote(line: Line, command: Promote) -> tuple[Body, ...]:
     )
 
 
-def _roll_back(line: Line, command: RollBack) -> tuple[Body, ...]:
+def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
     events: list[Body] = []
     if line.canary is not None:
         events.append(_canary_back(line, line.canary, ("asked",), command.reason))

@@ -12,19 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from atdp.control.release.decider import (
-    Bootstrap,
-    Command,
-    Observe,
-    Promote,
-    RaiseShare,
-    RecordGate,
-    Register,
-    Resume,
-    RollBack,
-    StartCanary,
-    decide,
-)
+from atdp.control.release import commands
+from atdp.control.release.decider import decide
 from atdp.control.release.effects import Fleet, Router, RouteTable, reconcile
 from atdp.control.release.errors import PublishFailed, Refused
 from atdp.control.release.events import Decided, GateRecorded
@@ -72,7 +61,7 @@ class ReleaseFlow:
     def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> Line:
         """Put the first version live, without a gate; once per line."""
         return self._carry_out(
-            Bootstrap(
+            commands.Bootstrap(
                 model=self.model,
                 tenants=tuple(tenants),
                 version=manifest.version,
@@ -84,7 +73,7 @@ class ReleaseFlow:
     def register_candidate(self, manifest: Manifest) -> Line:
         """Make a version known. From now on sessions of the superseded version are no longer kept on its engine."""
         return self._carry_out(
-            Register(
+            commands.Register(
                 version=manifest.version,
                 weights_sha256=manifest.weights_sha256,
                 parent=manifest.parent,
@@ -101,7 +90,7 @@ class ReleaseFlow:
         if inputs.candidate.model != self.model:
             raise Refused("other_model", f"the report is about {inputs.candidate.model}, not {self.model}")
         return self._carry_out(
-            RecordGate(
+            commands.RecordGate(
                 gate=GateRecorded(
                     version=inputs.candidate.version,
                     weights_sha256=inputs.candidate.weights_sha256 or "unknown",
@@ -128,7 +117,7 @@ class ReleaseFlow:
         known = line.versions.get(version)
         steps = (share,) if isinstance(share, int | float) else tuple(share)
         return self._carry_out(
-            StartCanary(
+            commands.StartCanary(
                 version=version,
                 weights_sha256=known.weights_sha256 if known else "unknown",
                 steps=tuple(float(s) for s in steps),
@@ -149,26 +138,28 @@ class ReleaseFlow:
         self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
     ) -> Line:
         """Look at the canary. Records PASS, FAIL (which rolls it back) or a hold (which pauses); else nothing."""
-        return self._carry_out(Observe(version=version, counts=counts, snapshots=dict(snapshots or {})))
+        return self._carry_out(
+            commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
+        )
 
     def raise_share(self, version: str) -> Line:
         """Take the canary's next step."""
-        return self._carry_out(RaiseShare(version=version))
+        return self._carry_out(commands.RaiseShare(version=version))
 
     def resume(self, version: str, *, reason: str) -> Line:
         """Go on with a paused canary."""
-        return self._carry_out(Resume(version=version, reason=reason))
+        return self._carry_out(commands.Resume(version=version, reason=reason))
 
     def promote(self, version: str | None = None) -> Line:
         """Make the canary live."""
         canary = self.state().canary
         if version is None and canary is None:
             raise Refused("no_canary", "there is no canary to promote")
-        return self._carry_out(Promote(version=version or (canary.version if canary else "")))
+        return self._carry_out(commands.Promote(version=version or (canary.version if canary else "")))
 
     def roll_back(self, reason: str, *, target: Literal["auto", "canary", "live"] = "auto") -> Line:
         """Return to what was live before: the canary's sessions, or, without a canary, everybody's."""
-        return self._carry_out(RollBack(reason=reason, target=target))
+        return self._carry_out(commands.RollBack(reason=reason, target=target))
 
     def reconcile(self) -> RouteTable | None:
         """Bring engines and routes to what the events say, and publish what waits; run at every start."""
@@ -181,7 +172,7 @@ class ReleaseFlow:
         known = self.state().versions.get(version)
         return known.stage if known else None
 
-    def _carry_out(self, command: Command) -> Line:
+    def _carry_out(self, command: commands.Command) -> Line:
         history = self.history()
         line = fold(d.body for d in history)
         bodies = decide(line, command)

@@ -44,7 +44,7 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
         run_id=_text(found.get("run_id")),
         snapshots={str(k): int(v) for k, v in (found.get("snapshots") or {}).items() if v is not None},
         policy_versions=tuple(sorted(str(p) for p in found.get("policy_versions") or ())),
-        trajectories_used=len(used) if isinstance(used, list) else used if isinstance(used, int) else None,
+        trajectories_used=used if isinstance(used, int) else None,
     )
 
 
