@@ -46,15 +46,15 @@ def verbs(words: str, command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def tables_page() -> str:
-    """Tables from their Iceberg definitions, views from the comments that head their SQL."""
+    """Tables from their Iceberg definitions, views and functions from the comments that head their SQL."""
     lines = [
-        "# Tables and views",
+        "# Tables, views and functions",
         "",
-        "Generated from `lakehouse/src/atdp/lakehouse/definitions/` and `views/`.",
+        "Generated from `lakehouse/src/atdp/lakehouse/definitions/`, `views/` and `macros/`.",
         "",
     ]
     lines += [
-        "Every connection has the tables and the views. Columns of nested records are in [events.md](events.md).",
+        "Every connection has the tables, the views and the functions. Columns of nested records are in [events.md](events.md).",
         "",
     ]
     for file in sorted((LAKEHOUSE / "definitions").glob("*.json")):
@@ -71,11 +71,13 @@ def tables_page() -> str:
             f"| `{field['name']}` | {iceberg_text(field['type'])} |" for field in table["schema"]["fields"]
         ]
         lines.append("")
-    for file in sorted((LAKEHOUSE / "views").glob("*.sql")):
-        comments = itertools.takewhile(
-            lambda line: line.startswith("--"), file.read_text(encoding="utf-8").splitlines()
-        )
-        lines += [f"## {file.stem} (view)", "", *(line.removeprefix("--").strip() for line in comments), ""]
+    for folder, kind in (("views", "view"), ("macros", "function")):
+        for file in sorted((LAKEHOUSE / folder).glob("*.sql")):
+            comments = itertools.takewhile(
+                lambda line: line.startswith("--"), file.read_text(encoding="utf-8").splitlines()
+            )
+            told = (line.removeprefix("--").strip() for line in comments)
+            lines += [f"## {file.stem} ({kind})", "", *told, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

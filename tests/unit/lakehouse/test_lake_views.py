@@ -1,5 +1,6 @@
 """Steps and trajectories are folds; rewards join whenever they come."""
 
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -159,3 +160,21 @@ def test_one_ineligible_event_makes_the_trajectory_ineligible_and_says_why(
         "e": False,
         "r": "consent_withdrawn",
     }
+
+
+def test_a_task_is_held_out_by_its_id_alone_in_nested_shares(lake: Lake) -> None:
+    tasks = [f"order-{n}" for n in range(2000)]
+    expected = [int(hashlib.sha256(task.encode()).hexdigest()[:8], 16) < 2**30 for task in tasks]
+    assert 450 < sum(expected) < 550
+    listed = ", ".join(f"('{task}')" for task in tasks)
+    with connect(lake=lake) as connection:
+        found = connection.sql(
+            f"SELECT held_out(task), held_out(task, share := 0.1), held_out(task, share := 1) FROM (VALUES {listed}) t(task)"
+        ).rows()
+    assert [quarter for quarter, _, _ in found] == expected
+    assert all(quarter for quarter, tenth, _ in found if tenth)
+    assert all(everything for _, _, everything in found)
+
+
+def test_without_a_task_nothing_is_held_out(lake: Lake) -> None:
+    assert one(lake, "SELECT held_out(NULL) AS found") == {"found": False}

@@ -37,6 +37,7 @@ from .storage import filesystem_of, is_local, path_in_filesystem
 from .tables import READ_ORDER, TableDefinition, TableName, definitions
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
+MACROS: Sequence[str] = ("held_out",)
 
 ANALYTICS = "analytics"
 
@@ -121,10 +122,10 @@ class Connection:
             local += self._show(name, table, files)
         self._duck.execute("SET TimeZone = 'UTC'")
         self._duck.execute(f"SET allowed_paths = [{', '.join(map(text, local))}]")
-        for view in VIEWS:
-            self._duck.execute(
-                resources.files("atdp.lakehouse.views").joinpath(f"{view}.sql").read_text("utf-8")
-            )
+        for folder, names in (("macros", MACROS), ("views", VIEWS)):
+            for each in names:
+                file = resources.files(f"atdp.lakehouse.{folder}").joinpath(f"{each}.sql")
+                self._duck.execute(file.read_text("utf-8"))
         return chosen
 
     def _may_see(self, definition: TableDefinition, file: ListedFile) -> bool:
