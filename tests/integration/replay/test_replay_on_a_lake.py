@@ -8,7 +8,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,10 +27,13 @@ from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.replay import DatasetError, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.command import evaluate_dataset, write_report
+from atdp.replay.errors import LineageError
 from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
 from atdp.trainer.inference.app import create_app
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.tokenizer import train_tokenizer
+from atdp.trainer.trained_on import write_trained_on
+from atdp.trainer.trajectory import TrajectoryKey
 
 TASKS, ATTEMPTS, TURNS, TOKENS = 40, 5, 2, 2
 NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
@@ -76,9 +79,16 @@ def write_models(weights: Path) -> None:
                     weight.mul_(12 if version == "v3" else 4)
                     weight.add_(torch.randn(weight.shape, generator=generator), alpha=noise)
         save_model(model, weights / "tiny" / version, tokenizer_from=common)
-        (weights / "tiny" / version / "manifest.json").write_text(
-            json.dumps({"model": "tiny", "version": version, "positions": {}})
-        )
+        state_lineage(weights / "tiny" / version)
+
+
+def state_lineage(
+    version: Path, *, parent: str | None = None, trained_on: Sequence[TrajectoryKey] = ()
+) -> None:
+    """What the registry writes beside the weights, as far as replay reads it."""
+    manifest = {"model": "tiny", "version": version.name, "parent": parent}
+    (version / "manifest.json").write_text(json.dumps(manifest))
+    write_trained_on(version, trained_on)
 
 
 @contextmanager
@@ -139,7 +149,6 @@ class World:
     home: Home
     addresses: dict[str, str]
     log: list[Acted]
-    positions: dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +163,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         withheld = replace(log[0], name="withheld", task="task-x", purposes=("analytics",))
         double.land(event for trajectory in (*log, withheld) for event in trajectory.events())
         create_dataset(lake, "orders", "reward IS NOT NULL")
-        marks = {str(partition): offset - 1 for partition, offset in double.next.items()}
         addresses = {"inference-0": stable, "inference-1": spare}
         home.run.mkdir(parents=True, exist_ok=True)
         home.endpoints_file.write_text(json.dumps(addresses))
-        yield World(home, addresses, log, {"marks": marks, "decided": []})
+        yield World(home, addresses, log)
 
 
 def judged(world: World, candidate: str, **options: Any) -> ReplayReport:
@@ -209,17 +217,36 @@ def test_a_broken_candidate_does_not_pass(world: World) -> None:
     assert report.exit_code in (1, 2)
 
 
-def test_what_the_candidate_was_trained_on_is_set_aside_unless_asked_for(world: World) -> None:
-    manifest = world.home.weights / "tiny" / "v4" / "manifest.json"
-    before = manifest.read_text()
-    manifest.write_text(json.dumps({"model": "tiny", "version": "v4", "positions": world.positions}))
+def test_what_the_candidate_and_its_ancestors_were_trained_on_is_set_aside_unless_asked_for(
+    world: World,
+) -> None:
+    v1, v4 = (world.home.weights / "tiny" / name for name in ("v1", "v4"))
+    keys = [TrajectoryKey(t.tenant, t.name, t.attempt) for t in world.log]
+    state_lineage(v1, trained_on=keys[:50])
+    state_lineage(v4, parent="v1", trained_on=keys[50:90])
     try:
         held_out, in_sample = judged(world, "v4"), judged(world, "v4", held_out=False)
     finally:
-        manifest.write_text(before)
-    assert held_out.verdict is Verdict.INCONCLUSIVE
-    assert held_out.evaluation.coverage.set_aside == {"trained_on": TASKS * ATTEMPTS}
-    assert in_sample.verdict is Verdict.PASS
+        state_lineage(v1)
+        state_lineage(v4)
+    assert held_out.evaluation.coverage.set_aside == {"trained_on": 90}
+    assert held_out.evaluation.coverage.usable == TASKS * ATTEMPTS - 90
+    assert in_sample.evaluation.coverage.set_aside == {}
+
+
+def test_a_version_that_does_not_say_what_it_was_trained_on_is_not_evaluated_as_if_nothing(
+    world: World,
+) -> None:
+    v1, v4 = (world.home.weights / "tiny" / name for name in ("v1", "v4"))
+    state_lineage(v4, parent="v1")
+    (v1 / "trained_on.parquet").unlink()
+    try:
+        with pytest.raises(LineageError, match="does not say what tiny v1 was trained on"):
+            judged(world, "v4")
+        assert judged(world, "v4", held_out=False).verdict is Verdict.PASS
+    finally:
+        state_lineage(v1)
+        state_lineage(v4)
 
 
 def test_an_engine_with_another_version_is_an_error(world: World) -> None:

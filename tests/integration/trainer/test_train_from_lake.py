@@ -91,7 +91,7 @@ def test_a_model_begins_with_what_was_logged_and_its_tokenizer_is_known_to_gover
 ) -> None:
     result = warm_start(home, log)
     assert result.published.version == "v1"
-    assert result.trajectories_used == 6
+    assert result.trajectories_used == len(result.published.trained_on) == 6
     digest = tokenizer_hash(result.published.path / "tokenizer.json")
     assert (home.tokenizers / digest / "tokenizer.json").is_file()
     manifest = WeightRegistry(home.weights).verify("desk", "v1").manifest
@@ -115,6 +115,7 @@ def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
     assert "early7" not in used
     assert result.refused["consent_withdrawn"] == 8
     assert result.set_aside["tokens of another tokenizer"] == 7  # the six logs and the lone one
+    assert {key.trajectory for key in result.published.trained_on} == used
     manifest = result.published.manifest
     assert (manifest["parent"], manifest["data_versions"], manifest["trajectories_used"]) == (
         "v1",

@@ -1,15 +1,15 @@
 """The demo's books can disagree: every kind of loss, surplus, duplicate and leak shows in them."""
 
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 
+from atdp.control.demo.evidence import not_consenting
 from atdp.control.demo.leaks import search, strings_of
 from atdp.control.demo.ledger import LogCount, balance
 from atdp.control.demo.memory import MemoryWatch, resident_by_process
 from atdp.control.demo.tally import Tally
-from atdp.control.demo.training import trained_keys
+from atdp.trainer.trajectory import TrajectoryKey
 
 
 def log(*governed: str, quarantined: int = 0, dropped: int = 0, raw: int | None = None) -> LogCount:
@@ -93,9 +93,18 @@ def test_this_process_has_a_size() -> None:
     assert resident_by_process()["demo"] > 1_000_000
 
 
-def test_what_a_run_trained_on_is_read_from_its_plans(tmp_path: Path) -> None:
-    (tmp_path / "plans").mkdir()
-    (tmp_path / "plans" / "step-00000001.json").write_text(
-        '{"groups": [{"members": [["acme", "t1", 0, "digest", 1.0, 0.5], ["acme", "t1", 1, "digest", 0.0, -0.5]]}]}'
-    )
-    assert trained_keys(tmp_path) == {("acme", "t1", 0), ("acme", "t1", 1)}
+def test_a_trained_trajectory_is_the_consenting_tenants_only_when_the_agents_say_so_too() -> None:
+    tally = Tally()
+    tally.serve("acme", "mine")
+    tally.serve("globex", "theirs")
+    stray = [
+        key.trajectory
+        for key in (
+            TrajectoryKey("acme", "mine", 0),
+            TrajectoryKey("acme", "theirs", 0),  # landed under the wrong tenant
+            TrajectoryKey("globex", "theirs", 0),
+            TrajectoryKey("acme", "unheard of", 0),
+        )
+        if not_consenting(key, tally)
+    ]
+    assert stray == ["theirs", "theirs", "unheard of"]

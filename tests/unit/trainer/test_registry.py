@@ -9,6 +9,7 @@ import pytest
 
 from atdp.trainer.errors import RegistryError
 from atdp.trainer.registry import Lineage, Published, WeightRegistry
+from atdp.trainer.trajectory import TrajectoryKey
 
 
 def publish(registry: WeightRegistry, parent: str | None = None, content: str = "w") -> Published:
@@ -37,10 +38,27 @@ def test_age_is_counted_along_the_lineage_so_rejected_candidates_do_not_age_the_
 def test_a_changed_file_is_noticed_and_an_untouched_version_verifies(tmp_path: Path) -> None:
     registry = WeightRegistry(tmp_path)
     version = publish(registry)
-    assert registry.verify("desk", "v1").manifest["sha256"].keys() == {"model.safetensors"}
+    assert registry.verify("desk", "v1").manifest["sha256"].keys() == {
+        "model.safetensors",
+        "trained_on.parquet",
+    }
     (version.path / "model.safetensors").write_text("other")
     with pytest.raises(RegistryError, match="not what was published"):
         registry.verify("desk", "v1")
+
+
+def test_a_version_tells_what_its_run_trained_on(tmp_path: Path) -> None:
+    registry = WeightRegistry(tmp_path)
+    used = frozenset(
+        {TrajectoryKey("acme", "t1", 0), TrajectoryKey("acme", "t1", 1), TrajectoryKey("globex", "t1", 0)}
+    )
+    registry.publish("desk", lambda _: None, Lineage(run_id="r", kind="sft", parent=None, trained_on=used))
+    version = registry.get("desk", "v1")
+    assert version.trained_on == used
+    assert version.manifest["trajectories_used"] == 3
+    (version.path / "trained_on.parquet").unlink()
+    with pytest.raises(RegistryError, match="does not say what it was trained on"):
+        _ = version.trained_on
 
 
 def test_a_failed_publication_leaves_no_version_and_no_rest(tmp_path: Path) -> None:

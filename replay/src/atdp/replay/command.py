@@ -10,10 +10,11 @@ from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
 from atdp.replay.engines import StackEngines
 from atdp.replay.errors import DatasetError, EngineError
+from atdp.replay.lineage import trained_on
 from atdp.replay.page import render
 from atdp.replay.report import ReplayReport
 from atdp.replay.run import Policy, replay
-from atdp.replay.source import pinned_dataset, trained_on
+from atdp.replay.source import pinned_dataset
 from atdp.replay.weights import weights_sha256
 
 
@@ -31,8 +32,8 @@ def evaluate_dataset(
 ) -> ReplayReport:
     """Evaluate version `candidate` of `model` against `baseline` on a dataset of this home.
 
-    `held_out` sets aside what the candidate's training run had used. Raises `DatasetError` when the dataset does not
-    exist or cannot be read; what goes wrong later is the verdict ERROR.
+    `held_out` sets aside what the candidate and its ancestors were trained on. Raises `DatasetError` when the dataset does not
+    exist or cannot be read, `LineageError` when nobody knows what they were trained on; what goes wrong later is the verdict ERROR.
     """
     try:
         lake = open_lake(home)
@@ -40,13 +41,12 @@ def evaluate_dataset(
         raise DatasetError(str(error)) from error
     pinned = pinned_dataset(lake, dataset)
     engines = StackEngines(endpoints=home.endpoints(), weights=home.weights, routes_file=home.routes_file)
-    manifest = home.weights / model / candidate / "manifest.json"
     return replay(
         pinned,
         candidate=_policy(home, model, candidate, candidate_url),
         baseline=_policy(home, model, baseline, baseline_url),
         config=config,
-        trained_on=trained_on(pinned, manifest) if held_out else frozenset(),
+        trained_on=trained_on(home.weights, model, candidate) if held_out else frozenset(),
         open_scorer=engines.open,
     )
 

@@ -16,6 +16,10 @@ class DatasetError(ReplayError):
     """The pinned dataset cannot be read, or holds values that no estimator can use."""
 
 
+class LineageError(ReplayError):
+    """The weight registry does not say what a version was trained on."""
+
+
 class ScoringError(ReplayError):
     """An inference engine did not give the log-probabilities that were asked for."""
 

@@ -1,7 +1,8 @@
 """The weight registry: published versions of models on disk, each with its lineage.
 
-``<root>/<model>/<version>/`` holds a model directory and ``manifest.json``: parent version, run, kind of training, data (snapshots, positions,
-policies, how many trajectories), configuration, metrics and the SHA-256 of every file. A version appears whole or not at all (written
+``<root>/<model>/<version>/`` holds a model directory, ``trained_on.parquet`` (every trajectory that its run trained on) and ``manifest.json``:
+parent version, run, kind of training, data (snapshots, positions, policies, how many trajectories), configuration, metrics and the SHA-256
+of every file. A version appears whole or not at all (written
 aside, renamed into place) and never changes afterwards. Names are ``v1``, ``v2``, … in order of publication, also for candidates that are
 never promoted.
 """
@@ -14,13 +15,15 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from atdp.trainer.durable_file import clear_directory, sync_directory, sync_tree
 from atdp.trainer.errors import RegistryError
+from atdp.trainer.trained_on import read_trained_on, write_trained_on
+from atdp.trainer.trajectory import TrajectoryKey
 
 TrainingKind = Literal["sft", "grpo"]
 
@@ -44,9 +47,15 @@ class Lineage:
     """Governance policies under which the data were admitted."""
     data_versions: tuple[str, ...] = ()
     """Weight versions that generated the data."""
-    trajectories_used: int = 0
+    trained_on: frozenset[TrajectoryKey] = frozenset()
+    """Every trajectory that the run trained on."""
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the manifest holds it: the trajectories as a number, since they have a file of their own."""
+        fields = {name: value for name, value in vars(self).items() if name != "trained_on"}
+        return {**fields, "trajectories_used": len(self.trained_on)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +72,19 @@ class Published:
         """Version it was trained from."""
         value = self.manifest.get("parent")
         return None if value is None else str(value)
+
+    @property
+    def trained_on(self) -> frozenset[TrajectoryKey]:
+        """Every trajectory that this version's run trained on; those of its ancestors are theirs to tell.
+
+        Raises RegistryError where the list is missing: nothing is known then, which is not the same as none.
+        """
+        try:
+            return read_trained_on(self.path)
+        except (OSError, ValueError) as error:
+            raise RegistryError(
+                f"{self.model} {self.version} does not say what it was trained on: {error}"
+            ) from error
 
 
 class WeightRegistry:
@@ -81,6 +103,7 @@ class WeightRegistry:
         clear_directory(partial)
         try:
             write(partial)
+            write_trained_on(partial, lineage.trained_on)
             return self._name(folder, partial, model, lineage)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -93,7 +116,7 @@ class WeightRegistry:
                 "model": model,
                 "version": version,
                 "created_at": datetime.now(UTC).isoformat(),
-                **asdict(lineage),
+                **lineage.to_json(),
                 "sha256": hashes,
             }
             (partial / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")

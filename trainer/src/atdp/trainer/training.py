@@ -180,7 +180,7 @@ def _sft(
             parent=base.version if base else None,
             snapshots=poll.snapshots,
             policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
-            trajectories_used=len(told),
+            trained_on=frozenset(t.key for t in told),
             config=asdict(rules),
             metrics=metrics,
         )
@@ -266,7 +266,7 @@ def _grpo(
         positions=result.position.to_json(),
         policy_versions=result.policies,
         data_versions=result.data_versions,
-        trajectories_used=len(set(result.trained)),
+        trained_on=frozenset(result.trained),
         config={"settings": settings.hash, **_plain(options)},
         metrics=result.last_figures,
     )

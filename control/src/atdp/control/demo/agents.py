@@ -155,6 +155,7 @@ class _OrderDeskAgent:
         }
 
     async def run(self, temperature: float) -> Served:
+        self._desk.tally.serve(self._tenant.name, self._visit.trajectory_id)
         began = time.perf_counter()
         episode = Episode(self._visit.order)
         failure: str | None = None

@@ -15,9 +15,11 @@ from atdp.control.demo.ledger import Ledger, balance
 from atdp.control.demo.loop import Loop
 from atdp.control.demo.platform import Platform
 from atdp.control.demo.screen import Screen
-from atdp.control.demo.settings import CONSENTING, WITHDRAWN
-from atdp.control.demo.training import Key, lineage
+from atdp.control.demo.settings import CONSENTING
+from atdp.control.demo.tally import Tally
+from atdp.control.demo.training import lineage, published_versions
 from atdp.control.release.story import chapter
+from atdp.trainer.trajectory import TrajectoryKey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,9 @@ class Evidence:
     findings: dict[str, int]
     """Entity → occurrences that governance replaced."""
     withdrawn_rows_trained: int
+    """Trajectories, once per version trained on them, that the consenting tenant's agents do not know as theirs."""
     trajectories_trained: int
+    """Distinct trajectories that any version, rejected ones too, was trained on."""
     by_tenant_and_version: Rows
     quarantine: Rows
     ineligible: Rows
@@ -83,14 +87,15 @@ def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: 
     for (entity, _), count in log.findings.items():
         findings[entity] = findings.get(entity, 0) + count
     chain = _lineage(platform, loop.live)
+    trained = [key for version in published_versions(platform.home) for key in version.trained_on]
     return Evidence(
         ledger=ledger,
         emitted_by_channel=dict(platform.tally.by_channel()),
         emitted_by_tenant=dict(platform.tally.by_tenant()),
         leaks=leaks,
         findings=dict(sorted(findings.items(), key=lambda item: -item[1])),
-        withdrawn_rows_trained=_withdrawn(platform, loop.trained, chain[-1]),
-        trajectories_trained=len(loop.trained) + chain[-1].trajectories,
+        withdrawn_rows_trained=sum(not_consenting(key, platform.tally) for key in trained),
+        trajectories_trained=len(set(trained)),
         by_tenant_and_version=ask(platform.lake, BY_TENANT_AND_VERSION),
         quarantine=ask(platform.lake, QUARANTINE),
         ineligible=ask(platform.lake, ELIGIBILITY),
@@ -103,20 +108,9 @@ def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: 
     )
 
 
-def _withdrawn(platform: Platform, trained: set[Key], first: Ancestor) -> int:
-    """Trajectories of the withdrawn tenant that any training used.
-
-    Reinforcement names every trajectory in its plans. The supervised start names a number only, so it is held against the
-    number of conversations that the consenting tenant had in the lake: what exceeds it came from someone else.
-    """
-    by_key = sum(tenant == WITHDRAWN for tenant, _, _ in trained)
-    (row,) = ask(
-        platform.lake,
-        "SELECT count(*) AS conversations FROM trajectories WHERE agent_id = 'clerk'",
-        tenant=CONSENTING,
-    )
-    conversations: int = row["conversations"]
-    return by_key + max(0, first.trajectories - conversations)
+def not_consenting(key: TrajectoryKey, tally: Tally) -> bool:
+    """Whether a trajectory that was trained on is not, by the agents' own books too, the consenting tenant's."""
+    return (key.tenant, tally.tenant_of(key.trajectory)) != (CONSENTING, CONSENTING)
 
 
 def _lineage(platform: Platform, version: str) -> tuple[Ancestor, ...]:

@@ -34,7 +34,7 @@ def emit_history(
         DemoError: some were not delivered.
     """
     for tenant, episode in episodes:
-        _emit(tenants[tenant], episode)
+        tally.serve(tenant, _emit(tenants[tenant], episode))
         said_thanks = episode.order.thanks is not None
         tally.add(tenant, "sdk", _FIXED_EVENTS + _EVENTS_PER_CALL * len(episode.calls) + said_thanks)
         on_emitted()
@@ -46,7 +46,8 @@ def emit_history(
             )
 
 
-def _emit(tenant: Tenant, episode: LoggedEpisode) -> None:
+def _emit(tenant: Tenant, episode: LoggedEpisode) -> str:
+    """Emit one conversation; returns the id of its trajectory."""
     order = episode.order
     with tenant.recorder.trajectory(
         trajectory_id=f"log.{order.task_id}",
@@ -66,6 +67,7 @@ def _emit(tenant: Tenant, episode: LoggedEpisode) -> None:
         if order.thanks is not None:
             trajectory.feedback(Feedback(type="comment", text=order.thanks, actor="customer"))
         trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1")
+    return trajectory.trajectory_id
 
 
 def _asking(call: Call, call_id: str) -> dict[str, Any]:

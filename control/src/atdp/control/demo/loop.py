@@ -21,7 +21,7 @@ from atdp.control.demo.platform import Platform
 from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate, learnt_enough
 from atdp.control.demo.screen import Screen
 from atdp.control.demo.settings import AGENTS_SQL, CONSENTING, HELD_OUT_SQL, MODEL, WITHDRAWN, DemoSettings
-from atdp.control.demo.training import Key, TrainedRun, reinforce
+from atdp.control.demo.training import TrainedRun, reinforce
 from atdp.control.release.judge import CanaryCounts, CanaryPolicy
 from atdp.control.release.line import Stage
 from atdp.control.release.manifest import read_manifest
@@ -42,7 +42,6 @@ class Loop:
     candidates: list[Candidate] = field(default_factory=list)
     traffic: dict[str, Rate] = field(default_factory=dict)
     """Phase → success of all its sessions."""
-    trained: set[Key] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
     """Sessions that ended without an answer because a call failed."""
 
@@ -166,10 +165,9 @@ class Loop:
         except SourceError as error:
             self.screen.note(f"no candidate in this round: {error}", style="yellow")
             return
-        self.trained |= run.trained
         version = run.published.version
         platform.flow.register_candidate(read_manifest(platform.home.weights, MODEL, version))
-        report = self._gate(number, version, base, run)
+        report = self._gate(number, version, base)
         platform.flow.record_gate(report)
         self.candidates.append(_candidate(number, base, run, report, deliberately_bad=deliberately_bad))
         self._tell(report)
@@ -182,21 +180,12 @@ class Loop:
                 f"canary: {settings.canary_share:.0%} of new sessions meet {version} from now on"
             )
 
-    def _gate(self, number: int, version: str, base: str, run: TrainedRun) -> ReplayReport:
-        """Replay on held-out tasks that the live version served so far, pinned; that none was trained on is checked here by key."""
+    def _gate(self, number: int, version: str, base: str) -> ReplayReport:
+        """Replay on held-out tasks that the live version served so far, pinned; that none was trained on is looked up by key."""
         platform, name = self.platform, f"held-out-r{number}"
         if not (platform.home.datasets / f"{name}.json").exists():
             create_dataset(
                 platform.lake, name, f"{AGENTS_SQL} AND {HELD_OUT_SQL} AND weight_version = '{base}'"
-            )
-        keys = ask(
-            platform.lake,
-            f"SELECT tenant_id, trajectory_id, attempt FROM trajectories WHERE {HELD_OUT_SQL}",  # noqa: S608
-        )
-        overlap = run.trained & {(row["tenant_id"], row["trajectory_id"], row["attempt"]) for row in keys}
-        if overlap:
-            raise DemoError(
-                f"{len(overlap)} held-out trajectories were trained on; the evaluation would flatter"
             )
         report = evaluate_dataset(
             platform.home,
@@ -204,9 +193,10 @@ class Loop:
             model=MODEL,
             candidate=version,
             baseline=base,
-            held_out=False,  # held out by task, above; the run's position says nothing about single tasks
             config=ReplayConfig(seed=self.settings.seed),
         )
+        if overlap := report.evaluation.coverage.set_aside.get("trained_on", 0):
+            raise DemoError(f"{overlap} trajectories of held-out tasks were trained on; the split leaks")
         write_report(report, platform.home.root / "replay" / f"{version}.html")
         return report
 

@@ -11,9 +11,8 @@ CONSENTING = "acme"
 WITHDRAWN = "globex"
 TENANTS = (CONSENTING, WITHDRAWN)
 
-HELD_OUT_SQL = "right(sha256(task_id), 1) IN ('0', '4', '8', 'c')"
-"""A quarter of the tasks, chosen by the hash of their id (a whole number divisible by four), is never trained on: replay
-evaluates there. Written in SQL, because trainer and dataset take their filters so."""
+HELD_OUT_SQL = "held_out(task_id)"
+"""A quarter of the tasks is never trained on: replay evaluates there."""
 AGENTS_SQL = "agent_id = 'order-desk'"
 """The agents' trajectories, without the clerks' logs."""
 

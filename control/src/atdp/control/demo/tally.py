@@ -1,4 +1,4 @@
-"""The agents' own count of what they emitted: the one side of the ledger that no service of the platform writes.
+"""The agents' own count of what they emitted, and for whom: the side of the books that no service of the platform writes.
 
 Two sources: events that the gateway recorded for a call (it says how many in ``x-atdp-events``), and events that the agent
 emitted itself through the SDK. Thread-safe, because several agents share one tally.
@@ -21,12 +21,23 @@ class Tally:
     def __init__(self) -> None:
         """Start at zero."""
         self._counts: Counter[tuple[str, Channel]] = Counter()
+        self._tenants: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def add(self, tenant: str, channel: Channel, events: int = 1) -> None:
         """``events`` more were emitted."""
         with self._lock:
             self._counts[tenant, channel] += events
+
+    def serve(self, tenant: str, trajectory_id: str) -> None:
+        """A trajectory was begun for a customer of ``tenant``."""
+        with self._lock:
+            self._tenants[trajectory_id] = tenant
+
+    def tenant_of(self, trajectory_id: str) -> str | None:
+        """Whose customer it was, as the agents know it; None when no agent began such a trajectory."""
+        with self._lock:
+            return self._tenants.get(trajectory_id)
 
     @property
     def total(self) -> int:

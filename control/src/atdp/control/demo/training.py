@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
@@ -18,20 +17,17 @@ from atdp.trainer.registry import Published, WeightRegistry
 from atdp.trainer.training import TrainOptions, TrainResult, train
 
 OnStep = Callable[[int], None]
-Key = tuple[str, str, int]
-"""Tenant, trajectory, attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRun:
-    """A published version and what its run did, read back from the plans that the trainer wrote before each step."""
+    """A published version and what its run did."""
 
     published: Published
     steps: int
     trajectories_used: int
     rewards: tuple[float, ...]
     """Mean reward of the groups, by step."""
-    trained: frozenset[Key]
     set_aside: dict[str, int]
     refused: dict[str, int]
 
@@ -71,7 +67,7 @@ def reinforce(
             model=MODEL,
             algo="grpo",
             from_version=base,
-            where=f"{AGENTS_SQL} AND NOT ({HELD_OUT_SQL}) AND starts_with(trajectory_id, '{phase}.')",
+            where=f"{AGENTS_SQL} AND NOT {HELD_OUT_SQL} AND starts_with(trajectory_id, '{phase}.')",
             steps=settings.most_steps,
             group_size=settings.attempts,
             groups_per_step=settings.groups_per_step,
@@ -90,22 +86,17 @@ def reinforce(
         rewards=tuple(
             json.loads(file.read_text())["reward_mean"] for file in sorted(folder.glob("steps/*.json"))
         ),
-        trained=trained_keys(folder),
         set_aside=dict(result.set_aside),
         refused=dict(result.refused),
-    )
-
-
-def trained_keys(run_folder: Path) -> frozenset[Key]:
-    """Every trajectory that a run's plans trained on."""
-    return frozenset(
-        (member[0], member[1], int(member[2]))
-        for file in run_folder.glob("plans/*.json")
-        for group in json.loads(file.read_text())["groups"]
-        for member in group["members"]
     )
 
 
 def lineage(home: Home, version: str) -> list[Published]:
     """A version and its ancestors, newest first."""
     return WeightRegistry(home.weights).lineage(MODEL, version)
+
+
+def published_versions(home: Home) -> list[Published]:
+    """Every version of the demo's model, rejected candidates too."""
+    registry = WeightRegistry(home.weights)
+    return [registry.get(MODEL, version) for version in registry.versions(MODEL)]
