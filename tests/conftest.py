@@ -12,10 +12,26 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from atdp.control.stack.kafka import KafkaBroker
 
 NewTopic = Callable[..., str]
+
+# How long an example takes says something of the machine, not of the code; and a change should fail for what it
+# does, so automated runs draw the same examples every time. Runs by hand draw new ones.
+settings.register_profile(
+    "atdp",
+    deadline=None,
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+        HealthCheck.function_scoped_fixture,
+    ],
+    derandomize="CI" in os.environ,
+)
+settings.load_profile("atdp")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from atdp.control.release import ReleaseStore
-from atdp.control.release.cli import app
+from atdp.control.release.verbs import app
 from atdp.ingest.gateway.routes import Routes
 
 

@@ -79,14 +79,14 @@ def test_the_corpus_exercises_every_gated_recognizer() -> None:
     assert silent == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(alphabet=ALPHABET, max_size=60) | st.lists(st.sampled_from(CORPUS), max_size=3).map(" ".join))
 def test_gates_never_hide_a_finding(text: str) -> None:
     for recognizer, _, gated in pairs():
         assert spans(gated.scan(text)) == presidio_says(recognizer, text), type(recognizer).__name__
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(alphabet=ALPHABET, max_size=60))
 def test_the_phone_gate_never_hides_a_number(text: str) -> None:
     for regions in (["US", "GB"], ["DE"], ["FR", "IL"]):
@@ -192,7 +192,7 @@ def test_ordinary_text_holds_no_secret(text: str) -> None:
     assert not SecretDetector(5.0).scan(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from([*SECRETS.values(), *HARMLESS, " ", "\n", "x", ":", "=", "'", '"']), max_size=5

@@ -109,7 +109,7 @@ JSON = st.recursive(
 ).map(json.dumps)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text(max_size=80) | JSON)
 def test_any_string_is_stable_after_one_pass(default_policy: CompiledPolicy, text: str) -> None:
     governor = StringGovernor(default_policy, KEY)

@@ -100,7 +100,7 @@ def test_a_detector_that_fails_is_an_error_without_the_text() -> None:
     assert "very private" not in str(failure.value)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(

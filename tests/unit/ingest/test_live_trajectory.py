@@ -192,7 +192,7 @@ MESSAGES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(MESSAGES, st.booleans(), TEXT), min_size=1, max_size=6))
 def test_whatever_agents_send_the_fold_is_what_the_model_saw(
     requests: list[tuple[list[dict[str, Any]], bool, str]],

@@ -24,7 +24,7 @@ def columns(name: TableName) -> dict[str, pl.DataType]:
 EVENTS = columns("events")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.builds(
@@ -100,7 +100,7 @@ def test_a_value_with_an_unknown_fingerprint_is_named() -> None:
         decode("event", values, EVENTS)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_record_with_bytes_missing_never_shifts_its_neighbours_unnoticed(data: st.DataObject) -> None:
     values = encoded(SampleTrajectory(turns=1).events())

@@ -136,7 +136,7 @@ def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
     assert count(lake, "events") == len(batch)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(cuts=st.lists(st.integers(0, 66), max_size=5), repeats=st.lists(st.integers(0, 5), max_size=3))
 def test_any_splitting_and_repeating_of_the_log_gives_the_same_table(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], repeats: list[int]

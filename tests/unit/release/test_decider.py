@@ -353,5 +353,5 @@ class AnyOrder(RuleBasedStateMachine):
         assert fold(self.events) == self.line
 
 
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestAnyOrder = AnyOrder.TestCase

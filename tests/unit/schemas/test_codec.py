@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.schemas import (
@@ -81,9 +81,7 @@ def event(body: Any) -> Event:
     )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(max_examples=60)
 @given(EVENTS)
 def test_any_event_survives_bytes_and_json(some: Event) -> None:
     assert decode(encode(some)) == some

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.sdk.errors import SpoolError, SpoolFullError
@@ -121,7 +121,6 @@ def test_what_was_not_acknowledged_is_found_by_the_next_owner(tmp_path: Path) ->
 
 
 @given(torn=st.binary(min_size=1, max_size=100))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_a_torn_tail_is_cut_and_the_records_before_it_stay(
     tmp_path_factory: pytest.TempPathFactory, torn: bytes
 ) -> None:
@@ -246,7 +245,7 @@ operations = st.lists(
 
 
 @given(operations, st.integers(min_value=60, max_value=900))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_mix_of_appends_acknowledgements_and_crashes_loses_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[object, ...]], segment_bytes: int
 ) -> None:

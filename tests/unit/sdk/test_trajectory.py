@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.schemas import (
@@ -116,7 +116,7 @@ texts = st.lists(st.sampled_from(["a", "b", "c"]), max_size=5)
 
 
 @given(st.lists(st.tuples(texts, st.booleans()), max_size=8))
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_folding_the_events_gives_the_contexts_that_were_shown(
     recorder: Recorder, sender: MemorySender, turns: list[tuple[list[str], bool]]
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.trainer.errors import ModelError
@@ -72,7 +72,7 @@ def plain(directory: Path) -> Plain:
 
 
 @given(ACTIONS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_whatever_joins_steps_and_leaves_the_logits_are_those_of_transformers(
     directory: Path, plain: Plain, actions: list[tuple[str, object]]
 ) -> None:

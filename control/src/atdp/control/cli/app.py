@@ -29,7 +29,7 @@ _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
         "Run the closed loop on this machine: agents, governance, lake, training, replay, release.",
     ),
     "control": (
-        "atdp.control.release.cli",
+        "atdp.control.release.verbs",
         "Releases: what was decided, on which evidence, and what to do next.",
     ),
 }

@@ -37,11 +37,6 @@ SELECT CAST(epoch(ended_at - (SELECT min(started_at) FROM trajectories WHERE age
 FROM trajectories WHERE agent_id = 'order-desk' AND ended_at IS NOT NULL GROUP BY ALL ORDER BY second
 """
 
-SESSIONS_OF_PHASE = """
-SELECT weight_version AS version, count(*) AS sessions, count(reward) AS judged, sum(reward) AS successes
-FROM trajectories WHERE starts_with(trajectory_id, '{phase}.') AND agent_id = 'order-desk' GROUP BY ALL
-"""
-
 
 def ask(lake: Lake, statement: str, *, tenant: str | None = None) -> Rows:
     """Rows of one SELECT, each a dictionary; ``tenant`` None sees all tenants."""

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from atdp.control.demo.agents import Served, Visit
 from atdp.control.demo.customers import Customers
 from atdp.control.demo.errors import DemoError
-from atdp.control.demo.figures import SESSIONS_OF_PHASE, ask
 from atdp.control.demo.platform import Platform
 from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate, learnt_enough
 from atdp.control.demo.screen import Screen
 from atdp.control.demo.settings import AGENTS_SQL, CONSENTING, HELD_OUT_SQL, MODEL, WITHDRAWN, DemoSettings
 from atdp.control.demo.training import TrainedRun, reinforce
-from atdp.control.release.judge import CanaryCounts, CanaryPolicy
+from atdp.control.release.counting import look_at_canary
+from atdp.control.release.judge import CanaryPolicy
 from atdp.control.release.line import Stage
 from atdp.control.release.manifest import read_manifest
 from atdp.lakehouse import create_dataset
@@ -83,7 +83,7 @@ class Loop:
             self.try_candidate(number)
             if self.platform.flow.state().canary is not None:
                 self.serve(f"canary{number}", "customers who decide the canary", settings.canary_sessions)
-                self.decide_canary(f"canary{number}")
+                self.decide_canary()
 
     def _wants_another(self) -> bool:
         """Decided by served customers, never by the measurement at the end, which no choice here may see."""
@@ -108,25 +108,14 @@ class Loop:
         self.screen.note(f"{rate.value:.1%} of {rate.sessions} sessions answered right" + _by_track(served))
         return rate
 
-    def decide_canary(self, phase: str) -> None:
-        """Judge the canary, if there is one, by what landed of this phase; then promote it or roll it back."""
-        flow, lake = self.platform.flow, self.platform.lake
+    def decide_canary(self) -> None:
+        """Judge the canary, if there is one, by what has landed; then promote it or roll it back."""
+        flow = self.platform.flow
         canary = flow.state().canary
         if canary is None:
             return
-        live = self.live
-        found = {row["version"]: row for row in ask(lake, SESSIONS_OF_PHASE.format(phase=phase))}
-        mine, theirs = found.get(canary.version, _NOBODY), found.get(live, _NOBODY)
-        counts = CanaryCounts(
-            canary_sessions=mine["sessions"],
-            canary_judged=mine["judged"],
-            canary_successes=int(mine["successes"] or 0),
-            stable_sessions=theirs["sessions"],
-            stable_judged=theirs["judged"],
-            stable_successes=int(theirs["successes"] or 0),
-        )
-        verdict = flow.judge(counts).verdict
-        flow.observe(canary.version, counts, snapshots={str(k): v for k, v in lake.snapshots().items()})
+        look = look_at_canary(flow, self.platform.lake)
+        counts, verdict = look.counts, look.judgement.verdict
         if verdict is Verdict.PASS:
             flow.promote(canary.version)
         elif flow.stage_of(canary.version) in (Stage.CANARY, Stage.PAUSED):
@@ -226,9 +215,6 @@ class Loop:
 
     def _land(self) -> None:
         self.platform.wait_until_landed()
-
-
-_NOBODY = {"sessions": 0, "judged": 0, "successes": 0}
 
 
 def _candidate(

@@ -13,8 +13,8 @@ from atdp.control.demo.agents import AGENT, ServiceDesk, Tenant
 from atdp.control.demo.errors import DemoError
 from atdp.control.demo.settings import MODEL, TENANTS, WITHDRAWN
 from atdp.control.demo.tally import Tally
-from atdp.control.release.cli import open_flow
 from atdp.control.release.flow import ReleaseFlow
+from atdp.control.release.opening import open_flow
 from atdp.control.release.store import ReleaseStore
 from atdp.control.stack.flow import Lag, wait_until_read
 from atdp.control.stack.kafka_log import KafkaLog

@@ -74,7 +74,7 @@ def replay(
         config=ReplayConfig(mode=mode.value, margin=margin, alpha=alpha),
     )
     if record:
-        from atdp.control.release.cli import recording
+        from atdp.control.release.verbs.context import recording
 
         with recording(model) as flow:
             flow.record_gate(found)

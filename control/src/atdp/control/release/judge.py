@@ -23,6 +23,8 @@ class CanaryPolicy:
     """Loss of success rate that is tolerated, >= 0."""
     alpha: float = 0.05
     """One-sided error of PASS and of FAIL each, over all looks together."""
+    success_from: float = 0.5
+    """A session whose reward is at least this is a success: right for rewards of 0 and 1."""
     min_sessions: int = 30
     """Sessions with an outcome that each side needs before anything is concluded."""
     max_sessions: int = 2000
@@ -37,6 +39,7 @@ class CanaryPolicy:
     def __post_init__(self) -> None:
         fine = (
             self.margin >= 0
+            and math.isfinite(self.success_from)
             and 0 < self.alpha < 0.5
             and 2 <= self.min_sessions <= self.max_sessions
             and self.tune_at_sessions >= 2

@@ -1,0 +1,39 @@
+"""Opens the release flow of a running stack."""
+
+import httpx
+
+from atdp.control.release.errors import ReleaseError
+from atdp.control.release.flow import ReleaseFlow
+from atdp.control.release.http import HttpFleet, HttpRouter
+from atdp.control.release.outbox import KafkaTopic, Outbox
+from atdp.control.release.store import ReleaseStore
+from atdp.ingest.errors import IngestError
+from atdp.ingest.home import Home
+from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.schemas import topic
+
+
+def open_flow(
+    home: Home, store: ReleaseStore, client: httpx.Client, *, model: str, actor: str
+) -> ReleaseFlow:
+    """The release flow of a running stack. Decisions are published when a broker is known."""
+    try:
+        settings = KafkaSettings.from_env(home)
+        outbox = Outbox(store, KafkaTopic(topic("control").name, settings.config()))
+    except IngestError:
+        outbox = None
+    try:
+        key = home.operator_key_file.read_text("utf-8").strip()
+    except OSError as error:
+        raise ReleaseError(
+            f"cannot read the operator's key ({error}); start the stack with `atdp up`"
+        ) from error
+    return ReleaseFlow(
+        model=model,
+        store=store,
+        fleet=HttpFleet(client, home.endpoints),
+        router=HttpRouter(client, home.endpoints, key),
+        weights=home.weights,
+        actor=actor,
+        outbox=outbox,
+    )

@@ -1,0 +1,121 @@
+"""Verbs that read: the story, the state, the versions."""
+
+import json
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from atdp.control.release.effects import desired
+from atdp.control.release.errors import ReleaseError
+from atdp.control.release.line import Line
+from atdp.control.release.store import line_of
+from atdp.control.release.story import as_json, chapter
+from atdp.control.release.verbs.context import AsFormat, Format, Model, line_state, model_of, store_of_home
+
+
+def history(model: Model = None, output: AsFormat = Format.table) -> None:
+    r"""Tell the story of a model's releases, in order, with the evidence of each decision.
+
+    \b
+    Example:
+      atdp control history --model orderdesk --format json
+    """
+    with store_of_home() as (_, store):
+        lines = [line_of(model)] if model else list(store.lines())
+        told = [d for line in lines for d in store.history(line)]
+        if model and not told:
+            raise ReleaseError(f"nothing has been decided about {model} in this home yet")
+    if output is Format.json:
+        typer.echo(json.dumps([as_json(d) for d in told], indent=1, sort_keys=True))
+        return
+    console = Console()
+    for line in dict.fromkeys(d.line for d in told):
+        table = Table(title=escape(line), title_justify="left", show_lines=False, pad_edge=False)
+        for heading, options in (
+            ("#", {"justify": "right"}),
+            ("when", {}),
+            ("who", {}),
+            ("what and why", {}),
+        ):
+            table.add_column(heading, **options)  # type: ignore[arg-type]
+        for found in (chapter(d) for d in told if d.line == line):
+            text = escape(found.what) + (f"\n[dim]{escape(found.evidence)}[/]" if found.evidence else "")
+            table.add_row(str(found.number), found.when, escape(found.actor), text)
+        console.print(table)
+
+
+def status(model: Model = None, output: AsFormat = Format.table) -> None:
+    r"""Show what is live, what is tried, and what the routes should be.
+
+    \b
+    Example:
+      atdp control status
+    """
+    with store_of_home() as (_, store):
+        name = model_of(store, model)
+        line = line_state(store, name)
+        if output is Format.json:
+            typer.echo(json.dumps(_status_json(line), indent=1, sort_keys=True))
+            return
+        console = Console()
+        live = line.live
+        console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(line.tenants))}")
+        console.print(f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing")
+        if line.canary:
+            state = line.versions[line.canary.version].stage
+            console.print(
+                f"canary  {escape(line.canary.version)} on {line.canary.engine} with {line.canary.share:.0%} "
+                f"({state}"
+                f"{', passed' if line.canary.passed else ''})"
+            )
+        console.print(f"lineage {escape(' → '.join(line.lineage))}")
+
+
+def _status_json(line: Line) -> dict[str, object]:
+    table = desired(line)
+    return {
+        "model": line.model,
+        "tenants": list(line.tenants),
+        "live": line.live.version if line.live else None,
+        "lineage": list(line.lineage),
+        "canary": line.canary.version if line.canary else None,
+        "canary_share": line.canary.share if line.canary else None,
+        "canary_passed": line.canary.passed if line.canary else None,
+        "engines": {
+            "stable": table.stable.engine if table else None,
+            "canary": table.canary.serving.engine if table and table.canary else None,
+        },
+        "versions": {name: v.stage.value for name, v in line.versions.items()},
+        "events": line.number,
+    }
+
+
+def list_candidates(model: Model = None, output: AsFormat = Format.table) -> None:
+    r"""List every version of a line, where it stands and what its gates said.
+
+    \b
+    Example:
+      atdp control candidate list
+    """
+    with store_of_home() as (_, store):
+        name = model_of(store, model)
+        versions = line_state(store, name).versions.values()
+    if output is Format.json:
+        rows = [
+            {
+                "version": v.name,
+                "stage": v.stage.value,
+                "weights_sha256": v.weights_sha256,
+                "gates": [{"verdict": g.verdict.value, "report_sha256": g.report_sha256} for g in v.gates],
+            }
+            for v in versions
+        ]
+        typer.echo(json.dumps(rows, indent=1, sort_keys=True))
+        return
+    table = Table("version", "stage", "weights", "replay", title=escape(name), title_justify="left")
+    for v in versions:
+        gates = ", ".join(f"{g.verdict.value} ({g.report_sha256[:8]})" for g in v.gates)
+        table.add_row(escape(v.name), v.stage.value, v.weights_sha256[:12], gates)
+    Console().print(table)
