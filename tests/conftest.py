@@ -7,6 +7,7 @@ own. A test that kills or freezes the broker asks for ``kafka_broker``, one of i
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from atdp.control.stack.kafka import KafkaBroker
 
 NewTopic = Callable[..., str]
+
+TOPIC_DEADLINE_S = 60.0
 
 # How long an example takes says something of the machine, not of the code; and a change should fail for what it
 # does, so automated runs draw the same examples every time. Runs by hand draw new ones.
@@ -78,7 +81,14 @@ def new_topic(kafka_bootstrap: str) -> NewTopic:
     def create(*, partitions: int = 3, **configs: str) -> str:
         name = f"test.{uuid.uuid4().hex}"
         topic = Topic(name, num_partitions=partitions, replication_factor=1, config=configs)
-        admin.create_topics([topic])[name].result(30)
+        admin.create_topics([topic])[name].result(TOPIC_DEADLINE_S)
+        # Created is what the controller says; the broker, which is asked from now on, hears of it a little later.
+        deadline = time.monotonic() + TOPIC_DEADLINE_S
+        while (found := admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]).error is not None or (
+            any(partition.leader < 0 for partition in found.partitions.values())
+        ):
+            assert time.monotonic() < deadline, f"{name}: {found.error}"
+            time.sleep(0.01)
         return name
 
     return create

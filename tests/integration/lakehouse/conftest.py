@@ -33,7 +33,7 @@ class Gate:
                 "linger.ms": 5,
             }
         )
-        self.producer.init_transactions(30)
+        self.producer.init_transactions(60)
 
     def pass_on(self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False) -> None:
         """One transaction of governed events."""
@@ -49,10 +49,10 @@ class Gate:
             self.producer.poll(0)
         if abort:
             # Only what reached the broker makes a transaction that can be aborted; one without partitions is an error to it.
-            self.producer.flush(30)
-            self.producer.abort_transaction(30)
+            self.producer.flush(60)
+            self.producer.abort_transaction(60)
         else:
-            self.producer.commit_transaction(30)
+            self.producer.commit_transaction(60)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from atdp.schemas.values import Event
 
 pytestmark = pytest.mark.kafka
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 
 
 @pytest.fixture
@@ -127,9 +127,19 @@ def test_the_group_s_offsets_follow_for_lag_monitoring(
         until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
     end = ends(log, topic)
     consumer = Consumer(kafka.config(group_id=writer_settings.group))
-    committed = consumer.committed([TopicPartition(topic, partition) for partition in end], timeout=30)
+    committed = consumer.committed(
+        [TopicPartition(topic, partition) for partition in end], timeout=DEADLINE_S
+    )
     consumer.close()
     assert {item.partition: item.offset for item in committed} == end
+
+
+def known_once(admin: AdminClient, topic: str, *, expected: bool) -> None:
+    """The broker hears from the controller a little after the client does."""
+    deadline = time.monotonic() + DEADLINE_S
+    while (topic in admin.list_topics(timeout=DEADLINE_S).topics) != expected:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
@@ -139,11 +149,10 @@ def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(2)))
     admin, topic = AdminClient(kafka.config()), gate.topics["events_governed"]
-    admin.delete_topics([topic])[topic].result(30)
-    deadline = time.monotonic() + DEADLINE_S
-    while topic in admin.list_topics(timeout=30).topics:
-        assert time.monotonic() < deadline
-    admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(30)
+    admin.delete_topics([topic])[topic].result(DEADLINE_S)
+    known_once(admin, topic, expected=False)
+    admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(DEADLINE_S)
+    known_once(admin, topic, expected=True)
     with pytest.raises(TopicChanged, match="created again"):
         Writer(lake, kafka, writer_settings, WriterMetrics(CollectorRegistry()))
 
@@ -162,7 +171,7 @@ def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
         [TopicPartition(topic, partition, offset) for partition, offset in end.items()]
     )
     for future in futures.values():
-        future.result(30)
+        future.result(DEADLINE_S)
     with writing(lake, kafka, writer_settings) as writer, pytest.raises(PositionsLost, match="no longer has"):
         until(writer, lambda: False)
 

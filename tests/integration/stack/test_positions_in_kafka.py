@@ -26,19 +26,33 @@ def ends_once(log: KafkaLog, topic: str, expected: dict[int, int]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while log.ends(topic) != expected:
         assert time.monotonic() < deadline, f"{log.ends(topic)}, not {expected}"
+        time.sleep(0.02)
+
+
+def create(admin: AdminClient, topic: str, partitions: int) -> None:
+    """Created is what the controller says; the broker hears of it a little later."""
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(DEADLINE_S)
+    known_once(admin, {topic})
+
+
+def known_once(admin: AdminClient, wanted: set[str]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not wanted <= admin.list_topics(timeout=DEADLINE_S).topics.keys():
+        assert time.monotonic() < deadline, f"the broker does not know {wanted}"
+        time.sleep(0.02)
 
 
 def write_transaction(bootstrap: str, topic: str, records: int, *, commit: bool = True) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"tx-{topic}"})
-    producer.init_transactions(30)
+    producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     for _ in range(records):
         producer.produce(topic, b"record", partition=0)
     if commit:
-        producer.commit_transaction(30)
+        producer.commit_transaction(DEADLINE_S)
     else:
-        producer.flush(30)
-        producer.abort_transaction(30)
+        producer.flush(DEADLINE_S)
+        producer.abort_transaction(DEADLINE_S)
 
 
 def test_commit_markers_and_aborted_records_are_not_left_to_read(
@@ -61,16 +75,16 @@ def test_records_of_an_open_transaction_are_left_to_read_until_it_is_over(
     topic = new_topic(partitions=1)
     write_transaction(kafka_bootstrap, topic, 3)
     producer = Producer({"bootstrap.servers": kafka_bootstrap, "transactional.id": f"open-{topic}"})
-    producer.init_transactions(30)
+    producer.init_transactions(DEADLINE_S)
     producer.begin_transaction()
     for _ in range(2):
         producer.produce(topic, b"record", partition=0)
-    producer.flush(30)
+    producer.flush(DEADLINE_S)
     at_the_end_of_the_committed = Reader(name="r", topic=topic, positions=lambda: {0: 4})
     with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
         ends_once(log, topic, {0: 6})
         assert lag(log, at_the_end_of_the_committed).waiting == 2
-        producer.abort_transaction(30)
+        producer.abort_transaction(DEADLINE_S)
         ends_once(log, topic, {0: 7})
         assert lag(log, at_the_end_of_the_committed).waiting == 0
 
@@ -98,21 +112,20 @@ def test_topics_are_created_once_and_differences_reported_but_not_repaired(kafka
     settings = KafkaSettings(kafka_broker.bootstrap)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
     audit = topics()["audit"]
-    admin.create_topics([NewTopic(audit.name, audit.partitions + 2, 1)])[audit.name].result(30)
+    create(admin, audit.name, audit.partitions + 2)
 
     said = ensure_topics(settings, replication=1)
     assert f"{audit.name} has {audit.partitions + 2} partitions, defined are {audit.partitions}" in said
     assert all(line.startswith(audit.name) for line in said)
-    found = admin.list_topics(timeout=10).topics
-    assert {topic.name for topic in topics().values()} <= set(found)
-    assert len(found[audit.name].partitions) == audit.partitions + 2
+    known_once(admin, {topic.name for topic in topics().values()})
+    assert len(admin.list_topics(timeout=DEADLINE_S).topics[audit.name].partitions) == audit.partitions + 2
     assert ensure_topics(settings, replication=1) == said
 
 
 def test_raw_and_governed_with_different_partitions_stop_the_stack(kafka_broker: KafkaBroker) -> None:
     raw = topics()["events_raw"]
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
-    admin.create_topics([NewTopic(raw.name, raw.partitions + 1, 1)])[raw.name].result(30)
+    create(admin, raw.name, raw.partitions + 1)
     with pytest.raises(StackError, match="same number of partitions"):
         ensure_topics(KafkaSettings(kafka_broker.bootstrap), replication=1)
 
