@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from atdp.governance.policy import install_default_policy
@@ -35,7 +35,7 @@ from atdp.schemas import (
 )
 from atdp.schemas import Message as ChatMessage
 
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 START = datetime(2026, 11, 1, tzinfo=UTC)
 ROLES: Sequence[TopicRole] = ("events_raw", "events_governed", "events_quarantine", "audit")
 
@@ -85,7 +85,7 @@ class Rig:
             for role in ROLES
         ]
         for future in admin.create_topics(topics).values():
-            future.result(30)
+            future.result(DEADLINE_S)
         install_default_policy(self.home.policies)
         with KeyStore(self.home.keys_db) as keys:
             self.keys = {tenant: keys.create(tenant, "agent")[0] for tenant in ("acme", "globex")}
@@ -124,7 +124,7 @@ class Rig:
                 except BufferError:
                     producer.poll(0.1)
             count += 1
-        assert producer.flush(30) == 0
+        assert producer.flush(DEADLINE_S) == 0
         return count
 
     def worker(self, script: str | None = None, *arguments: str) -> "subprocess.Popen[bytes]":
@@ -148,6 +148,10 @@ class Rig:
     def logs(self) -> str:
         return "\n".join(path.read_text("utf-8") for path in sorted(self.home.root.glob("worker-*.log")))
 
+    def partitions_of(self, role: TopicRole) -> list[TopicPartition]:
+        count = self.partitions if role in {"events_raw", "events_governed"} else 1
+        return [TopicPartition(self.topic(role), number, 0) for number in range(count)]
+
     def read(self, role: TopicRole, *, committed_only: bool = True) -> list[Message]:
         """All records up to the end of the topic, in order per partition."""
         consumer = Consumer(
@@ -161,20 +165,20 @@ class Rig:
             }
         )
         try:
-            count = self.partitions if role in {"events_raw", "events_governed"} else 1
-            consumer.assign([TopicPartition(self.topic(role), number, 0) for number in range(count)])
+            partitions = self.partitions_of(role)
+            consumer.assign(partitions)
             found: list[Message] = []
             ended: set[int] = set()
             deadline = time.monotonic() + DEADLINE_S
-            while len(ended) < count:
+            while len(ended) < len(partitions):
                 assert time.monotonic() < deadline, "the topic did not end"
                 message = consumer.poll(0.2)
                 if message is None:
                     continue
-                if message.error() is not None:
-                    ended.add(message.partition())
-                else:
+                if message.error() is None:
                     found.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
             return found
         finally:
             consumer.close()
@@ -190,8 +194,22 @@ class Rig:
             time.sleep(0.1)
 
     def wait_for_audits(self, count: int) -> list[dict[str, Any]]:
+        """So many audit records, and with them all that their transactions wrote."""
         self.wait(lambda: len(self.read("audit")) >= count, f"{count} audit records")
+        self.wait(self.nothing_is_open, "a transaction stays open")
         return self.records("audit")
+
+    def nothing_is_open(self) -> bool:
+        """Whether every transaction has its marker on every partition. They come one by one, in no fixed order: an audit record
+        may show before the event that it is about."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        latest = {each: OffsetSpec.latest() for role in ROLES for each in self.partitions_of(role)}
+
+        def ends(level: IsolationLevel) -> list[int]:
+            futures = admin.list_offsets(latest, isolation_level=level, request_timeout=DEADLINE_S)
+            return [futures[each].result(DEADLINE_S).offset for each in latest]
+
+        return ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED)
 
     def close(self) -> None:
         for process in self.workers:
