@@ -19,10 +19,10 @@ def test_what_was_acknowledged_is_there_after_the_broker_was_killed_and_started_
 ) -> None:
     before = kafka_broker.bootstrap
     admin = AdminClient({"bootstrap.servers": before})
-    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(20)
+    admin.create_topics([NewTopic("kept", 1, 1)])["kept"].result(60)
     producer = Producer({"bootstrap.servers": before, "enable.idempotence": True})
     producer.produce("kept", b"value")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
     kafka_broker.kill()
     assert kafka_broker.start() == before
@@ -30,7 +30,7 @@ def test_what_was_acknowledged_is_there_after_the_broker_was_killed_and_started_
     consumer = Consumer({"bootstrap.servers": before, "group.id": "g", "auto.offset.reset": "earliest"})
     try:
         consumer.assign([TopicPartition("kept", 0, 0)])
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None
         assert message.value() == b"value"
     finally:

@@ -20,7 +20,10 @@ from atdp.control.stack.ledger import Ledger, ServiceEntry
 from atdp.ingest.home import Home
 from atdp.lakehouse import connect
 
-pytestmark = pytest.mark.kafka
+# A start alone may take minutes on a busy machine.
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+DEADLINE_S = 240.0
 
 TRAJECTORY = [
     {"role": "system", "content": "# Retail agent policy"},
@@ -38,22 +41,29 @@ class CommandLine:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
         self.environ = {**inherited, "ATDP_HOME": str(home), **environ}
 
-    def __call__(self, *arguments: str, expect: int = 0) -> str:
+    def __call__(self, *arguments: str, expect: int | None = 0) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "atdp.control.cli", *arguments],
             env=self.environ,
             capture_output=True,
             text=True,
-            timeout=280,
+            timeout=400,
             check=False,
         )
-        assert done.returncode == expect, (
+        assert expect in {None, done.returncode}, (
             f"atdp {' '.join(arguments)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
         )
         return done.stdout
 
-    def status(self, expect: int = 0) -> dict[str, Any]:
+    def status(self, expect: int | None = 0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads(self("status", "--json", expect=expect))
+        return found
+
+    def healthy(self) -> dict[str, Any]:
+        """The status once it is healthy: on a busy machine a service may miss a look of the supervisor."""
+        deadline = time.monotonic() + DEADLINE_S
+        while (found := self.status(expect=None))["state"] != "healthy":
+            assert time.monotonic() < deadline, found
         return found
 
     def rows(self, statement: str, tenant: str | None = None) -> list[dict[str, Any]]:
@@ -74,6 +84,12 @@ class CommandLine:
         pid = self.supervisor() if service == "supervisor" else self.entry(service).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
+
+    def deaths(self, service: str, by: signal.Signals) -> int:
+        """How often the supervisor has seen a service die so. Its entry tells only the last death, and there may be later ones:
+        the lake writer gives up when no broker answers it for half a minute."""
+        said = (Home(self.home).logs / "supervisor.log").read_text("utf-8")
+        return said.count(f"atdp: {service} died with {by.name}")
 
     def processes(self) -> list[int]:
         """Every process that was started for this home."""
@@ -101,7 +117,7 @@ def stack() -> Iterator[CommandLine]:
             assert atdp.processes() == []
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -114,7 +130,7 @@ def test_what_is_imported_lands_governed_and_can_be_asked_for(stack: CommandLine
     file.write_text(json.dumps([*good, {"task_id": 3}]))
     report = json.loads(stack("import", "tau-bench", str(file), "--tenant", "acme", "--json", expect=1))
     assert (report["imported"], report["failed"], report["delivered"]) == (3, 1, True)
-    stack("wait", "--timeout", "120")
+    stack("wait", "--timeout", "300")
     asked = "SELECT tenant_id, count(*) AS n, sum(reward) AS r FROM trajectories GROUP BY ALL"
     assert json.loads(stack("sql", "--format", "json", asked)) == [{"tenant_id": "acme", "n": 3, "r": 3.0}]
     assert stack.rows("SELECT count(*) AS n FROM events", tenant="other") == [{"n": 0}]
@@ -152,11 +168,11 @@ def test_killed_services_come_back_and_nothing_is_lost(stack: CommandLine, tmp_p
     until(
         lambda: all(stack.entry(n).restarts > restarts[n] and stack.entry(n).phase == "ready" for n in names)
     )
-    stack("wait", "--timeout", "180")
+    stack("wait", "--timeout", "300")
     landed = before + report["events"]
     counted = stack.rows("SELECT count(*) AS n, count(DISTINCT event_id) AS d FROM events")
     assert counted == [{"n": landed, "d": landed}]
-    assert all(stack.entry(name).last_exit_code == -signal.SIGKILL for name in names)
+    assert all(stack.deaths(name, signal.SIGKILL) for name in names)
     until(lambda: stack.entry("gateway").phase == "ready")
 
 
@@ -166,8 +182,7 @@ def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
     other = CommandLine(tmp_path / "other", ATDP_KAFKA_BOOTSTRAP=kafka_broker.bootstrap)
     other("up", "--detach")
     try:
-        here, there = stack.status(), other.status()
-        assert (here["state"], there["state"]) == ("healthy", "healthy")
+        here, there = stack.healthy(), other.healthy()
         assert there["endpoints"]["kafka"] == kafka_broker.bootstrap
         assert "kafka" not in there["services"]
         ports = [entry["port"] for status in (here, there) for entry in status["services"].values()]
