@@ -43,7 +43,10 @@ def main() -> None:
     parser.add_argument(
         "--file-bytes", type=int, help="no file of this process may grow beyond (a disk without room)"
     )
-    parser.add_argument("--flush-s", type=float, default=60.0)
+    parser.add_argument("--flush-s", type=float, default=180.0)
+    parser.add_argument(
+        "--exit-flush-s", type=float, default=2.0, help="how long a normal exit waits for delivery"
+    )
     parser.add_argument("--exit", choices=["flush", "return", "os._exit"], default="flush")
     options = parser.parse_args()
     if options.file_bytes:
@@ -55,6 +58,7 @@ def main() -> None:
         spool_dir=options.spool,
         durability=options.durability,
         spool_limit_bytes=options.limit_bytes,
+        flush_at_exit_s=options.exit_flush_s,
     )
     child = None
     if options.fork_after is not None:

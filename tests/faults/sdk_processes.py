@@ -40,7 +40,7 @@ class Agents:
     def run(self, *options: object) -> Run:
         process = self.start(*options)
         lines = lines_of(process)
-        return outcome(lines, process.wait(60))
+        return outcome(lines, process.wait(120))
 
     def recover(self) -> Run:
         """A new process that emits nothing: it delivers what the dead ones left."""

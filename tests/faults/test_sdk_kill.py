@@ -9,7 +9,7 @@ import pytest
 
 from .sdk_processes import Agents, lines_of, lost, outcome, unmarked_duplicates
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_nothing_is_lost_when_the_agent_is_killed_at_random(agents: Agents, rate
     for _ in range(kills):
         process = agents.start("--count", 100_000, "--rate", rate)
         lines = lines_of(process, kill_after=chance.randrange(1, max(50, rate)))
-        run = outcome(lines, process.wait(60))
+        run = outcome(lines, process.wait(120))
         assert run.exit_code == -signal.SIGKILL
         emitted += run.emitted
     assert emitted
@@ -51,7 +51,7 @@ def test_an_agent_that_leaves_by_os_exit_loses_nothing(agents: Agents) -> None:
 
 
 def test_an_agent_that_just_returns_has_delivered_when_it_is_gone(agents: Agents) -> None:
-    run = agents.run("--count", 200, "--exit", "return")
+    run = agents.run("--count", 200, "--exit", "return", "--exit-flush-s", 60)
     delivered = agents.delivered()
     assert lost(run.emitted, delivered) == set()
     assert unmarked_duplicates(delivered) == {}

@@ -11,12 +11,12 @@ from atdp.control.stack.kafka import KafkaBroker
 
 from .sdk_processes import Agents, lines_of, lost, outcome, unmarked_duplicates
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
 
 def test_a_broker_killed_and_started_again_costs_nothing(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
-    admin.create_topics([Topic("outage", num_partitions=3, replication_factor=1)])["outage"].result(60)
+    admin.create_topics([Topic("outage", num_partitions=3, replication_factor=1)])["outage"].result(120)
     agents = Agents(kafka_broker.bootstrap, "outage", tmp_path / "spool")
     process = agents.start("--count", 3000, "--rate", 500)
     assert process.stdout is not None
@@ -24,7 +24,7 @@ def test_a_broker_killed_and_started_again_costs_nothing(kafka_broker: KafkaBrok
     kafka_broker.kill()
     during = [process.stdout.readline().decode().strip() for _ in range(500)]  # it goes on emitting
     kafka_broker.start()
-    run = outcome([*before, *during, *lines_of(process)], process.wait(90))
+    run = outcome([*before, *during, *lines_of(process)], process.wait(120))
     assert run.report is not None
     assert (len(run.emitted), run.report["pending"], run.report["dropped"]) == (3000, 0, 0)
     delivered = agents.delivered()
