@@ -68,10 +68,10 @@ class GatewayReceiver:
     def __init__(self, url: str, log: MemoryEventLog, api_key: str) -> None:
         self.api_key = api_key
         self.log = log
-        self._url = url
+        self.url = url
 
     def sender(self) -> Sender:
-        return GatewaySender(self._url)
+        return GatewaySender(self.url)
 
     def poison(self, good: Event) -> Event:
         return changed(good, tenant_id="another")

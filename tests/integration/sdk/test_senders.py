@@ -147,18 +147,29 @@ def test_an_unavailable_gateway_asks_to_retry_and_the_recorder_sends_again_marke
     gateway_receiver: GatewayReceiver, tmp_path: Path
 ) -> None:
     gateway_receiver.log.available = False
+    sent_again: set[bytes] = set()
+
+    class Watched(GatewaySender):
+        def submit(self, token: int, record: Record) -> bool:
+            if record.redelivery:
+                sent_again.add(record.record_id)
+            return super().submit(token, record)
+
     recorder = Recorder(
         tenant=TENANT,
         api_key=gateway_receiver.api_key,
-        sender=gateway_receiver.sender(),
+        sender=Watched(gateway_receiver.url),
         spool_dir=tmp_path / "spool",
     )
     try:
         for number in range(10):
             recorder.emit_event(event(number))
-        assert recorder.flush(0.5).pending == 10
+        deadline = time.monotonic() + 60
+        while len(sent_again) < 10:  # what was not refused before would arrive without a mark
+            assert time.monotonic() < deadline, f"{len(sent_again)} of 10 were refused"
+            assert recorder.flush(0.1).pending == 10
         gateway_receiver.log.available = True
-        assert recorder.flush(30).complete
+        assert recorder.flush(60).complete
         assert [each.event.seq for each in gateway_receiver.received()] == list(range(10))
         assert all(each.redelivery for each in gateway_receiver.received())
     finally:
