@@ -22,11 +22,11 @@ def by_the_sdk(bootstrap: str, topic: str, spool: Path) -> None:
     recorder = Recorder(tenant="acme", api_key="atdp_id_secret", sender=sender, spool_dir=spool)
     for trajectory in TRAJECTORIES:
         recorder.emit_reward(trajectory, 1.0, source_name="test")
-    assert recorder.close(30).complete
+    assert recorder.close(60).complete
 
 
 async def by_the_gateway(bootstrap: str, topic: str) -> dict[bytes, int]:
-    log = KafkaEventLog(topic, KafkaSettings(bootstrap).config())
+    log = KafkaEventLog(topic, KafkaSettings(bootstrap).config(), delivery_timeout_s=60)
     try:
         keys = [record_key("acme", trajectory) for trajectory in TRAJECTORIES]
         fates = await log.append([Record(key=key, value=b"x", headers=()) for key in keys])
@@ -45,7 +45,7 @@ def partitions_in(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
     found: dict[bytes, int] = {}
     try:
         while len(found) < count:
-            message = consumer.poll(30)
+            message = consumer.poll(60)
             assert message is not None
             assert message.error() is None
             found[message.key()] = message.partition()

@@ -18,7 +18,7 @@ from atdp.control.stack.ledger import Ledger
 from atdp.ingest.home import Home
 from atdp.trainer.model import ModelShape
 
-pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
 SMALL = DemoSettings(
     logged_episodes=400,

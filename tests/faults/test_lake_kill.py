@@ -21,7 +21,7 @@ from atdp.schemas.codec import encode
 from atdp.schemas.topics import TopicRole
 from atdp.schemas.values import Event
 
-pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(1200)]
 
 PROCESS = Path(__file__).with_name("lake_writer_process.py")
 DEADLINE_S = 180.0
@@ -77,13 +77,13 @@ def produce(writers: Writers, events: list[Event]) -> None:
             "transactional.id": writers.topics["audit"] + str(len(events)),
         }
     )
-    producer.init_transactions(30)
+    producer.init_transactions(DEADLINE_S)
     for start in range(0, len(events), 100):
         producer.begin_transaction()
         for event in events[start : start + 100]:
             topic = writers.topics["events_governed"]
             producer.produce(topic, encode(event), event.key, partition=zlib.crc32(event.key) % 3)
-        producer.commit_transaction(30)
+        producer.commit_transaction(DEADLINE_S)
 
 
 def wait_for(reached: Callable[[], bool], what: str) -> None:

@@ -37,7 +37,7 @@ class GatewayUnderTest:
         return httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key or self.agent_key}", **headers},
-            timeout=30,
+            timeout=60,
         )
 
     def openai(self, key: str | None = None, **headers: str) -> openai.OpenAI:

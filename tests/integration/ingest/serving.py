@@ -31,6 +31,6 @@ def serving(app: Any) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(20)
+        thread.join(60)
         loop.close()
         listener.close()

@@ -1,6 +1,7 @@
 """One behaviour suite for every event log."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,19 +14,19 @@ from atdp.ingest.event_log import EventLog, KafkaEventLog, MemoryEventLog, Posit
 
 Opened = Callable[[], Any]
 
+DEADLINE_S = 60.0
+
 
 def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, Record]]:
     """All records of a topic; waits until `expected` are there."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         found: list[tuple[int, int, Record]] = []
-        idle = 0
-        while len(found) < expected and idle < 100:
-            messages = consumer.consume(500, timeout=0.1)
-            idle = 0 if messages else idle + 1
-            for message in messages:
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found) < expected and time.monotonic() < deadline:
+            for message in consumer.consume(500, timeout=0.1):
                 assert message.error() is None
                 record = Record(message.key(), message.value(), tuple(message.headers() or ()))
                 found.append((message.partition(), message.offset(), record))
@@ -54,7 +55,12 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
     @asynccontextmanager
     async def kafka() -> AsyncIterator[tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]]:
-        log = KafkaEventLog(topic, {"bootstrap.servers": bootstrap}, max_in_flight_bytes=100_000)
+        log = KafkaEventLog(
+            topic,
+            {"bootstrap.servers": bootstrap},
+            max_in_flight_bytes=100_000,
+            delivery_timeout_s=DEADLINE_S,
+        )
         try:
             yield log, lambda expected: kafka_records(bootstrap, topic, expected)
         finally:

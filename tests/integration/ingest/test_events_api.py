@@ -99,7 +99,9 @@ def test_without_a_valid_key_nothing_is_taken(
     gateway: GatewayUnderTest, key: str, status: int, says: str
 ) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    answer = httpx.post(gateway.url + "/v1/events", json={"events": [event()]}, headers=headers, verify=TLS)
+    answer = httpx.post(
+        gateway.url + "/v1/events", json={"events": [event()]}, headers=headers, verify=TLS, timeout=60
+    )
     assert answer.status_code == status
     assert says in error_of(answer)
     assert gateway.events() == []
@@ -178,6 +180,7 @@ def test_a_reward_may_come_after_the_end_and_after_a_restart(
             json={"value": 0.0, "source_name": "grader"},
             headers={"Authorization": f"Bearer {gateway.agent_key}"},
             verify=TLS,
+            timeout=60,
         )
     assert answer.json()["events"] == 1
     events = gateway.events(session)
@@ -250,7 +253,10 @@ def test_routes_are_the_operators_and_survive_a_restart(
         assert client.put("/v1/routes", json=routes).status_code == 200
     with start_gateway(gateway.home, gateway.log, engine.url) as url:
         answer = httpx.get(
-            url + "/v1/routes", headers={"Authorization": f"Bearer {gateway.operator_key}"}, verify=TLS
+            url + "/v1/routes",
+            headers={"Authorization": f"Bearer {gateway.operator_key}"},
+            verify=TLS,
+            timeout=60,
         )
     assert answer.json()["canary"]["share"] == 0.25
     assert answer.json()["stable"]["version"] == "v1"

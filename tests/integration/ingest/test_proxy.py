@@ -127,7 +127,7 @@ def test_the_agent_gets_only_what_it_asked_for(
     any_gateway: GatewayUnderTest, any_engine: EngineUnderTest
 ) -> None:
     body = {"model": "tiny", "messages": HELLO, "max_tokens": 4, "seed": 1, "temperature": 0}
-    direct = httpx.post(any_engine.url + "/v1/chat/completions", json=body, verify=TLS).json()
+    direct = httpx.post(any_engine.url + "/v1/chat/completions", json=body, verify=TLS, timeout=60).json()
     with any_gateway.http() as client:
         through = client.post("/v1/chat/completions", json=body).json()
         asking = client.post(
@@ -273,10 +273,12 @@ def test_after_a_restart_the_context_is_sent_in_full_under_a_new_producer(
     gateway: GatewayUnderTest, engine: EngineUnderTest
 ) -> None:
     messages = tool_loop(gateway.openai(**{"X-ATDP-Session": "s1"}))
-    with start_gateway(gateway.home, gateway.log, engine.url) as url:
-        client = openai.OpenAI(
+    with (
+        start_gateway(gateway.home, gateway.log, engine.url) as url,
+        openai.OpenAI(
             base_url=url + "/v1", api_key=gateway.agent_key, default_headers={"X-ATDP-Session": "s1"}
-        )
+        ) as client,
+    ):
         client.chat.completions.create(
             model="fake", messages=[*messages, {"role": "user", "content": "thanks"}]
         )

@@ -34,7 +34,7 @@ def test_the_sdk_delivers_through_the_gateway(gateway: GatewayUnderTest, tmp_pat
             trajectory.observe([{"role": "user", "content": "hi"}])
             trajectory.act_message("hello")
             trajectory.reward(1.0)
-        report = recorder.flush(30)
+        report = recorder.flush(60)
     finally:
         recorder.close()
     assert report.complete
@@ -54,7 +54,7 @@ def test_an_import_through_the_gateway_is_marked_as_redelivery(
         on_full="block",
     )
     try:
-        report = run_import("tau-bench", [LIBRARY], "acme", recorder, flush_timeout_s=30)
+        report = run_import("tau-bench", [LIBRARY], "acme", recorder, flush_timeout_s=60)
     finally:
         recorder.close()
     assert report.delivered
@@ -80,7 +80,7 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
         for turn in range(3):
             body = {"model": "fake", "messages": messages}
             answer = httpx.post(
-                url + "/v1/chat/completions", json=body, headers=headers, timeout=30, verify=TLS
+                url + "/v1/chat/completions", json=body, headers=headers, timeout=60, verify=TLS
             )
             answer.raise_for_status()
             messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": f"turn {turn}"}]
@@ -98,5 +98,5 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
 
 
 def test_the_openapi_page_names_every_route(gateway: GatewayUnderTest) -> None:
-    paths = json.loads(httpx.get(gateway.url + "/openapi.json", verify=TLS).text)["paths"]
+    paths = json.loads(httpx.get(gateway.url + "/openapi.json", verify=TLS, timeout=60).text)["paths"]
     assert {"/v1/events", "/v1/sessions", "/v1/chat/completions", "/v1/routes", "/v1/models"} <= paths.keys()

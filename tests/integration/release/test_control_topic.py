@@ -39,7 +39,7 @@ def test_decisions_arrive_in_order_with_their_ids(
     found: list[str] = []
     try:
         while len(found) < 30:
-            message = consumer.poll(30.0)
+            message = consumer.poll(60.0)
             assert message is not None
             assert message.error() is None
             assert message.key() == b"weights/orderdesk"

@@ -62,7 +62,7 @@ def killed_while_appending(directory: Path, acknowledged_wanted: int) -> int:
         acknowledged = [int(process.stdout.readline()) for _ in range(acknowledged_wanted)]
         process.send_signal(signal.SIGKILL)
         rest = process.stdout.read().splitlines(keepends=True)
-        process.wait(30)
+        process.wait(60)
         acknowledged += [int(text) for text in rest if text.endswith("\n")]
     return acknowledged[-1]
 
@@ -88,7 +88,7 @@ def test_a_publisher_killed_before_its_position_moved_repeats_the_same_ids(tmp_p
     killed_while_appending(tmp_path, 5)
     first = tmp_path / "published.bin"
     died = subprocess.run(
-        [sys.executable, "-c", PUBLISHER, str(tmp_path), str(first)], check=False, timeout=60
+        [sys.executable, "-c", PUBLISHER, str(tmp_path), str(first)], check=False, timeout=120
     )
     assert died.returncode == -signal.SIGKILL
     with ReleaseStore(tmp_path) as store:

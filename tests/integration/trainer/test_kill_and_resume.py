@@ -50,7 +50,7 @@ class Runner:
         return int(self._process.stdout.readline())
 
     def close(self) -> None:
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=120)
 
 
 def one_thread() -> dict[str, str]:

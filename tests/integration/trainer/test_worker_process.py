@@ -35,16 +35,16 @@ def worker(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes
     command = [sys.executable, "-m", "atdp.trainer.inference", "--home", str(home), "--port", "0", *arguments]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not announced.exists():
             assert process.poll() is None, "the worker stopped while starting"
             assert time.monotonic() < deadline, "the worker did not announce itself"
             time.sleep(0.05)
-        with httpx.Client(base_url=json.loads(announced.read_text())["url"], timeout=30) as http:
+        with httpx.Client(base_url=json.loads(announced.read_text())["url"], timeout=60) as http:
             yield process, http
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_a_worker_starts_without_a_model_and_becomes_ready_with_its_first_weights(
@@ -66,7 +66,7 @@ def test_a_worker_that_was_killed_comes_back_with_the_weights_it_served(tmp_path
     with worker(tmp_path) as (process, http):
         http.post("/update_weights_from_disk", json={"model_path": str(model), "weight_version": "v7"})
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
     with worker(tmp_path) as (_, http):
         assert http.get("/model_info").json()["weight_version"] == "v7"
 
@@ -83,7 +83,7 @@ def test_a_term_signal_stops_the_worker_in_good_order(tmp_path: Path, model: Pat
     with worker(tmp_path, "--model-dir", str(model)) as (process, http):
         assert http.get("/readyz").status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_the_worker_does_not_load_torch_for_a_small_model(tmp_path: Path, model: Path) -> None:
