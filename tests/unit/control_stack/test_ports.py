@@ -1,6 +1,8 @@
 """Ports that a home keeps between runs."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,18 @@ def test_chosen_ports_avoid_those_the_system_gives_to_outgoing_connections() -> 
     port = choose_free_port()
     assert port < 32_768
     assert is_free(port)
+
+
+def test_two_stacks_that_start_at_the_same_time_do_not_choose_the_same_port() -> None:
+    port = choose_free_port()
+    choose = f"from atdp.control.stack import ports; ports._RANGE = range({port}, {port + 1}); ports.choose_free_port()"
+    other = subprocess.run([sys.executable, "-c", choose], capture_output=True, text=True, check=False)
+    assert is_free(port)  # nobody listens yet
+    assert f"No free port between {port}" in other.stderr
+    release = choose.replace(
+        "ports.choose", "ports._reserve = lambda port: True; ports.choose"
+    )  # the guard off
+    subprocess.run([sys.executable, "-c", release], check=True)
 
 
 def test_a_damaged_port_file_is_an_error_with_advice(tmp_path: Path) -> None:

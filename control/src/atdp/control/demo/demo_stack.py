@@ -18,7 +18,7 @@ from atdp.control.stack import tether
 from atdp.control.stack.ledger import Ledger
 from atdp.ingest.home import Home
 
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 300.0
 """Starting takes about 15 s; on a machine under load, much longer."""
 _STOP_TIMEOUT_S = 90.0
 

@@ -2,21 +2,26 @@
 
 Agents are configured with the gateway's address and the broker's data knows its controller's, so a port once
 chosen stays. It is chosen below the range from which the system draws source ports of outgoing connections
-(32768 and up on Linux): nothing else picks such a port by chance while the stack is down. When another
+(32768 and up on Linux): nothing else picks such a port by chance while the stack is down. From the choice to
+the end of the process that chose, a lock keeps other stacks of the user, which may be starting at the same
+time, from choosing it too: a server binds it only seconds later. When another
 process has taken a kept port, that is an error with advice, not a silent move to another one.
 """
 
 import errno
+import fcntl
 import json
 import os
 import random
 import socket
+import tempfile
 from pathlib import Path
 
 from atdp.control.errors import HomeUnusable, PortTaken
 
 LOOPBACK = "127.0.0.1"
 _RANGE = range(20_000, 32_000)
+_reserved: dict[int, int] = {}  # port → descriptor of its lock, held until the process ends
 
 
 def is_free(port: int) -> bool:
@@ -45,11 +50,30 @@ def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
     generator = random.SystemRandom()
     for _ in range(1_000):
         port = generator.choice(_RANGE)
-        if port not in taken and is_free(port):
+        if port not in taken and is_free(port) and _reserve(port):
             return port
     raise PortTaken(
         f"No free port between {_RANGE.start} and {_RANGE.stop} on {LOOPBACK}. Stop some servers."
     )
+
+
+def _reserve(port: int) -> bool:
+    """Lock a port against other processes' choices; false when one has chosen it. Without a place for locks, true."""
+    if port in _reserved:
+        return False
+    folder = Path(tempfile.gettempdir()) / f"atdp-ports-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return False
+    _reserved[port] = lock
+    return True
 
 
 class KeptPorts:

@@ -4,12 +4,17 @@ Missing topics are created. An existing topic is never changed: fewer or more pa
 per key, and a cluster's operators own its configuration. What differs is reported.
 """
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from atdp.control.errors import StackError
 from atdp.ingest.kafka_settings import KafkaSettings
 from atdp.schemas import Topic, topics
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
 
 _TIMEOUT_S = 30.0
 
@@ -36,7 +41,7 @@ def differences(wanted: Topic, found: Found) -> list[str]:
 
 
 def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
-    """Create what is missing and say what differs.
+    """Create what is missing, wait until the brokers know it, and say what differs.
 
     ``replication`` -1 leaves the number of replicas to the cluster. Raises StackError when a topic cannot be
     created, or when raw and governed events differ in their number of partitions (governance keeps the
@@ -61,6 +66,7 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise StackError(f"Cannot create topic {name}: {error.args[0].str()}") from error
+        _await_known(admin, [topic.name for topic in missing])
         old = [topic for topic in wanted if topic.name in existing]
         configs = _configs(admin, [topic.name for topic in old])
     except KafkaException as error:
@@ -76,6 +82,18 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     return [said for topic in old for said in differences(topic, found[topic.name])]
 
 
+def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
+    """A created topic is not yet in every broker's metadata; a client that asks too early sees none."""
+    left, deadline = set(names), time.monotonic() + _TIMEOUT_S
+    while left:
+        known = admin.list_topics(timeout=_TIMEOUT_S).topics
+        left = {name for name in left if name not in known or known[name].error or not known[name].partitions}
+        if left and time.monotonic() > deadline:
+            raise StackError(
+                f"The brokers do not know the new topics {', '.join(sorted(left))} yet; start again."
+            )
+
+
 def _check_partitions_agree(found: Mapping[str, Found]) -> None:
     raw, governed = topics()["events_raw"], topics()["events_governed"]
     have = {
@@ -89,13 +107,13 @@ def _check_partitions_agree(found: Mapping[str, Found]) -> None:
         )
 
 
-def _configs(admin: object, names: Iterable[str]) -> dict[str, dict[str, str]]:
+def _configs(admin: "AdminClient", names: Iterable[str]) -> dict[str, dict[str, str]]:
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
     if not resources:
         return {}
-    futures = admin.describe_configs(resources)  # type: ignore[attr-defined]
+    futures = admin.describe_configs(resources)
     return {
         resource.name: {key: str(entry.value) for key, entry in future.result(_TIMEOUT_S).items()}
         for resource, future in futures.items()
