@@ -115,11 +115,27 @@ def test_token_ids_of_another_tokenizer_are_not_mixed_in() -> None:
         ({"top_k": 20}, "sampled from a truncated vocabulary"),
         ({"logprobs": ()}, "log-probabilities missing"),
         ({"output_ids": (), "logprobs": ()}, "token ids missing"),
+        ({"logprobs": (float("nan"),)}, "log-probabilities impossible"),
+        ({"logprobs": (float("-inf"),)}, "log-probabilities impossible"),
+        ({"logprobs": (1e-3,)}, "log-probabilities impossible"),
+        ({"loss_mask": (1, 1)}, "loss mask of another length"),
         ({"versions": ()}, "weight version unknown"),
     ],
 )
 def test_turns_whose_probability_is_not_known_are_not_trained_on(change: dict[str, Any], reason: str) -> None:
     assert reasons(run([trajectory(0, turns=(replace(TURN, **change),))])) == {reason: 1}
+
+
+def test_what_an_engine_rounds_above_zero_is_a_log_probability_all_the_same() -> None:
+    pair = [trajectory(n, reward=float(n), turns=(replace(TURN, logprobs=(1e-7,)),)) for n in range(2)]
+    assert run(pair).ready
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), float("-inf")])
+def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
+    found = run([trajectory(0, reward=0.0), trajectory(1, reward=1.0), trajectory(2, reward=reward)])
+    assert reasons(found) == {"reward is not a finite number": 1}
+    assert found.ready[0].rewards == (0.0, 1.0)
 
 
 @given(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -86,3 +88,32 @@ def test_no_drift_is_reported_as_none_and_much_drift_raises_the_alarms() -> None
     far = logged + torch.linspace(-4, 4, 100)
     terms = policy_loss(far, logged, torch.ones(100), denominator=100, clip=Clip())
     assert len(drift([terms], far, logged, logged * 0).alarms) == 3
+
+
+@pytest.mark.parametrize("correction", ["bypass", "decoupled"])
+@pytest.mark.parametrize("advantage", [1.0, -1.0])
+@pytest.mark.parametrize("logged", [-100.0, -1e6, -3.4e38])
+def test_a_token_logged_as_all_but_impossible_leaves_the_others_their_gradient(
+    logged: float, advantage: float, correction: str
+) -> None:
+    logp = torch.tensor([-1.0, -2.0], requires_grad=True)
+    behaviour, sign = torch.tensor([logged, -2.1]), torch.full((2,), advantage)
+    proximal = torch.tensor([-1.0, -2.05]) if correction == "decoupled" else None
+    terms = policy_loss(logp, behaviour, sign, denominator=2, clip=Clip(), proximal=proximal)
+    (gradient,) = torch.autograd.grad(terms.loss, logp)
+    assert torch.isfinite(terms.loss)
+    assert gradient[0] == 0
+    assert gradient[1] != 0
+    found = drift([terms], logp.detach(), behaviour, torch.zeros(2))
+    assert all(math.isfinite(value) for value in vars(found).values())
+
+
+def test_bounding_the_log_ratio_changes_no_ordinary_gradient() -> None:
+    torch.manual_seed(3)
+    logp = (-torch.rand(200, dtype=torch.float64) * 5).requires_grad_()
+    behaviour = logp.detach() + 2 * torch.randn(200, dtype=torch.float64)
+    advantage = torch.randn(200, dtype=torch.float64)
+    terms = policy_loss(logp, behaviour, advantage, denominator=200, clip=Clip(dual=None))
+    ratio = torch.exp(logp - behaviour)
+    plain = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.28)).sum() / 200
+    assert torch.equal(torch.autograd.grad(terms.loss, logp)[0], torch.autograd.grad(plain, logp)[0])

@@ -7,9 +7,13 @@ logged; nothing here is ever tokenised again.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+ROUNDING = 1e-6
+"""A log-probability may exceed 0 by so much, in nats: float32 arithmetic of an engine. What exceeds it is no log-probability."""
 
 
 class TrajectoryKey(NamedTuple):
@@ -83,13 +87,16 @@ class Trajectory:
 def refusal_for_rl(trajectory: Trajectory) -> str | None:
     """Why a trajectory cannot be trained on by RL, in words that name what is missing; ``None`` when it can.
 
-    Ratios need the true probability with which every token was drawn, so whatever restricted the draw without being part of
-    the logged probability (top-p, top-k, min-p, temperature 0) excludes the row.
+    A number that is no number is refused here, where it costs one trajectory: in a step it would cost the weights. Ratios need the
+    true probability with which every token was drawn, so whatever restricted the draw without being part of the logged probability
+    (top-p, top-k, min-p, temperature 0) excludes the row.
     """
     if trajectory.task is None:
         return "no task id, so no group"
     if not trajectory.turns:
         return "no model call"
+    if trajectory.reward is not None and not math.isfinite(trajectory.reward):
+        return "reward is not a finite number"
     for turn in trajectory.turns:
         reason = turn.refusal or _turn_refusal(turn)
         if reason is not None:
@@ -102,6 +109,10 @@ def _turn_refusal(turn: Turn) -> str | None:
         return "token ids missing"
     if len(turn.logprobs) != len(turn.output_ids):
         return "log-probabilities missing"
+    if not all(math.isfinite(p) and p <= ROUNDING for p in turn.logprobs):
+        return "log-probabilities impossible"
+    if turn.loss_mask is not None and len(turn.loss_mask) != len(turn.output_ids):
+        return "loss mask of another length"
     if not turn.versions:
         return "weight version unknown"
     if turn.temperature <= 0:

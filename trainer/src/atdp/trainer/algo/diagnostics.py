@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from atdp.trainer.algo.losses import PolicyTerms
+from atdp.trainer.algo.losses import PolicyTerms, bounded_log_ratio
 
 ALARM_ESS = 0.3
 """Below this share of effective tokens an update rests on a few of them."""
@@ -68,7 +68,7 @@ def drift(
     terms: Sequence[PolicyTerms], logp: torch.Tensor, behaviour: torch.Tensor, entropy: torch.Tensor
 ) -> Drift:
     """Collect over the micro-batches of a step; the tensors are their 1-D concatenations, detached."""
-    log_weight = (logp - behaviour).double()
+    log_weight = bounded_log_ratio(logp, behaviour).double()
     weight = log_weight.exp()
     ratio = torch.cat([t.ratio for t in terms])
     return Drift(

@@ -10,6 +10,10 @@ proximal policy *is* the trained one, the ratio is 1 and nothing is ever clipped
 
 The denominator is the number of loss tokens of the whole step *before* any masking, so that masking tokens does not inflate
 the gradient of the rest.
+
+Log ratios are held within ±20 before they are exponentiated, as verl does (``core_algos.compute_policy_loss``): a token that was logged
+as all but impossible has an infinite ratio, and a loss that takes the other branch still gets 0 x infinity as its gradient. Nothing
+changes within: any trust region ends long before e^20.
 """
 
 from __future__ import annotations
@@ -20,6 +24,10 @@ from typing import Literal
 import torch
 
 Correction = Literal["bypass", "decoupled"]
+
+
+MAX_LOG_RATIO = 20.0
+"""Nats, either way. e^20 and its square are finite in float32; beyond 44 the square, beyond 88 the ratio itself overflows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +67,7 @@ def policy_loss(
 ) -> PolicyTerms:
     """Clipped policy loss; with ``proximal`` decoupled, without it against the logged policy."""
     old = behaviour if proximal is None else proximal
-    ratio = torch.exp(logp - old)
+    ratio = bounded_log_ratio(logp, old).exp()
     clipped = ratio.clamp(1 - clip.low, 1 + clip.high)
     plain, bounded = -advantage * ratio, -advantage * clipped
     per_token = torch.maximum(plain, bounded)
@@ -68,7 +76,7 @@ def policy_loss(
     if proximal is None:
         weight, kept = torch.ones_like(ratio), torch.ones_like(ratio, dtype=torch.bool)
     else:
-        weight = torch.exp((proximal - behaviour).detach())
+        weight = bounded_log_ratio(proximal, behaviour).detach().exp()
         kept = (weight >= clip.band[0]) & (weight <= clip.band[1])
         per_token = torch.where(kept, weight * per_token, torch.zeros_like(per_token))
     with torch.no_grad():
@@ -82,6 +90,11 @@ def policy_loss(
         clipped_high=high,
         kept=kept,
     )
+
+
+def bounded_log_ratio(logp: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    """``logp - old`` within ±MAX_LOG_RATIO; beyond, no gradient."""
+    return (logp - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def likelihood_loss(logp: torch.Tensor, *, denominator: float) -> torch.Tensor:
