@@ -94,7 +94,6 @@ def train(command: dict[str, Any]) -> None:
     )
     settings = RunSettings(
         base="b",
-        version_numbers={"v1": 0},
         version_now=0,
         groups=GroupRules(size=4),
         step=StepRules(budget=64),
@@ -102,7 +101,13 @@ def train(command: dict[str, Any]) -> None:
         learning_rate=1e-2,
     )
     run = TrainRun(
-        model=model, source=source, settings=settings, directory=directory, on_step=on_step, on_point=on_point
+        model=model,
+        source=source,
+        settings=settings,
+        version_numbers=lambda: {"v1": 0},
+        directory=directory,
+        on_step=on_step,
+        on_point=on_point,
     )
     result = run.run(Pace(steps=STEPS, checkpoint_every=2))
     digest = hashlib.sha256()

@@ -18,7 +18,7 @@ from atdp.trainer.errors import RegistryError, SourceError
 from atdp.trainer.model import ModelShape
 from atdp.trainer.registry import WeightRegistry
 from atdp.trainer.tokenizer import tokenizer_hash
-from atdp.trainer.training import TrainOptions, TrainResult, train
+from atdp.trainer.training import Progress, TrainOptions, TrainResult, train
 
 SHAPE = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
 
@@ -33,7 +33,7 @@ def log(home: Home) -> LogDouble:
     return LogDouble(open_lake(home))
 
 
-def run(home: Home, algo: str, **more: Any) -> TrainResult:
+def run(home: Home, algo: str, *, on_progress: Progress = lambda *_: None, **more: Any) -> TrainResult:
     options: dict[str, Any] = {
         "home": home,
         "model": "desk",
@@ -42,7 +42,7 @@ def run(home: Home, algo: str, **more: Any) -> TrainResult:
         "steps": 3,
         "vocabulary": 270,
     }
-    return train(TrainOptions(**{**options, **more}))
+    return train(TrainOptions(**{**options, **more}), on_progress=on_progress)
 
 
 def attempts(home: Home, names: str, **more: Any) -> list[Event]:
@@ -124,7 +124,9 @@ def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
     )
 
 
-def test_the_next_run_begins_behind_the_one_that_made_its_base(home: Home, log: LogDouble) -> None:
+def test_the_next_run_leaves_out_what_the_one_that_made_its_base_was_trained_on(
+    home: Home, log: LogDouble
+) -> None:
     warm_start(home, log)
     log.land(attempts(home, "first"))
     run(home, "grpo", group_size=4, groups_per_step=2)
@@ -144,6 +146,63 @@ def test_a_late_reward_for_a_trained_trajectory_does_not_bring_it_back(home: Hom
     log.land([late.event(late.reward_body(0.5, later_s=9999), seq=99)])
     with pytest.raises(SourceError, match="no group to train on"):
         run(home, "grpo", group_size=4, groups_per_step=2)
+
+
+def test_a_run_for_one_tenant_hides_nothing_from_the_run_for_another(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first", tenant="globex"))
+    log.land(attempts(home, "second", tenant="acme"))
+    run(home, "grpo", tenant="acme", group_size=4, groups_per_step=2)
+    result = run(home, "grpo", tenant="globex", group_size=4, groups_per_step=2)
+    assert {key.trajectory for key in result.published.trained_on} == {f"first{n}" for n in range(8)}
+
+
+def test_what_a_run_set_aside_for_want_of_a_reward_the_next_one_trains_on(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    events = attempts(home, "slow")
+    log.land(event for event in events if event.kind != "reward")
+    log.land(attempts(home, "quick"))
+    first = run(home, "grpo", group_size=4, groups_per_step=2)
+    assert first.set_aside["no reward"] == 8
+    log.land(event for event in events if event.kind == "reward")
+    second = run(home, "grpo", group_size=4, groups_per_step=2)
+    assert {key.trajectory for key in second.published.trained_on} == {f"slow{n}" for n in range(8)}
+
+
+def test_supervised_training_in_between_brings_no_group_back(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    run(home, "grpo", group_size=4, groups_per_step=2)
+    run(home, "sft", from_version="v2")
+    with pytest.raises(SourceError, match="8 x already trained on by an ancestor"):
+        run(home, "grpo", group_size=4, groups_per_step=2)
+
+
+def test_a_followed_selection_offers_rows_whose_reward_comes_later(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    events = attempts(home, "slow")
+    log.land(event for event in events if event.kind != "reward")
+    log.land(attempts(home, "quick"))
+
+    def rewards_come(done: int, _of: int, _figures: object) -> None:
+        if done == 1:
+            log.land(event for event in events if event.kind == "reward")
+
+    result = run(
+        home,
+        "grpo",
+        on_progress=rewards_come,
+        where="reward IS NOT NULL",
+        follow=True,
+        give_up_after_s=20.0,
+        group_size=4,
+        groups_per_step=2,
+        steps=2,
+    )
+    assert result.steps == 2
+    assert {key.trajectory for key in result.published.trained_on} == {
+        f"{name}{n}" for name in ("quick", "slow") for n in range(8)
+    }
 
 
 def test_a_dataset_trains_on_what_it_pinned_whatever_came_later(home: Home, log: LogDouble) -> None:

@@ -90,6 +90,34 @@ def test_an_incomplete_group_waits_for_its_window_and_then_goes_on_without_the_m
     assert [len(group.members) for group in late.ready] == [2]
 
 
+def test_the_window_counts_what_started_after_whatever_has_become_of_it() -> None:
+    pair = [trajectory(0, reward=0.0), trajectory(1, reward=1.0)]
+
+    def ready(**elsewhere: Any) -> bool:
+        rules = GroupRules(size=4, window=8)
+        found = assemble(pair, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, **elsewhere)
+        return bool(found.ready)
+
+    later = [(0, n) for n in range(2, 10)]
+    assert ready(decided=later)
+    assert ready(decided=later[:4], open_starts=later[4:])
+    assert not ready(decided=later[:7])
+    assert not ready(decided=[(1, n) for n in range(2, 10)])  # another partition
+
+
+def test_a_trajectory_that_never_ends_is_waited_for_as_long_as_any_other() -> None:
+    def waited_for(later: int) -> tuple[tuple[int, int], ...]:
+        others = [trajectory(n, task=f"other{n}") for n in range(1, 1 + later)]
+        rules = GroupRules(window=8)
+        found = assemble(
+            others, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, open_starts=[(0, 0)]
+        )
+        return found.open_starts
+
+    assert waited_for(7) == ((0, 0),)
+    assert waited_for(8) == ()
+
+
 def test_data_older_than_the_cap_or_of_unknown_weights_are_set_aside() -> None:
     ages = [trajectory(n, reward=float(n % 2)) for n in range(2)]
     assert run(ages, now=7, max_staleness=4).ready

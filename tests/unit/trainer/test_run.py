@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from atdp.trainer.errors import CheckpointError
-from atdp.trainer.groups import GroupRules
+from atdp.trainer.groups import GroupRules, assemble
 from atdp.trainer.model import ModelShape, new_model
-from atdp.trainer.planner import Plan
+from atdp.trainer.planner import Plan, make_plan
+from atdp.trainer.position import Position
 from atdp.trainer.run import Pace, RunSettings, TrainRun
 from atdp.trainer.source import MemorySource
 from atdp.trainer.step import StepRules
@@ -25,7 +26,6 @@ TOKENIZER = train_tokenizer([], 261)
 SHAPE = ModelShape(hidden=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate=32)
 SETTINGS = RunSettings(
     base="b",
-    version_numbers={"v1": 0},
     version_now=0,
     groups=GroupRules(size=4),
     groups_per_step=2,
@@ -64,7 +64,8 @@ def trajectories(count: int = 32) -> list[Trajectory]:
 def start(directory: Path, source: MemorySource, settings: RunSettings = SETTINGS, **hooks: Any) -> TrainRun:
     torch.set_num_threads(1)
     model = new_model(SHAPE, TOKENIZER, seed=1)
-    return TrainRun(model=model, source=source, settings=settings, directory=directory, **hooks)
+    given: dict[str, Any] = {"model": model, "version_numbers": lambda: {"v1": 0}} | hooks
+    return TrainRun(source=source, settings=settings, directory=directory, **given)
 
 
 def plan(directory: Path, step: int) -> Plan:
@@ -125,8 +126,89 @@ def test_a_checkpoint_is_not_continued_under_other_settings(tmp_path: Path) -> N
 
 def test_a_version_published_by_someone_else_in_between_does_not_stop_a_resume(tmp_path: Path) -> None:
     start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
-    grown = replace(SETTINGS, version_numbers={"v1": 0, "v2": 1})
-    assert start(tmp_path, MemorySource(trajectories()), grown).run(Pace(steps=2)).steps == 2
+    grown = start(tmp_path, MemorySource(trajectories()), version_numbers=lambda: {"v1": 0, "v2": 1})
+    assert grown.run(Pace(steps=2)).steps == 2
+
+
+def test_what_a_version_published_meanwhile_has_served_is_trained_on(tmp_path: Path) -> None:
+    everything, published = trajectories(16), {"v1": 0}
+    source = MemorySource(everything[:8], exhausted=False)
+
+    def publish_and_serve(step: int, _: object) -> None:
+        if step == 1:
+            published["v2"] = 1
+            source.add(
+                replace(t, turns=tuple(replace(turn, versions=("v2",)) for turn in t.turns))
+                for t in everything[8:]
+            )
+
+    run = start(tmp_path, source, on_step=publish_and_serve, version_numbers=lambda: dict(published))
+    assert run.run(Pace(steps=2, follow=True, poll_every_s=0.01)).data_versions == ("v1", "v2")
+
+
+def test_what_an_ancestor_was_trained_on_is_not_trained_on_again(tmp_path: Path) -> None:
+    everything = trajectories(16)
+    settings = replace(SETTINGS, already_trained=frozenset(t.key for t in everything[:8]))
+    result = start(tmp_path, MemorySource(everything), settings).run(Pace(steps=9))
+    assert set(result.trained) == {t.key for t in everything[8:]}
+    assert dict(result.set_aside) == {"already trained on by an ancestor": 8}
+
+
+def test_rows_that_match_only_once_their_reward_has_come_are_trained_on_then(tmp_path: Path) -> None:
+    everything = trajectories(16)
+    slow = [replace(t, reward=None) for t in everything[:8]]
+    source = MemorySource(
+        [*slow, *everything[8:]], exhausted=False, where=lambda trajectory: trajectory.reward is not None
+    )
+
+    def rewards_come(step: int, _: object) -> None:
+        if step == 1:
+            source.add(everything[:8])
+
+    result = start(tmp_path, source, on_step=rewards_come).run(Pace(steps=2, follow=True, poll_every_s=0.01))
+    assert [key.trajectory for key in result.trained] == [
+        t.key.trajectory for t in everything[8:] + everything[:8]
+    ]
+
+
+@pytest.mark.parametrize("forgotten", ["incomplete", "open", "never selected"])
+def test_however_long_the_stream_the_position_stays_small(forgotten: str) -> None:
+    """Whatever is waited for (the rest of a group, a killed agent's end, a row to be selected) is waited for so long only."""
+    position, rules = Position(), GroupRules(size=4, window=24)
+    first = replace(trajectories(1)[0], task="lonely", status="open" if forgotten == "open" else "completed")
+    source = MemorySource(
+        [first], exhausted=False, where=lambda t: forgotten != "never selected" or t.task != "lonely"
+    )
+    largest = 0
+    for n, step in enumerate(range(1, 41)):
+        source.add(
+            replace(
+                t,
+                key=TrajectoryKey("t", f"s{n}-{i}", 0),
+                task=f"stream{n}",
+                started_us=0,
+                first_offset=4 * n + i + 1,
+            )
+            for i, t in enumerate(trajectories(4))
+        )
+        poll = source.poll(position)
+        assembly = assemble(
+            poll.trajectories,
+            rules,
+            version_numbers={"v1": 0},
+            version_now=0,
+            exhausted=False,
+            decided=position.decided.values(),
+            open_starts=poll.open_starts,
+        )
+        plan = make_plan(
+            step, position, assembly, groups_per_step=1, advantage="grpo", settings="", snapshots={}
+        )
+        assert len(plan.groups) == 1
+        position = plan.after
+        largest = max(largest, len(position.decided))
+    assert 16 <= largest <= 24
+    assert position == Position(marks={0: 160})
 
 
 def test_a_source_without_signal_trains_nothing_and_says_why(tmp_path: Path) -> None:
@@ -156,14 +238,8 @@ def test_steps_make_rewarded_outputs_more_likely(tmp_path: Path, rules: StepRule
     start(tmp_path, source, settings, on_step=lambda _, f: figures.append(f)).run(Pace(steps=1))
     # The same data once more, from the trained weights: the objective has fallen.
     model = new_model(SHAPE, TOKENIZER, seed=1)
-    run = TrainRun(model=model, source=source, settings=settings, directory=tmp_path)
+    start(tmp_path, source, settings, model=model)  # loads the checkpoint into it
     again: list[Any] = []
-    fresh = TrainRun(
-        model=run._model,
-        source=source,
-        settings=settings,
-        directory=tmp_path / "2",
-        on_step=lambda _, f: again.append(f),
-    )
+    fresh = start(tmp_path / "2", source, settings, model=model, on_step=lambda _, f: again.append(f))
     fresh.run(Pace(steps=1))
     assert again[0]["loss"] < figures[0]["loss"]

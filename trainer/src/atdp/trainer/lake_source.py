@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atdp.lakehouse.connection import connect
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.reader import (
@@ -23,12 +24,13 @@ from atdp.lakehouse.reader import (
 from atdp.lakehouse.tables import TableName
 from atdp.schemas.values import Message
 from atdp.trainer.errors import SourceError
-from atdp.trainer.position import Position
-from atdp.trainer.source import Poll
+from atdp.trainer.position import Position, Start
+from atdp.trainer.source import OPEN, Poll
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
 
-OPEN = "open"
-"""Status of a trajectory that has not ended."""
+_NO_ROW_LIMIT = 1 << 40
+_NO_TIME_LIMIT_S = 3600.0
+"""Of a read of offsets: as long as the governed reader's own."""
 
 
 class LakeSource:
@@ -61,7 +63,7 @@ class LakeSource:
         undecided = [t for t in held.trajectories.values() if not position.is_decided(t)]
         return Poll(
             trajectories=tuple(t for t in undecided if t.status != OPEN),
-            open_starts=tuple((t.partition, t.first_offset) for t in undecided if t.status == OPEN),
+            open_starts=tuple(start for start in held.later if start[1] > position.marks.get(start[0], -1)),
             exhausted=self._snapshots is not None,
             snapshots={str(table): snapshot for table, snapshot in held.snapshots.items()},
             refused=held.refused,
@@ -82,8 +84,28 @@ class LakeSource:
         if self._held is None or dict(self._held.snapshots) != dict(newest):
             after = {partition: mark + 1 for partition, mark in position.marks.items()}
             read = self._read(self._where, after)
-            self._held = _Held(trajectories=_by_key(read), snapshots=read.snapshots, refused=read.refused)
+            self._held = _Held(
+                trajectories=_by_key(read),
+                later=self._later(read.snapshots),
+                snapshots=read.snapshots,
+                refused=read.refused,
+            )
         return self._held
+
+    def _later(self, snapshots: Mapping[TableName, int]) -> tuple[Start, ...]:
+        """Where trajectories began that a later poll may offer: those that have not ended, and those that ``where`` does not select now.
+
+        A reward or an end that is still to come may change that. Reads offsets only, so no purpose is asked for.
+        """
+        query = (
+            "SELECT kafka_partition, first_offset FROM trajectories"  # noqa: S608 - the where of a trainer
+            f" WHERE status = '{OPEN}' OR NOT coalesce((\n{self._where or 'true'}\n), false)"
+        )
+        try:
+            with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as stamps:
+                return tuple(stamps.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows())
+        except LakehouseError as error:
+            raise SourceError(f"the lake cannot be read for training: {error}") from error
 
     def _read(self, where: str | None, after: Mapping[int, int] | None) -> GovernedTrajectories:
         try:
@@ -106,6 +128,8 @@ class _Held:
     """One reading of the lake."""
 
     trajectories: Mapping[TrajectoryKey, Trajectory]
+    later: tuple[Start, ...]
+    """Starts of trajectories that are not offered, but may be later."""
     snapshots: Mapping[TableName, int]
     refused: Mapping[str, int]
 

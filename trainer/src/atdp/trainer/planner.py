@@ -130,7 +130,6 @@ def make_plan(
     step: int,
     position: Position,
     assembly: Assembly,
-    open_starts: Sequence[tuple[int, int]],
     *,
     groups_per_step: int,
     advantage: AdvantageKind,
@@ -140,13 +139,12 @@ def make_plan(
 ) -> Plan:
     """Take the oldest ready groups. What is set aside is decided with this step, whether or not it has groups.
 
-    ``open_starts``: starts of trajectories that have not ended; together with those that wait they hold the position's marks
-    back.
+    What waits and what is not offered yet hold the position's marks back.
     """
     chosen, later = assembly.ready[:groups_per_step], assembly.ready[groups_per_step:]
     decided = members(chosen) + members(assembly.set_aside)
     undecided = [*members(later), *assembly.waiting]
-    starts = {*open_starts, *((t.partition, t.first_offset) for t in undecided)}
+    starts = {*assembly.open_starts, *((t.partition, t.first_offset) for t in undecided)}
     return Plan(
         step=step,
         groups=tuple(_planned(group, advantage) for group in chosen),

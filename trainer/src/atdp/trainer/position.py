@@ -1,4 +1,4 @@
-"""Where a run stands in the governed stream.
+"""Where a run stands in the governed stream. It is the run's own: what another run wants to see, and what it would decide, is not known here.
 
 A trajectory is identified with the offset of its *first* event in its Kafka partition: unlike the last offset it never moves
 when rewards or feedback arrive later. Per partition a *mark* says that every trajectory starting at or before it has been
@@ -36,7 +36,7 @@ class Position:
     def advance(self, decided: Iterable[Trajectory], undecided: Collection[Start]) -> Position:
         """Count ``decided`` as used up, and raise the marks as far as they go.
 
-        ``undecided`` are the starts of all trajectories known to be open or waiting. A mark rises to the last decided
+        ``undecided`` are the starts of all trajectories that may still be decided. A mark rises to the last decided
         start before the first undecided one: a trajectory that begins later can only start above it.
         """
         held = dict(self.decided) | {t.key: (t.partition, t.first_offset) for t in decided}

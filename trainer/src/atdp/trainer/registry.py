@@ -1,7 +1,7 @@
 """The weight registry: published versions of models on disk, each with its lineage.
 
 ``<root>/<model>/<version>/`` holds a model directory, ``trained_on.parquet`` (every trajectory that its run trained on) and ``manifest.json``:
-parent version, run, kind of training, data (snapshots, positions, policies, how many trajectories), configuration, metrics and the SHA-256
+parent version, run, kind of training, data (snapshots, policies, how many trajectories), configuration, metrics and the SHA-256
 of every file. A version appears whole or not at all (written
 aside, renamed into place) and never changes afterwards. Names are ``v1``, ``v2``, … in order of publication, also for candidates that are
 never promoted.
@@ -41,8 +41,6 @@ class Lineage:
     """Version that training started from; ``None`` for the first."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Last table snapshots that were read."""
-    positions: Mapping[str, Any] = field(default_factory=dict)
-    """Position in the governed stream behind which everything is decided."""
     policy_versions: tuple[str, ...] = ()
     """Governance policies under which the data were admitted."""
     data_versions: tuple[str, ...] = ()

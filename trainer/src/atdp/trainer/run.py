@@ -18,7 +18,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,8 @@ class RunSettings:
 
     base: str
     """Identity of the weights it starts from."""
-    version_numbers: Mapping[str, int]
-    """Age of every weight version that may occur in the data, in updates from the first."""
     version_now: int
-    """That of ``base``."""
+    """Age of ``base``, in updates from the first version."""
     groups: GroupRules = field(default_factory=GroupRules)
     step: StepRules = field(default_factory=StepRules)
     advantage: AdvantageKind = "grpo"
@@ -59,14 +57,14 @@ class RunSettings:
     seed: int = 0
     selection: str = ""
     """Which data the source offers, in words: part of the identity of the run."""
-    start: Position = field(default_factory=Position)
-    """Where in the stream the run begins: the end position of the run that made ``base``."""
+    already_trained: frozenset[TrajectoryKey] = frozenset()
+    """What the run that made ``base``, and those before it, trained on: not trained on again."""
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all of it but the version numbers, which only gain entries while others publish."""
-        content = asdict(self) | {"start": self.start.to_json()}
-        del content["version_numbers"]
+        """SHA-256 of all of it but what is already trained, which follows from ``base``."""
+        content = asdict(replace(self, already_trained=frozenset()))
+        del content["already_trained"]
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
 
 
@@ -111,15 +109,19 @@ class TrainRun:
         model: CausalLM,
         source: TrajectorySource,
         settings: RunSettings,
+        version_numbers: Callable[[], Mapping[str, int]],
         directory: Path,
         on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
         on_point: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare; resumes from ``directory`` when there is a checkpoint.
 
-        ``on_step`` is told the figures of every step, ``on_point`` the moments at which a crash is interesting.
+        ``version_numbers`` gives the age of every published weight version in updates from the first; it is asked after each poll,
+        since versions are published while a stream is followed, and always before they serve. ``on_step`` is told the figures of
+        every step, ``on_point`` the moments at which a crash is interesting.
         """
         self._model, self._source, self._settings = model, source, settings
+        self._version_numbers = version_numbers
         self._directory, self._on_step, self._on_point = directory, on_step, on_point
         self._checkpoints = CheckpointStore(directory / "checkpoints", on_point=on_point)
         seed_everything(settings.seed)
@@ -130,7 +132,7 @@ class TrainRun:
             weight_decay=settings.weight_decay,
         )
         resumed = self._checkpoints.load(model, self._optimizer, settings=settings.hash)
-        self._state = resumed or TrainerState(step=0, position=settings.start, settings=settings.hash)
+        self._state = resumed or TrainerState(step=0, position=Position(), settings=settings.hash)
         self._refused: Mapping[str, int] = {}
         self._unplanned: tuple[SetAside, ...] = ()
 
@@ -184,15 +186,17 @@ class TrainRun:
         assembly = assemble(
             poll.trajectories,
             self._settings.groups,
-            version_numbers=self._settings.version_numbers,
+            version_numbers=self._version_numbers(),
             version_now=self._settings.version_now,
             exhausted=poll.exhausted,
+            already_trained=self._settings.already_trained,
+            decided=self._state.position.decided.values(),
+            open_starts=poll.open_starts,
         )
         plan = make_plan(
             number,
             self._state.position,
             assembly,
-            poll.open_starts,
             groups_per_step=self._settings.groups_per_step,
             advantage=self._settings.advantage,
             settings=self._settings.hash,

@@ -5,12 +5,15 @@ A source gives *governed* trajectories only: admitted for purpose ``train`` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from atdp.trainer.position import Position, Start
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey
+
+OPEN = "open"
+"""Status of a trajectory that has not ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,7 @@ class Poll:
     trajectories: tuple[Trajectory, ...]
     """Ended trajectories that the position has not decided."""
     open_starts: tuple[Start, ...] = ()
-    """(partition, first offset) of trajectories that have begun and not ended."""
+    """(partition, first offset) of trajectories that a later poll may offer: not ended, or not (yet) what the source selects."""
     exhausted: bool = False
     """Nothing more will come (a pinned dataset)."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
@@ -44,22 +47,33 @@ class TrajectorySource(Protocol):
 class MemorySource:
     """Trajectories in a list."""
 
-    def __init__(self, trajectories: Iterable[Trajectory], *, exhausted: bool = True) -> None:
-        """``exhausted=False`` makes it a stream that :meth:`add` feeds."""
-        self._trajectories = list(trajectories)
+    def __init__(
+        self,
+        trajectories: Iterable[Trajectory],
+        *,
+        exhausted: bool = True,
+        where: Callable[[Trajectory], bool] = lambda _: True,
+    ) -> None:
+        """``exhausted=False`` makes it a stream that :meth:`add` feeds; ``where`` selects, as a source's SQL does."""
+        self._trajectories = {t.key: t for t in trajectories}
         self._exhausted = exhausted
+        self._where = where
 
     def add(self, trajectories: Iterable[Trajectory], *, last: bool = False) -> None:
-        """More arrived; ``last`` closes the stream."""
-        self._trajectories += trajectories
+        """More arrived, or the same with what came later; ``last`` closes the stream."""
+        self._trajectories |= {t.key: t for t in trajectories}
         self._exhausted = self._exhausted or last
 
     def poll(self, position: Position) -> Poll:
         """See :class:`TrajectorySource`."""
-        undecided = [t for t in self._trajectories if not position.is_decided(t)]
-        return Poll(trajectories=tuple(undecided), exhausted=self._exhausted)
+        undecided = [t for t in self._trajectories.values() if not position.is_decided(t)]
+        offered = {t.key for t in undecided if t.status != OPEN and self._where(t)}
+        return Poll(
+            trajectories=tuple(t for t in undecided if t.key in offered),
+            open_starts=tuple((t.partition, t.first_offset) for t in undecided if t.key not in offered),
+            exhausted=self._exhausted,
+        )
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
         """See :class:`TrajectorySource`."""
-        wanted = set(keys)
-        return [t for t in self._trajectories if t.key in wanted]
+        return [self._trajectories[key] for key in keys if key in self._trajectories]

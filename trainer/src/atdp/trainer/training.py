@@ -35,6 +35,7 @@ from atdp.trainer.sft import SftRules, conversation_row, rendered_texts, supervi
 from atdp.trainer.source import TrajectorySource
 from atdp.trainer.step import StepRules
 from atdp.trainer.tokenizer import TURN_END, register_tokenizer, tokenizer_hash, train_tokenizer
+from atdp.trainer.trajectory import TrajectoryKey
 from atdp.trainer.weight_sync import load_into_engine
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
@@ -218,11 +219,9 @@ def _grpo(
             raise RegistryError(
                 f"run {name!r} has already published {options.model} {done.version}; choose another name"
             )
-    numbers = registry.generations(options.model)
     settings = RunSettings(
         base=f"{base.model}/{base.version}:{base.manifest['sha256']['model.safetensors']}",
-        version_numbers=numbers,
-        version_now=numbers[base.version],
+        version_now=registry.generations(options.model)[base.version],
         groups=GroupRules(
             size=options.group_size,
             max_staleness=options.max_staleness,
@@ -234,7 +233,7 @@ def _grpo(
         learning_rate=options.learning_rate or 1e-4,
         seed=options.seed,
         selection=f"dataset={options.dataset} tenant={options.tenant} where={options.where}",
-        start=Position.from_json(base.manifest["positions"]) if base.manifest["positions"] else Position(),
+        already_trained=_already_trained(registry, base),
     )
     directory = options.home.root / "runs" / options.model / name
     model: CausalLM = load_model(base.path)
@@ -242,6 +241,7 @@ def _grpo(
         model=model,
         source=source,
         settings=settings,
+        version_numbers=lambda: registry.generations(options.model),
         directory=directory,
         on_step=lambda n, figures: on_progress(n, options.steps, figures),
     )
@@ -263,7 +263,6 @@ def _grpo(
         kind="grpo",
         parent=base.version,
         snapshots=result.snapshots,
-        positions=result.position.to_json(),
         policy_versions=result.policies,
         data_versions=result.data_versions,
         trained_on=frozenset(result.trained),
@@ -284,6 +283,15 @@ def _grpo(
         refused=result.refused,
         metrics=result.last_figures,
     )
+
+
+def _already_trained(registry: WeightRegistry, base: Published) -> frozenset[TrajectoryKey]:
+    """What reinforcement used up on the way to ``base``.
+
+    Not what was imitated: without the attempts that were good enough for that, a group would consist of the others.
+    """
+    ancestors = registry.lineage(base.model, base.version)
+    return frozenset().union(*(v.trained_on for v in ancestors if v.manifest["kind"] == "grpo"))
 
 
 def _newest(registry: WeightRegistry, options: TrainOptions) -> Published:
