@@ -9,7 +9,7 @@ import random
 import threading
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -84,12 +84,12 @@ def write_models(weights: Path) -> None:
 
 
 def state_lineage(
-    version: Path, *, parent: str | None = None, trained_on: Sequence[TrajectoryKey] = ()
+    version: Path, *, parent: str | None = None, trained_on: Mapping[TrajectoryKey, str | None] | None = None
 ) -> None:
     """What the registry writes beside the weights, as far as replay reads it."""
     manifest = {"model": "tiny", "version": version.name, "parent": parent}
     (version / "manifest.json").write_text(json.dumps(manifest))
-    write_trained_on(version, trained_on)
+    write_trained_on(version, trained_on or {})
 
 
 @contextmanager
@@ -228,16 +228,21 @@ def test_what_the_candidate_and_its_ancestors_were_trained_on_is_set_aside_unles
     world: World,
 ) -> None:
     v1, v4 = (world.home.weights / "tiny" / name for name in ("v1", "v4"))
-    keys = [TrajectoryKey(t.tenant, t.name, t.attempt) for t in world.log]
-    state_lineage(v1, trained_on=keys[:50])
-    state_lineage(v4, parent="v1", trained_on=keys[50:90])
+    tasks: dict[TrajectoryKey, str | None] = {
+        TrajectoryKey(t.tenant, t.name, t.attempt): t.task for t in world.log
+    }
+    keys = list(tasks)
+    state_lineage(v1, trained_on=dict.fromkeys(keys[:50]))
+    state_lineage(v4, parent="v1", trained_on={key: tasks[key] for key in keys[50:87]})
+    others = sum(tasks[key] in {tasks[other] for other in keys[50:87]} for key in keys[87:])
+    assert others > 0
     try:
         held_out, in_sample = judged(world, "v4"), judged(world, "v4", held_out=False)
     finally:
         state_lineage(v1)
         state_lineage(v4)
-    assert held_out.evaluation.coverage.set_aside == {"trained_on": 90}
-    assert held_out.evaluation.coverage.usable == TASKS * ATTEMPTS - 90
+    assert held_out.evaluation.coverage.set_aside == {"trained_on": 87, "task_trained_on": others}
+    assert held_out.evaluation.coverage.usable == TASKS * ATTEMPTS - 87 - others
     assert in_sample.evaluation.coverage.set_aside == {}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atdp.ingest.home import Home
-from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.schemas.values import Action, Event
 from atdp.trainer.errors import RegistryError, SourceError
@@ -41,6 +41,7 @@ def run(home: Home, algo: str, *, on_progress: Progress = lambda *_: None, **mor
         "shape": SHAPE,
         "steps": 3,
         "vocabulary": 270,
+        "hold_out": 0.0,  # too few tasks to keep some back
     }
     return train(TrainOptions(**{**options, **more}), on_progress=on_progress)
 
@@ -203,6 +204,25 @@ def test_a_followed_selection_offers_rows_whose_reward_comes_later(home: Home, l
     assert {key.trajectory for key in result.published.trained_on} == {
         f"{name}{n}" for name in ("quick", "slow") for n in range(8)
     }
+
+
+@pytest.mark.parametrize("algo", ["sft", "grpo"])
+def test_held_out_tasks_are_trained_on_by_no_algorithm_and_the_version_says_so(
+    home: Home, log: LogDouble, algo: str
+) -> None:
+    warm_start(home, log)
+    for names in ("a", "b", "c", "d"):
+        log.land(attempts(home, names))
+    more = {"from_version": "v1"} if algo == "sft" else {"group_size": 4}
+    version = run(home, algo, hold_out=0.5, where="task_id LIKE '%-task%'", **more).published
+    with connect(home) as lake:
+        rows = lake.sql(
+            "SELECT task_id, held_out(task_id, share := 0.5) FROM trajectories WHERE task_id LIKE '%-task%'"
+        ).rows()
+    kept = {task for task, held_out in rows if not held_out}
+    assert 0 < len(kept) < 8
+    assert set(version.trained_on.values()) == kept
+    assert version.manifest["config"]["hold_out"] == 0.5
 
 
 def test_a_dataset_trains_on_what_it_pinned_whatever_came_later(home: Home, log: LogDouble) -> None:

@@ -1,6 +1,6 @@
 """A world with known probabilities: a uniform baseline that logged, and candidates that prefer a token."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -25,7 +25,7 @@ def judged() -> Judge:
         tasks: int = 40,
         attempts: int = 6,
         baseline: Scorer = UNIFORM,
-        trained_on: frozenset[TrajectoryKey] = frozenset(),
+        trained_on: Mapping[TrajectoryKey, str | None] | None = None,
         **config: object,
     ) -> ReplayReport:
         scorers: dict[str, Scorer] = {"v1": baseline, "v2": BigramPolicy.preferring(0, strength=strength)}

@@ -95,9 +95,19 @@ def test_a_trajectory_given_twice_is_an_error(judged: Judge) -> None:
 
 
 def test_what_the_candidate_was_trained_on_is_set_aside(judged: Judge) -> None:
-    report = judged(0.6, trained_on=frozenset({("acme", "t0-0", 1), ("acme", "t1-0", 1)}))
+    report = judged(0.6, trained_on={("acme", "t0-0", 1): None, ("acme", "t1-0", 1): "elsewhere"})
     assert report.evaluation.coverage.set_aside == {"trained_on": 2}
     assert report.evaluation.coverage.trajectory_share == 1.0
+
+
+def test_other_attempts_at_a_task_that_was_trained_on_are_set_aside_too(judged: Judge) -> None:
+    report = judged(0.6, trained_on={("acme", "t0-0", 1): "task-0", ("acme", "gone", 1): "task-1"})
+    assert report.evaluation.coverage.set_aside == {"task_trained_on": 11, "trained_on": 1}
+    assert report.evaluation.coverage.trajectory_share == 1.0
+
+
+def test_a_task_of_the_same_name_in_another_tenant_was_not_trained_on(judged: Judge) -> None:
+    assert judged(0.6, trained_on={("globex", "t0-0", 1): "task-0"}).evaluation.coverage.set_aside == {}
 
 
 def test_a_guaranteed_bound_asks_for_more_evidence_than_the_bootstrap(judged: Judge) -> None:

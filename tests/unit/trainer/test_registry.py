@@ -49,9 +49,11 @@ def test_a_changed_file_is_noticed_and_an_untouched_version_verifies(tmp_path: P
 
 def test_a_version_tells_what_its_run_trained_on(tmp_path: Path) -> None:
     registry = WeightRegistry(tmp_path)
-    used = frozenset(
-        {TrajectoryKey("acme", "t1", 0), TrajectoryKey("acme", "t1", 1), TrajectoryKey("globex", "t1", 0)}
-    )
+    used = {
+        TrajectoryKey("acme", "t1", 0): "refund",
+        TrajectoryKey("acme", "t1", 1): "refund",
+        TrajectoryKey("globex", "t1", 0): None,
+    }
     registry.publish("desk", lambda _: None, Lineage(run_id="r", kind="sft", parent=None, trained_on=used))
     version = registry.get("desk", "v1")
     assert version.trained_on == used

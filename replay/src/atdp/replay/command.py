@@ -32,8 +32,9 @@ def evaluate_dataset(
 ) -> ReplayReport:
     """Evaluate version `candidate` of `model` against `baseline` on a dataset of this home.
 
-    `held_out` sets aside what the candidate and its ancestors were trained on. Raises `DatasetError` when the dataset does not
-    exist or cannot be read, `LineageError` when nobody knows what they were trained on; what goes wrong later is the verdict ERROR.
+    `held_out` sets aside what the candidate and its ancestors were trained on, and other attempts at those tasks. Raises
+    `DatasetError` when the dataset does not exist or cannot be read, `LineageError` when nobody knows what they were trained on; what
+    goes wrong later is the verdict ERROR.
     """
     try:
         lake = open_lake(home)
@@ -46,7 +47,7 @@ def evaluate_dataset(
         candidate=_policy(home, model, candidate, candidate_url),
         baseline=_policy(home, model, baseline, baseline_url),
         config=config,
-        trained_on=trained_on(home.weights, model, candidate) if held_out else frozenset(),
+        trained_on=trained_on(home.weights, model, candidate) if held_out else None,
         open_scorer=engines.open,
     )
 

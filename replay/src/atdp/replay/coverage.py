@@ -8,7 +8,7 @@ decision leaves the whole trajectory without a weight. Without a reward a trajec
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -20,7 +20,7 @@ Uncovered = Literal[
     "no_token_ids", "no_logprobs", "length_mismatch", "no_trainable_token", "temperature", "truncated_support",
     "sampling_unknown",
 ]  # fmt: skip
-SetAside = Literal["uncovered_decision", "no_reward", "no_generation", "trained_on"]
+SetAside = Literal["uncovered_decision", "no_reward", "no_generation", "trained_on", "task_trained_on"]
 TrajectoryKey = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
 
@@ -71,9 +71,14 @@ class Coverage:
 
     @property
     def trajectory_share(self) -> float:
-        """Usable trajectories over all that were not trained on; 0 when there is none."""
-        asked = self.trajectories - self.set_aside.get("trained_on", 0)
+        """Usable trajectories over all that the candidate has not learned from; 0 when there is none."""
+        asked = self.trajectories - self.learned_from
         return self.usable / asked if asked else 0.0
+
+    @property
+    def learned_from(self) -> int:
+        """Trajectories that the candidate was trained on, or on another attempt at their task."""
+        return self.set_aside.get("trained_on", 0) + self.set_aside.get("task_trained_on", 0)
 
     @property
     def decision_share(self) -> float:
@@ -82,12 +87,15 @@ class Coverage:
 
 
 def select(
-    trajectories: Sequence[Trajectory], *, trained_on: frozenset[TrajectoryKey] = frozenset()
+    trajectories: Sequence[Trajectory], *, trained_on: Mapping[TrajectoryKey, str | None] | None = None
 ) -> tuple[list[Trajectory], Coverage]:
     """Split a dataset into usable trajectories (sorted by key) and counted reasons.
 
-    Trajectories that the candidate was trained on are set aside: they would flatter it.
+    Trajectories that the candidate was trained on (`trained_on`: with their tasks) are set aside, for they would flatter it; so are all
+    other attempts at a task of theirs, since what was learned there is how to do that task.
     """
+    trained_on = trained_on or {}
+    tasks = {(tenant, task) for (tenant, _, _), task in trained_on.items() if task is not None}
     usable: list[Trajectory] = []
     set_aside: Counter[str] = Counter()
     uncovered: Counter[str] = Counter()
@@ -106,6 +114,8 @@ def select(
         fate: SetAside | None = None
         if key_of(trajectory) in trained_on:
             fate = "trained_on"
+        elif (trajectory.tenant_id, trajectory.task_id) in tasks:
+            fate = "task_trained_on"
         elif not reasons:
             fate = "no_generation"
         elif trajectory.reward is None:

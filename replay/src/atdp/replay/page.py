@@ -30,6 +30,7 @@ UNCOVERED_WORDS = {
     "no_reward": "no reward yet",
     "no_generation": "no model call",
     "trained_on": "used to train the candidate",
+    "task_trained_on": "attempts at a task whose other attempts trained the candidate",
 }
 
 

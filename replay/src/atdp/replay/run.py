@@ -5,7 +5,7 @@ reason, so that a gate which could not be asked is never mistaken for one that w
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -57,12 +57,13 @@ def replay(
     candidate: Policy,
     baseline: Policy,
     config: ReplayConfig | None = None,
-    trained_on: frozenset[TrajectoryKey] = frozenset(),
+    trained_on: Mapping[TrajectoryKey, str | None] | None = None,
     open_scorer: OpenScorer = http_scorer,
 ) -> ReplayReport:
     """Evaluate `candidate` against `baseline`; the baseline is scored first, so one engine may serve both in turn.
 
-    `trained_on` are trajectories that the candidate learned from: they are set aside, and counted.
+    `trained_on` are trajectories that the candidate learned from, with their tasks: they and other attempts at these tasks are set
+    aside, and counted.
     """
     config = config or ReplayConfig()
     scores_sha256: str | None = None
@@ -106,7 +107,7 @@ def replay(
             baseline=baseline.as_input,
             config=config,
             scores_sha256=scores_sha256,
-            trained_on_sha256=sha256(sorted(trained_on)) if trained_on else None,
+            trained_on_sha256=sha256(sorted(trained_on.items())) if trained_on else None,
             failure=failure,
         ),
         verdict=verdict,

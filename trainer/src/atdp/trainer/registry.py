@@ -45,8 +45,8 @@ class Lineage:
     """Governance policies under which the data were admitted."""
     data_versions: tuple[str, ...] = ()
     """Weight versions that generated the data."""
-    trained_on: frozenset[TrajectoryKey] = frozenset()
-    """Every trajectory that the run trained on."""
+    trained_on: Mapping[TrajectoryKey, str | None] = field(default_factory=dict)
+    """Every trajectory that the run trained on, and its task."""
     config: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
@@ -72,8 +72,8 @@ class Published:
         return None if value is None else str(value)
 
     @property
-    def trained_on(self) -> frozenset[TrajectoryKey]:
-        """Every trajectory that this version's run trained on; those of its ancestors are theirs to tell.
+    def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
+        """Every trajectory that this version's run trained on, and its task; those of its ancestors are theirs to tell.
 
         Raises RegistryError where the list is missing: nothing is known then, which is not the same as none.
         """

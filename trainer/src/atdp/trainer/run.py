@@ -90,6 +90,8 @@ class RunResult:
     position: Position
     trained: tuple[TrajectoryKey, ...]
     """Every trajectory trained, once per training."""
+    tasks: Mapping[TrajectoryKey, str]
+    """The task of each."""
     set_aside: Mapping[str, int]
     """Trajectories not trained on, by reason."""
     refused: Mapping[str, int]
@@ -281,6 +283,9 @@ class TrainRun:
             steps=self._state.step,
             position=self._state.position,
             trained=tuple(key for plan in plans for key in plan.trained),
+            tasks={
+                member.key: group.task for plan in plans for group in plan.groups for member in group.members
+            },
             set_aside=dict(aside),
             refused=self._refused,
             snapshots=plans[-1].snapshots if plans else {},

@@ -21,6 +21,7 @@ from atdp.ingest.home import Home
 from atdp.lakehouse.datasets import load_dataset
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.tables import TableName
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.algo.losses import Correction
 from atdp.trainer.chat import ChatTemplate, default_template
@@ -59,6 +60,8 @@ class TrainOptions:
     tenant: str | None = None
     where: str | None = None
     """SQL over the columns of ``trajectories``."""
+    hold_out: float = 0.25
+    """Share of the tasks, at least 0 and below 1, that is not trained on but kept for evaluation: `held_out(task_id, share := …)`."""
     steps: int = 100
     group_size: int = 8
     groups_per_step: int = 8
@@ -130,15 +133,20 @@ def train(options: TrainOptions, *, on_progress: Progress = lambda _done, _of, _
 
 def _source(options: TrainOptions, lake: Lake) -> LakeSource:
     text = options.algo == "sft"
+    split = f"NOT held_out(task_id, share := {options.hold_out!r})" if options.hold_out else None
+    snapshots: Mapping[TableName, int] | None
     if options.dataset is None:
-        snapshots = None if options.follow else lake.snapshots()
-        return LakeSource(
-            lake, tenant=options.tenant, where=options.where, snapshots=snapshots, learn_from_text=text
+        snapshots, tenant, parts = (
+            None if options.follow else lake.snapshots(),
+            options.tenant,
+            [options.where],
         )
-    dataset = load_dataset(lake, options.dataset)
-    where = " AND ".join(f"({part})" for part in (dataset.where, options.where) if part) or None
-    tenant = options.tenant or dataset.tenant
-    return LakeSource(lake, tenant=tenant, where=where, snapshots=dataset.snapshots, learn_from_text=text)
+    else:
+        dataset = load_dataset(lake, options.dataset)
+        snapshots, tenant = dataset.snapshots, options.tenant or dataset.tenant
+        parts = [dataset.where, options.where]
+    where = " AND ".join(f"(\n{part}\n)" for part in (*parts, split) if part) or None
+    return LakeSource(lake, tenant=tenant, where=where, snapshots=snapshots, learn_from_text=text)
 
 
 # --- supervised ---
@@ -181,8 +189,8 @@ def _sft(
             parent=base.version if base else None,
             snapshots=poll.snapshots,
             policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
-            trained_on=frozenset(t.key for t in told),
-            config=asdict(rules),
+            trained_on={t.key: t.task for t in told},
+            config=asdict(rules) | {"hold_out": options.hold_out},
             metrics=metrics,
         )
         published = registry.publish(
@@ -232,7 +240,7 @@ def _grpo(
         groups_per_step=options.groups_per_step,
         learning_rate=options.learning_rate or 1e-4,
         seed=options.seed,
-        selection=f"dataset={options.dataset} tenant={options.tenant} where={options.where}",
+        selection=f"dataset={options.dataset} tenant={options.tenant} where={options.where} hold_out={options.hold_out}",
         already_trained=_already_trained(registry, base),
     )
     directory = options.home.root / "runs" / options.model / name
@@ -265,7 +273,7 @@ def _grpo(
         snapshots=result.snapshots,
         policy_versions=result.policies,
         data_versions=result.data_versions,
-        trained_on=frozenset(result.trained),
+        trained_on=result.tasks,
         config={"settings": settings.hash, **_plain(options)},
         metrics=result.last_figures,
     )

@@ -44,6 +44,9 @@ def train(
         typer.Option("--from", help="Version to start from (default: the newest; sft: a new model)."),
     ] = None,
     where: Annotated[str | None, typer.Option(help="SQL condition over the columns of trajectories.")] = None,
+    hold_out: Annotated[
+        float, typer.Option(help="Share of the tasks kept for evaluation; 0 trains on all.", min=0, max=1)
+    ] = 0.25,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's trajectories.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="grpo: wait for more data to arrive.")] = False,
     steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 100,
@@ -85,6 +88,7 @@ def train(
         follow=follow,
         tenant=tenant,
         where=where,
+        hold_out=hold_out,
         steps=steps,
         group_size=group_size,
         groups_per_step=groups_per_step,

@@ -184,8 +184,8 @@ class Loop:
             baseline=base,
             config=ReplayConfig(seed=self.settings.seed),
         )
-        if overlap := report.evaluation.coverage.set_aside.get("trained_on", 0):
-            raise DemoError(f"{overlap} trajectories of held-out tasks were trained on; the split leaks")
+        if overlap := report.evaluation.coverage.learned_from:
+            raise DemoError(f"{overlap} trajectories are of tasks that were trained on; the split leaks")
         write_report(report, platform.home.root / "replay" / f"{version}.html")
         return report
 

@@ -11,8 +11,9 @@ CONSENTING = "acme"
 WITHDRAWN = "globex"
 TENANTS = (CONSENTING, WITHDRAWN)
 
-HELD_OUT_SQL = "held_out(task_id)"
-"""A quarter of the tasks is never trained on: replay evaluates there."""
+HELD_OUT = 0.25
+"""Share of the tasks that is never trained on: replay evaluates there."""
+HELD_OUT_SQL = f"held_out(task_id, share := {HELD_OUT})"
 AGENTS_SQL = "agent_id = 'order-desk'"
 """The agents' trajectories, without the clerks' logs."""
 

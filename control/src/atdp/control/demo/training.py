@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from transformers.utils import logging as transformers_logging
 
-from atdp.control.demo.settings import AGENTS_SQL, HELD_OUT_SQL, MODEL, DemoSettings
+from atdp.control.demo.settings import AGENTS_SQL, HELD_OUT, MODEL, DemoSettings
 from atdp.ingest.home import Home
 from atdp.trainer.registry import Published, WeightRegistry
 from atdp.trainer.training import TrainOptions, TrainResult, train
@@ -39,6 +39,7 @@ def warm_start(home: Home, settings: DemoSettings, on_step: OnStep) -> TrainResu
             home=home,
             model=MODEL,
             algo="sft",
+            hold_out=0.0,  # the clerks' tasks are not the agents'
             steps=settings.sft_steps,
             batch=settings.sft_batch,
             learning_rate=settings.sft_learning_rate,
@@ -67,7 +68,8 @@ def reinforce(
             model=MODEL,
             algo="grpo",
             from_version=base,
-            where=f"{AGENTS_SQL} AND NOT {HELD_OUT_SQL} AND starts_with(trajectory_id, '{phase}.')",
+            where=f"{AGENTS_SQL} AND starts_with(trajectory_id, '{phase}.')",
+            hold_out=HELD_OUT,
             steps=settings.most_steps,
             group_size=settings.attempts,
             groups_per_step=settings.groups_per_step,
