@@ -1,8 +1,12 @@
 """`atdp control …` against an engine and a gateway that speak the real protocols, and the embedded worker's own app."""
 
 import json
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,12 @@ import typer
 from typer.testing import CliRunner
 
 from atdp.control.release import ReleaseStore
+from atdp.control.release.events import GateRecorded
+from atdp.control.release.manifest import read_manifest
+from atdp.control.release.store import line_of, place
 from atdp.control.release.verbs import app
 from atdp.ingest.gateway.routes import Routes
+from atdp.replay import Verdict
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -30,6 +38,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self._body()
         found = Path(body["model_path"]).is_dir()
+        if body["weight_version"] == self.server.state.get("slow"):
+            self.server.began.set()
+            assert self.server.may_end.wait(60)
         if found:
             self.server.state["version"] = body["weight_version"]
         message = "Succeeded" if found else "no such directory"
@@ -60,6 +71,7 @@ def services() -> Iterator[dict[str, Any]]:
     for name in ("gateway", "inference-0", "inference-1"):
         server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.state = {"version": "v1" if name == "inference-0" else None}
+        server.began, server.may_end = threading.Event(), threading.Event()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers[name] = server
     yield servers
@@ -143,6 +155,42 @@ def test_a_decision_made_while_the_gateway_is_down_is_carried_out_by_reconcile(
     endpoints.write_text(json.dumps(addresses))
     assert "v1 is in force on inference-0" in atdp("reconcile")
     assert services["gateway"].state["routes"]["stable"]["version"] == "v1"
+
+
+def gate_passed(home: Path, version: str, baseline: str) -> None:
+    """Append what `atdp replay --record` records."""
+    found = read_manifest(home / "weights", "orderdesk", version)
+    gate = GateRecorded(
+        version=version, weights_sha256=found.weights_sha256, baseline=baseline, verdict=Verdict.PASS,
+        reason_codes=("clears_threshold",), report_sha256=f"report of {version}", run_id="run", dataset="orders",
+        snapshots={}, policy_versions=(), tenants=("acme",), predicted_reward=None, decided_at=datetime.now(UTC),
+    )  # fmt: skip
+    with ReleaseStore(home / "control") as store:
+        line = line_of("orderdesk")
+        after = len(store.history(line))
+        store.append(place(line, after, [gate], at=gate.decided_at, actor="test"))
+
+
+def test_a_rollback_wins_over_another_process_that_still_loads_the_canary(
+    home: Path, services: dict[str, Any]
+) -> None:
+    atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme")
+    atdp("candidate", "register", "v2")
+    gate_passed(home, "v2", "v1")
+    engine = services["inference-1"]
+    engine.state["slow"] = "v2"
+    command = [sys.executable, "-m", "atdp.control.cli", "control", "canary", "start", "v2", "--share", "0.5"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as starting:
+        assert engine.began.wait(60)
+        began = time.monotonic()
+        atdp("rollback", "--target", "canary", "--reason", "stop it")
+        assert time.monotonic() - began < 5.0
+        assert starting.poll() is None
+        engine.may_end.set()
+        output, _ = starting.communicate(timeout=60)
+    assert starting.returncode == 0, output
+    assert services["gateway"].state["routes"]["canary"] is None
+    assert json.loads(atdp("status", "--format", "json"))["versions"]["v2"] == "rolled back"
 
 
 def test_every_verb_shows_an_example() -> None:

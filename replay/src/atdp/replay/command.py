@@ -41,7 +41,9 @@ def evaluate_dataset(
     except LakehouseError as error:
         raise DatasetError(str(error)) from error
     pinned = pinned_dataset(lake, dataset)
-    engines = StackEngines(endpoints=home.endpoints(), weights=home.weights, routes_file=home.routes_file)
+    engines = StackEngines(
+        endpoints=home.endpoints(), weights=home.weights, routes_file=home.routes_file, locks=home.control
+    )
     return replay(
         pinned,
         candidate=_policy(home, model, candidate, candidate_url),

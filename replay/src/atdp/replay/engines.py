@@ -2,7 +2,8 @@
 
 An engine that already serves the version is used as it is (scoring does not disturb it). Otherwise a spare engine, one
 that no route of the gateway names, loads it from the weight registry: an evaluation never changes what a customer's
-session is answered by. Baseline and candidate may so take turns on one engine.
+session is answered by. Baseline and candidate may so take turns on one engine. An engine is loaded under its lock
+(`locks`), so that the release flow does not route to it meanwhile.
 """
 
 import json
@@ -15,6 +16,7 @@ import httpx
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.errors import EngineError
+from atdp.replay.locks import loading
 from atdp.replay.run import Policy, http_scorer
 from atdp.replay.scoring import Scorer
 
@@ -24,11 +26,15 @@ FIRST = "inference-0"
 
 @dataclass(frozen=True, kw_only=True)
 class StackEngines:
-    """The engines of a running stack. `weights` is the registry's root, `routes_file` the gateway's routes."""
+    """The engines of a running stack.
+
+    `weights` is the registry's root, `routes_file` the gateway's routes, `locks` the folder of the home's locks.
+    """
 
     endpoints: Mapping[str, str]
     weights: Path
     routes_file: Path
+    locks: Path
     load_timeout_s: float = 120.0
 
     @contextmanager
@@ -47,16 +53,16 @@ class StackEngines:
             for url in engines.values():
                 if _served(client, url) == policy.version:
                     return url
-            routed = self._routed()
-            spare = [url for name, url in engines.items() if name not in routed and url not in routed]
-            if not spare:
-                raise EngineError(
-                    f"no engine serves {policy.model} {policy.version}, and the gateway routes sessions to every engine"
-                    f" of the stack ({', '.join(engines) or 'none is running'}); finish the canary, register the"
-                    " candidate (which ends the draining of an earlier version), or name another engine by URL"
-                )
-            self._load(client, spare[0], policy)
-        return spare[0]
+            for name, url in engines.items():
+                with loading(self.locks, name):
+                    if not {name, url} & self._routed():
+                        self._load(client, url, policy)
+                        return url
+        raise EngineError(
+            f"no engine serves {policy.model} {policy.version}, and the gateway routes sessions to every engine"
+            f" of the stack ({', '.join(engines) or 'none is running'}); finish the canary, register the"
+            " candidate (which ends the draining of an earlier version), or name another engine by URL"
+        )
 
     def _routed(self) -> set[str]:
         """Names and URLs of engines that answer customers."""

@@ -1,17 +1,24 @@
 """Brings engines and routes to what the events say. Idempotent: run it after every decision, at every start.
 
-What should be in force is a function of the line (`desired`); `reconcile` compares and acts. So a process killed between
+What should be in force is a function of the line (`desired`); `Effects` compares and acts. So a process killed between
 a decision and its effect, a restarted engine that came up with other weights, or a gateway that lost its table are all
 the same case. Order: weights before routes, and a candidate is loaded only into an engine that no route names. Rolling a canary
 back touches no engine at all; rolling the live version back loads nothing where the version before still waits.
+
+Several processes may act at once, one of them perhaps for a decision that has been overruled while it waited for a load. The
+last decision is what ends up in force: the line is read again, under a lock of the home, right before every load and every new
+table; who finds a newer decision starts over with that. No lock is held on routes while weights are loaded, so that a
+roll-back never waits for a load, unless it needs the very engine that is being loaded.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from atdp.control.release.errors import EffectFailed
 from atdp.control.release.line import Line, Serving
+from atdp.replay.locks import loading, locked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,36 +75,77 @@ def desired(line: Line) -> RouteTable | None:
     return RouteTable(stable=line.live)
 
 
-def reconcile(line: Line, *, fleet: Fleet, router: Router, weights: Path) -> RouteTable | None:
-    """Make `desired(line)` true; returns it. Raises `EffectFailed` after doing what could be done.
+class _Overruled(Exception):
+    """Somebody has decided since the line was read."""
 
-    `weights` is the registry's root. A stable engine that does not answer keeps its route (the gateway reports it);
-    one that serves another version gets the right one first.
-    """
-    table = desired(line)
-    if table is None:
-        return None
 
-    def ready(serving: Serving) -> None:
-        if fleet.serving(serving.engine) != serving.version:
-            fleet.load(serving.engine, weights / line.model / serving.version, serving.version)
+@dataclass(frozen=True, kw_only=True)
+class Effects:
+    """Acts on engines and routes of one home. `weights` is the registry's root, `locks` the folder of the home's locks."""
 
-    found = fleet.serving(table.stable.engine)
-    if found is None:
-        router.put(RouteTable(stable=table.stable))
-        raise EffectFailed(
-            f"new sessions are routed to {table.stable.engine}, but it does not answer; see `atdp status`"
-        )
-    ready(table.stable)
-    canary = table.canary
-    if canary is None:
-        router.put(table)
-    elif canary.share == 0.0:
-        still = fleet.serving(canary.serving.engine) == canary.serving.version
-        router.put(table if still else RouteTable(stable=table.stable))
-    else:
-        if fleet.serving(canary.serving.engine) != canary.serving.version:
-            router.put(RouteTable(stable=table.stable))
-            ready(canary.serving)
-        router.put(table)
-    return table
+    fleet: Fleet
+    router: Router
+    weights: Path
+    locks: Path
+
+    def carry_out(self, read: Callable[[], Line]) -> Line:
+        """Make what `read` says true, and again if it says something newer by then; returns the line that is in force.
+
+        Raises `EffectFailed` after doing what could be done. A stable engine that does not answer keeps its route (the
+        gateway reports it); one that serves another version gets the right one first.
+        """
+        while True:
+            line = read()
+            try:
+                self._act(line, read)
+            except _Overruled:
+                continue
+            except EffectFailed:
+                if _overruled(line, read):
+                    continue
+                raise
+            return line
+
+    def _act(self, line: Line, read: Callable[[], Line]) -> None:
+        table = desired(line)
+        if table is None:
+            return
+        stable, canary = table.stable, table.canary
+        alone = RouteTable(stable=stable)
+        with loading(self.locks, stable.engine):
+            if self.fleet.serving(stable.engine) is None:
+                self._put(alone, line, read)
+                raise EffectFailed(
+                    f"new sessions are routed to {stable.engine}, but it does not answer; see `atdp status`"
+                )
+            self._load(stable, line, read)
+            if canary is None or not self._serves(canary.serving):
+                self._put(alone, line, read)
+            elif canary.share == 0.0:
+                self._put(table, line, read)
+        if canary is None or canary.share == 0.0:
+            return
+        # The lock of the stable engine is free again: a roll-back needs that one while this one is being loaded.
+        with loading(self.locks, canary.serving.engine):
+            self._load(canary.serving, line, read)
+            self._put(table, line, read)
+
+    def _serves(self, serving: Serving) -> bool:
+        return self.fleet.serving(serving.engine) == serving.version
+
+    def _load(self, serving: Serving, line: Line, read: Callable[[], Line]) -> None:
+        if self._serves(serving):
+            return
+        if _overruled(line, read):
+            raise _Overruled
+        self.fleet.load(serving.engine, self.weights / line.model / serving.version, serving.version)
+
+    def _put(self, table: RouteTable, line: Line, read: Callable[[], Line]) -> None:
+        with locked(self.locks / "routes.lock"):
+            if _overruled(line, read):
+                raise _Overruled
+            self.router.put(table)
+
+
+def _overruled(line: Line, read: Callable[[], Line]) -> bool:
+    return read().number != line.number

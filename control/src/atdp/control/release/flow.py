@@ -2,7 +2,8 @@
 
 Each method is one decision. Its events are on disk before anything else happens; effects follow from them and are
 repeated by `reconcile` until they hold; publishing waits for Kafka and never holds up a decision. Two flows on one line
-are safe: the store lets one win, the other gets `Conflict`.
+are safe: the store lets one win, the other gets `Conflict`; and the last decision is what ends up in force (`effects`). A method
+returns the line that is in force, which may be later than its own decision.
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import Literal
 
 from atdp.control.release import commands
 from atdp.control.release.decider import decide
-from atdp.control.release.effects import Fleet, Router, RouteTable, reconcile
+from atdp.control.release.effects import Effects, Fleet, Router
 from atdp.control.release.errors import PublishFailed, Refused
 from atdp.control.release.events import Decided, GateRecorded
 from atdp.control.release.judge import CanaryCounts, CanaryPolicy, Judgement, judge
@@ -161,11 +162,15 @@ class ReleaseFlow:
         """Return to what was live before: the canary's sessions, or, without a canary, everybody's."""
         return self._carry_out(commands.RollBack(reason=reason, target=target))
 
-    def reconcile(self) -> RouteTable | None:
+    def reconcile(self) -> Line:
         """Bring engines and routes to what the events say, and publish what waits; run at every start."""
-        table = reconcile(self.state(), fleet=self.fleet, router=self.router, weights=self.weights)
-        self._publish()
-        return table
+        effects = Effects(
+            fleet=self.fleet, router=self.router, weights=self.weights, locks=self.store.path.parent
+        )
+        try:
+            return effects.carry_out(self.state)
+        finally:
+            self._publish()
 
     def stage_of(self, version: str) -> Stage | None:
         """Where a version stands; None when it is unknown."""
@@ -180,12 +185,7 @@ class ReleaseFlow:
         self.store.append(decided)
         for event in decided:
             log.info("decided %s %s #%d", event.line, event.type, event.number)
-        line = self.state()
-        try:
-            reconcile(line, fleet=self.fleet, router=self.router, weights=self.weights)
-        finally:
-            self._publish()
-        return line
+        return self.reconcile()
 
     def _publish(self) -> None:
         if self.outbox is None:

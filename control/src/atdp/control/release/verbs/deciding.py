@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from atdp.control.release.effects import desired
 from atdp.control.release.manifest import read_manifest
 from atdp.control.release.verbs.context import Model, Reason, recording
 
@@ -87,7 +88,7 @@ def reconcile(model: Model = None) -> None:
       atdp control reconcile
     """
     with recording(model) as flow:
-        table = flow.reconcile()
+        table = desired(flow.reconcile())
     if table is None:
         typer.echo("nothing has been decided yet")
         return
