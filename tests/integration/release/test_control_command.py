@@ -130,7 +130,8 @@ def test_the_guards_speak_on_the_command_line(home: Path) -> None:
     atdp("candidate", "register", "v2")
     assert "no fresh replay PASS" in " ".join(atdp("canary", "start", "v2", "--share", "0.5", code=1).split())
     assert "no canary" in atdp("promote", code=1)
-    assert "first version" in atdp("rollback", "--reason", "x", code=1)
+    assert "no canary" in atdp("rollback", "--reason", "x", code=1)
+    assert "first version" in atdp("rollback", "v1", "--reason", "x", code=1)
     assert "there is no orderdesk v9" in " ".join(atdp("candidate", "register", "v9", code=1).split())
     with ReleaseStore(home / "control") as store:
         assert len(store.history("weights/orderdesk")) == 2
@@ -183,7 +184,7 @@ def test_a_rollback_wins_over_another_process_that_still_loads_the_canary(
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as starting:
         assert engine.began.wait(60)
         began = time.monotonic()
-        atdp("rollback", "--target", "canary", "--reason", "stop it")
+        atdp("rollback", "v2", "--reason", "stop it")
         assert time.monotonic() - began < 5.0
         assert starting.poll() is None
         engine.may_end.set()

@@ -206,16 +206,19 @@ def test_live_rolls_back_to_what_was_live_before_even_while_a_canary_runs() -> N
     line = after(
         *TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3", baseline="v2"), canary("v3")
     )
-    for event in decide(line, RollBack(reason="refunds are wrong", target="live")):
+    for event in decide(line, RollBack(version="v2", reason="refunds are wrong")):
         line = evolve(line, event)
     assert line.live is not None
     assert (line.live.version, line.canary, line.lineage) == ("v1", None, ("v1",))
-    assert refused(line, RollBack(reason="again")) == "nothing_before"
+    assert decide(line, RollBack(version="v2", reason="again")) == ()
+    assert decide(line, RollBack(version="v3", reason="again")) == ()
 
 
 def test_the_first_version_has_nothing_before_it() -> None:
-    assert refused(after(BOOTSTRAP), RollBack(reason="x")) == "nothing_before"
-    assert refused(after(BOOTSTRAP), RollBack(reason="x", target="canary")) == "no_canary"
+    assert refused(after(BOOTSTRAP), RollBack(version="v1", reason="x")) == "nothing_before"
+    assert refused(after(BOOTSTRAP), RollBack(version="v2", reason="x")) == "unknown_version"
+    assert refused(after(BOOTSTRAP, REGISTER), RollBack(version="v2", reason="x")) == "not_serving"
+    assert refused(after(*TO_LIVE), RollBack(version="v1", reason="x")) == "not_serving"
     assert refused(Line(), REGISTER) == "not_bootstrapped"
     assert refused(after(BOOTSTRAP), replace(BOOTSTRAP, version="v9")) == "already_bootstrapped"
 
@@ -332,12 +335,16 @@ class AnyOrder(RuleBasedStateMachine):
             assert before is not None
             assert (before.version, before.passed, before.at_last_step) == (version, True, True)
 
-    @rule(of=st.sampled_from(["auto", "canary", "live"]))
-    def roll_back(self, of: Any) -> None:
-        possible = self.line.canary is not None or len(self.line.lineage) > 1
-        done = self.give(RollBack(reason="because", target=of))
-        if of == "auto":
-            assert done == possible
+    @rule(version=versions)
+    def roll_back(self, version: str) -> None:
+        live, tried = self.line.live, self.line.canary
+        possible = (tried is not None and version == tried.version) or (
+            live is not None and version == live.version and len(self.line.lineage) > 1
+        )
+        assert self.give(RollBack(version=version, reason="because")) == possible
+        if possible:
+            assert self.line.versions[version].stage is Stage.ROLLED_BACK
+            assert not self.give(RollBack(version=version, reason="because"))
 
     @invariant()
     def one_is_live_and_at_most_one_is_tried(self) -> None:

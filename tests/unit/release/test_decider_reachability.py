@@ -89,9 +89,9 @@ COMMANDS: tuple[Command, ...] = (
     Resume(version="v2", reason="fixed"),
     Promote(version="v2"),
     Promote(version="v3"),
-    RollBack(reason="bad"),
-    RollBack(reason="bad", target="live"),
-    RollBack(reason="bad", target="canary"),
+    RollBack(version="v1", reason="bad"),
+    RollBack(version="v2", reason="bad"),
+    RollBack(version="v3", reason="bad"),
 )
 
 

@@ -79,7 +79,7 @@ def test_rolling_a_canary_back_asks_its_engine_nothing(
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     stack.down.add("inference-1")
-    live.roll_back("it hangs")
+    live.roll_back("v2", reason="it hangs")
     assert stack.table.canary is None
 
 
@@ -91,7 +91,7 @@ def test_rolling_back_live_returns_to_the_version_before_without_loading(
     live.promote()
     stack.down.add("inference-1")
     stack.journal.clear()
-    live.roll_back("refunds are wrong")
+    live.roll_back("v2", reason="refunds are wrong")
     assert stack.journal == ["route v1"]
     assert live.stage_of("v2") is Stage.ROLLED_BACK
 
@@ -111,6 +111,28 @@ def test_a_decision_whose_effect_failed_stands_and_is_carried_out_later(
     before = list(stack.journal)
     live.reconcile()
     assert stack.journal == [*before, "route v1, v2 0.5"]  # nothing is loaded twice
+
+
+def test_a_roll_back_that_is_repeated_until_it_holds_takes_off_no_more_than_was_asked_for(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    for version, before in (("v2", "v1"), ("v3", "v2")):
+        to_canary(live, version, before, manifest_of, report_of)
+        live.observe(version, good_counts)
+        live.promote()
+    to_canary(live, "v4", "v3", manifest_of, report_of)
+    stack.gateway_down = True
+    for _ in range(2):
+        with pytest.raises(EffectFailed, match=r"decision is recorded.*reconcile.*do not repeat"):
+            live.roll_back("v4", reason="bad answers")
+    with pytest.raises(Refused, match="v3 is live, name it"):
+        live.roll_back(reason="bad answers")
+    stack.gateway_down = False
+    assert live.roll_back("v4", reason="bad answers").lineage == ("v1", "v2", "v3")
+    assert (stack.table.stable.version, stack.table.canary) == ("v3", None)
+    live.roll_back("v3", reason="these too")
+    assert live.roll_back("v3", reason="these too").lineage == ("v1", "v2")
+    assert stack.table.stable.version == "v2"
 
 
 def test_engines_that_came_up_with_other_weights_get_the_right_ones(
@@ -192,7 +214,7 @@ def test_the_story_names_verdict_share_and_evidence(
     to_canary(live, "v2", "v1", manifest_of, report_of)
     live.observe("v2", good_counts)
     live.promote()
-    live.roll_back("refunds are wrong")
+    live.roll_back("v2", reason="refunds are wrong")
     told = [chapter(d) for d in live.history()]
     assert [c.what.split(":")[0] for c in told] == [
         "v1 goes live first, for acme, globex",

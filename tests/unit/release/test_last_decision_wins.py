@@ -94,7 +94,7 @@ def roll_back_a_canary_that_is_loading(
     slow = SlowFleet(stack, "v2")
     with meanwhile(lambda: open_flow(fleet=slow).start_canary("v2", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
-        flow.roll_back("stop it", target="canary")  # returns although the load goes on
+        flow.roll_back("v2", reason="stop it")  # returns although the load goes on
         assert stack.table == RouteTable(stable=stack.table.stable)
         slow.may_end.set()
 
@@ -129,7 +129,7 @@ def test_a_load_that_fails_after_it_was_overruled_is_nobodys_failure(
     slow = SlowFleet(stack, "v2")
     with meanwhile(lambda: open_flow(fleet=slow).start_canary("v2", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
-        flow.roll_back("stop it", target="canary")
+        flow.roll_back("v2", reason="stop it")
         stack.down.add("inference-1")
         slow.may_end.set()
     assert stack.table.canary is None
@@ -149,7 +149,7 @@ def roll_live_back_onto_an_engine_that_is_loading(
     slow = SlowFleet(stack, "v3")
     with meanwhile(lambda: open_flow(fleet=slow).start_canary("v3", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
-        with meanwhile(lambda: open_flow(fleet=slow).roll_back("refunds are wrong", target="live")):
+        with meanwhile(lambda: open_flow(fleet=slow).roll_back("v2", reason="refunds are wrong")):
             until(lambda: flow.history()[-1].type == "LiveRolledBack")
             until(wait_for)
             slow.may_end.set()

@@ -119,7 +119,7 @@ class Loop:
         if verdict is Verdict.PASS:
             flow.promote(canary.version)
         elif flow.stage_of(canary.version) in (Stage.CANARY, Stage.PAUSED):
-            flow.roll_back("the round's sessions did not decide the canary", target="canary")
+            flow.roll_back(canary.version, reason="the round's sessions did not decide the canary")
         outcome = "promoted" if self.live == canary.version else "rolled back"
         self._decided(
             canary.version,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from atdp.control.release.events import GateRecorded
 from atdp.control.release.judge import CanaryCounts, CanaryPolicy
@@ -86,10 +86,10 @@ class Promote:
 
 @dataclass(frozen=True, kw_only=True)
 class RollBack:
-    """Return to what was live. `auto`: the canary if there is one, else the live version."""
+    """Take this version off, canary or live, and return to what was live before."""
 
+    version: str
     reason: str
-    target: Literal["auto", "canary", "live"] = "auto"
 
 
 Command: TypeAlias = (

@@ -9,7 +9,8 @@ What always holds, whatever is asked in whatever order:
 - nobody becomes live but the bootstrapped version, a canary that passed at its last step, or (rolling back) a version
   that was live before;
 - the share rises one planned step at a time, each after a PASS at the step before; it may fall to 0 at any time;
-- rolling back is possible from every state that has something to roll back to, and asks nobody.
+- rolling back is possible from every state that has something to roll back to, and asks nobody; it names what it takes off, so
+  that asking twice takes off no more.
 
 A command that was carried out before gives no events (same candidate, same report): callers may repeat themselves. A
 command that a guard forbids raises `Refused` with a stable code.
@@ -265,12 +266,18 @@ def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
 
 
 def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
+    version = line.versions.get(command.version)
+    if version is None:
+        raise Refused("unknown_version", f"{line.model} has no version {command.version}")
+    if version.stage is Stage.ROLLED_BACK:
+        return ()
+    if version.stage not in (Stage.CANARY, Stage.PAUSED, Stage.LIVE):
+        trial = f", {line.canary.version} is the canary" if line.canary else ""
+        raise Refused("not_serving", f"{version.name} is {version.stage}; {line.lineage[-1]} is live{trial}")
     events: list[Body] = []
     if line.canary is not None:
         events.append(_canary_back(line, line.canary, ("asked",), command.reason))
-    elif command.target == "canary":
-        raise Refused("no_canary", "there is no canary to roll back")
-    if command.target == "live" or (command.target == "auto" and line.canary is None):
+    if version.stage is Stage.LIVE:
         if len(line.lineage) < 2:
             raise Refused(
                 "nothing_before", f"{line.lineage[-1]} is the first version; there is none to return to"

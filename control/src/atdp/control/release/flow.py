@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
 from atdp.control.release import commands
 from atdp.control.release.decider import decide
 from atdp.control.release.effects import Effects, Fleet, Router
-from atdp.control.release.errors import PublishFailed, Refused
+from atdp.control.release.errors import EffectFailed, PublishFailed, Refused
 from atdp.control.release.events import Decided, GateRecorded
 from atdp.control.release.judge import CanaryCounts, CanaryPolicy, Judgement, judge
 from atdp.control.release.line import Line, Stage, fold
@@ -158,9 +157,20 @@ class ReleaseFlow:
             raise Refused("no_canary", "there is no canary to promote")
         return self._carry_out(commands.Promote(version=version or (canary.version if canary else "")))
 
-    def roll_back(self, reason: str, *, target: Literal["auto", "canary", "live"] = "auto") -> Line:
-        """Return to what was live before: the canary's sessions, or, without a canary, everybody's."""
-        return self._carry_out(commands.RollBack(reason=reason, target=target))
+    def roll_back(self, version: str | None = None, *, reason: str) -> Line:
+        """Take a version off: the canary, or the live one (and with it the canary); None is the canary, never the live one.
+
+        So repeating a roll-back, with or without the version, takes off no more than was asked for.
+        """
+        line = self.state()
+        if version is None and line.canary is None and line.live is not None:
+            raise Refused(
+                "no_canary",
+                f"there is no canary to roll back; {line.live.version} is live, name it to take it off",
+            )
+        return self._carry_out(
+            commands.RollBack(version=version or (line.canary.version if line.canary else ""), reason=reason)
+        )
 
     def reconcile(self) -> Line:
         """Bring engines and routes to what the events say, and publish what waits; run at every start."""
@@ -185,7 +195,12 @@ class ReleaseFlow:
         self.store.append(decided)
         for event in decided:
             log.info("decided %s %s #%d", event.line, event.type, event.number)
-        return self.reconcile()
+        try:
+            return self.reconcile()
+        except EffectFailed as error:
+            raise EffectFailed(
+                f"{error}. The decision is recorded; `atdp control reconcile` carries it out, do not repeat it"
+            ) from error
 
     def _publish(self) -> None:
         if self.outbox is None:

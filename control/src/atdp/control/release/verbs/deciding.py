@@ -1,6 +1,6 @@
 """Verbs that decide about versions: register, bootstrap, promote, roll back; and bring decisions into force."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -57,26 +57,20 @@ def promote(
 
 def rollback(
     reason: Reason,
+    version: Annotated[
+        str | None,
+        typer.Argument(help="Version to take off; only the canary may be left out.", show_default=False),
+    ] = None,
     model: Model = None,
-    target: Annotated[
-        str, typer.Option(help="auto (the canary, else the live version), canary or live.")
-    ] = "auto",
 ) -> None:
-    r"""Return to what was live before, at once.
+    r"""Take the canary or the live version off and return to what was live before, at once.
 
     \b
     Example:
-      atdp control rollback --reason "refunds are wrong"
+      atdp control rollback v3 --reason "refunds are wrong"
     """
-    targets: dict[str, Literal["auto", "canary", "live"]] = {
-        "auto": "auto",
-        "canary": "canary",
-        "live": "live",
-    }
-    if target not in targets:
-        raise typer.BadParameter("target is auto, canary or live", param_hint="--target")
     with recording(model) as flow:
-        line = flow.roll_back(reason, target=targets[target])
+        line = flow.roll_back(version, reason=reason)
     typer.echo(f"{line.lineage[-1]} answers all new sessions")
 
 
