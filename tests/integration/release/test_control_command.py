@@ -33,7 +33,12 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._answer(200, {"weight_version": self.server.state.get("version")})
+        if "version" not in self.server.state:
+            self._answer(503, {"error": {"message": "no weights yet"}})
+            return
+        self._answer(
+            200, {"weight_version": self.server.state["version"], "model_path": self.server.state["path"]}
+        )
 
     def do_POST(self) -> None:
         body = self._body()
@@ -42,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.began.set()
             assert self.server.may_end.wait(60)
         if found:
-            self.server.state["version"] = body["weight_version"]
+            self.server.state |= {"version": body["weight_version"], "path": body["model_path"]}
         message = "Succeeded" if found else "no such directory"
         self._answer(200 if found else 400, {"success": found, "message": message})
 
@@ -70,7 +75,7 @@ def services() -> Iterator[dict[str, Any]]:
     servers: dict[str, Any] = {}
     for name in ("gateway", "inference-0", "inference-1"):
         server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.state = {"version": "v1" if name == "inference-0" else None}
+        server.state = {}
         server.began, server.may_end = threading.Event(), threading.Event()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers[name] = server

@@ -10,6 +10,7 @@ import pytest
 from atdp.control.release import (
     CanaryCounts,
     EffectFailed,
+    EngineSilent,
     Manifest,
     ReleaseFlow,
     ReleaseStore,
@@ -33,13 +34,14 @@ class MemoryStack:
     journal: list[str] = field(default_factory=list)
     unsafe_loads: list[str] = field(default_factory=list)
 
-    def serving(self, engine: str) -> str | None:
-        return None if engine in self.down else self.engines[engine]
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        if engine in self.down:
+            raise EngineSilent(f"{engine} does not answer")
+        return self.engines[engine] == version
 
-    def load(self, engine: str, directory: Path, version: str) -> None:
+    def load(self, engine: str, model: str, version: str) -> None:
         if engine in self.down:
             raise EffectFailed(f"{engine} does not answer")
-        assert directory.name == version
         if self.table and self.table.canary and self.table.canary.serving.engine == engine:
             self.unsafe_loads.append(f"{version} into {engine}")
         self.engines[engine] = version

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,17 +29,17 @@ class SlowFleet:
         self.may_end = threading.Event()
         self.served_wrongly: list[str] = []
 
-    def serving(self, engine: str) -> str | None:
-        return self.stack.serving(engine)  # type: ignore[no-any-return]
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        return self.stack.serves(engine, model, version)  # type: ignore[no-any-return]
 
-    def load(self, engine: str, directory: Path, version: str) -> None:
+    def load(self, engine: str, model: str, version: str) -> None:
         if version == self.slow:
             self.began.set()
             assert self.may_end.wait(DEADLINE_S)
         stable = self.stack.table.stable
         if stable.engine == engine and stable.version != version:
             self.served_wrongly.append(f"{version} to the customers of {stable.version}")
-        self.stack.load(engine, directory, version)
+        self.stack.load(engine, model, version)
 
 
 @pytest.fixture

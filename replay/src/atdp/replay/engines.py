@@ -1,6 +1,6 @@
 """Finds an engine for each version to be scored, when nobody named one.
 
-An engine that already serves the version is used as it is (scoring does not disturb it). Otherwise a spare engine, one
+An engine that already serves the version of this model is used as it is (scoring does not disturb it). Otherwise a spare engine, one
 that no route of the gateway names, loads it from the weight registry: an evaluation never changes what a customer's
 session is answered by. Baseline and candidate may so take turns on one engine. An engine is loaded under its lock
 (`locks`), so that the release flow does not route to it meanwhile.
@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from atdp.replay.config import ReplayConfig
+from atdp.replay.engine_info import engine_info
 from atdp.replay.errors import EngineError
 from atdp.replay.locks import loading
 from atdp.replay.run import Policy, http_scorer
@@ -51,7 +52,7 @@ class StackEngines:
         }
         with httpx.Client(timeout=self.load_timeout_s, trust_env=False) as client:
             for url in engines.values():
-                if _served(client, url) == policy.version:
+                if self._serves(client, url, policy):
                     return url
             for name, url in engines.items():
                 with loading(self.locks, name):
@@ -63,6 +64,12 @@ class StackEngines:
             f" of the stack ({', '.join(engines) or 'none is running'}); finish the canary, register the"
             " candidate (which ends the draining of an earlier version), or name another engine by URL"
         )
+
+    def _serves(self, client: httpx.Client, url: str, policy: Policy) -> bool:
+        try:
+            return engine_info(client, url).serves(self.weights, policy.model, policy.version)
+        except EngineError:
+            return False
 
     def _routed(self) -> set[str]:
         """Names and URLs of engines that answer customers."""
@@ -77,7 +84,7 @@ class StackEngines:
             ) from error
 
     def _load(self, client: httpx.Client, url: str, policy: Policy) -> None:
-        directory = self.weights / policy.model / policy.version
+        directory = (self.weights / policy.model / policy.version).resolve()
         if not (directory / "manifest.json").is_file():
             raise EngineError(
                 f"there is no {policy.model} {policy.version} in the weight registry ({directory})"
@@ -92,11 +99,3 @@ class StackEngines:
             raise EngineError(
                 f"the engine at {url} did not take {policy.version}: {answer.get('message', answer)}"
             )
-
-
-def _served(client: httpx.Client, url: str) -> str | None:
-    try:
-        found = client.get(f"{url}/model_info", timeout=5.0).json().get("weight_version")
-    except (httpx.TransportError, ValueError, AttributeError):
-        return None
-    return found if isinstance(found, str) else None

@@ -25,10 +25,8 @@ from atdp.control.demo.screen import Screen
 from atdp.control.demo.settings import CONSENTING, MODEL, TENANTS, WITHDRAWN, DemoSettings
 from atdp.control.demo.summary import Outcome, Summary, show
 from atdp.control.demo.training import warm_start
-from atdp.control.release.decider import ENGINES
 from atdp.control.release.manifest import read_manifest
 from atdp.ingest.home import Home
-from atdp.trainer.weight_sync import load_into_engine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +125,6 @@ def _warm_start(platform: Platform, settings: DemoSettings, screen: Screen, cler
     with screen.bar_to("supervised steps", settings.sft_steps) as on_step:
         result = warm_start(platform.home, settings, on_step)
     first = result.published.version
-    load_into_engine(platform.home.endpoints()[ENGINES[0]], result.published)
     platform.flow.bootstrap(
         read_manifest(platform.home.weights, MODEL, first),
         tenants=TENANTS,

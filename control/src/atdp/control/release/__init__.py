@@ -4,6 +4,7 @@ from atdp.control.release.effects import CanaryRoute, Fleet, Router, RouteTable
 from atdp.control.release.errors import (
     Conflict,
     EffectFailed,
+    EngineSilent,
     PublishFailed,
     Refused,
     ReleaseError,
@@ -23,6 +24,7 @@ __all__ = [
     "Conflict",
     "Decided",
     "EffectFailed",
+    "EngineSilent",
     "Fleet",
     "Judgement",
     "Line",

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from atdp.control.release.errors import EffectFailed
+from atdp.control.release.errors import EffectFailed, EngineSilent
 from atdp.control.release.line import Line, Serving
 from atdp.replay.locks import loading, locked
 
@@ -41,12 +41,12 @@ class RouteTable:
 class Fleet(Protocol):
     """The engines, by their names in the stack."""
 
-    def serving(self, engine: str) -> str | None:
-        """Version that the engine serves; None when it does not answer."""
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        """Whether the engine serves this version; False when it has no weights. Raises `EngineSilent`."""
         ...
 
-    def load(self, engine: str, directory: Path, version: str) -> None:
-        """Make the engine serve these weights. Raises `EffectFailed`."""
+    def load(self, engine: str, model: str, version: str) -> None:
+        """Make the engine serve this version. Raises `EffectFailed`."""
         ...
 
 
@@ -81,18 +81,17 @@ class _Overruled(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Effects:
-    """Acts on engines and routes of one home. `weights` is the registry's root, `locks` the folder of the home's locks."""
+    """Acts on engines and routes of one home. `locks` is the folder of the home's locks."""
 
     fleet: Fleet
     router: Router
-    weights: Path
     locks: Path
 
     def carry_out(self, read: Callable[[], Line]) -> Line:
         """Make what `read` says true, and again if it says something newer by then; returns the line that is in force.
 
         Raises `EffectFailed` after doing what could be done. A stable engine that does not answer keeps its route (the
-        gateway reports it); one that serves another version gets the right one first.
+        gateway reports it); one that serves something else, or nothing yet, gets the right version first.
         """
         while True:
             line = read()
@@ -113,13 +112,14 @@ class Effects:
         stable, canary = table.stable, table.canary
         alone = RouteTable(stable=stable)
         with loading(self.locks, stable.engine):
-            if self.fleet.serving(stable.engine) is None:
+            try:
+                self._load(stable, line, read)
+            except EngineSilent as error:
                 self._put(alone, line, read)
                 raise EffectFailed(
                     f"new sessions are routed to {stable.engine}, but it does not answer; see `atdp status`"
-                )
-            self._load(stable, line, read)
-            if canary is None or not self._serves(canary.serving):
+                ) from error
+            if canary is None or not self._serves(canary.serving, line):
                 self._put(alone, line, read)
             elif canary.share == 0.0:
                 self._put(table, line, read)
@@ -130,15 +130,18 @@ class Effects:
             self._load(canary.serving, line, read)
             self._put(table, line, read)
 
-    def _serves(self, serving: Serving) -> bool:
-        return self.fleet.serving(serving.engine) == serving.version
+    def _serves(self, serving: Serving, line: Line) -> bool:
+        try:
+            return self.fleet.serves(serving.engine, line.model, serving.version)
+        except EngineSilent:
+            return False
 
     def _load(self, serving: Serving, line: Line, read: Callable[[], Line]) -> None:
-        if self._serves(serving):
+        if self.fleet.serves(serving.engine, line.model, serving.version):
             return
         if _overruled(line, read):
             raise _Overruled
-        self.fleet.load(serving.engine, self.weights / line.model / serving.version, serving.version)
+        self.fleet.load(serving.engine, line.model, serving.version)
 
     def _put(self, table: RouteTable, line: Line, read: Callable[[], Line]) -> None:
         with locked(self.locks / "routes.lock"):

@@ -23,6 +23,10 @@ class EffectFailed(ReleaseError):
     """A decision is recorded but not yet in force; `atdp control reconcile` carries on from there."""
 
 
+class EngineSilent(EffectFailed):
+    """An engine does not answer; one that answers but has no weights yet is not silent."""
+
+
 class StoreError(ReleaseError):
     """The event store cannot be read or written, or holds an event that this version does not know."""
 

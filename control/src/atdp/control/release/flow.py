@@ -23,6 +23,7 @@ from atdp.control.release.manifest import Manifest
 from atdp.control.release.outbox import Outbox
 from atdp.control.release.store import ReleaseStore, line_of, place
 from atdp.replay import ReplayReport
+from atdp.replay.locks import locked
 
 log = logging.getLogger(__name__)
 
@@ -52,23 +53,35 @@ class ReleaseFlow:
 
     def state(self) -> Line:
         """The line as it is now."""
-        return fold(d.body for d in self.history())
+        return self.store.state(self.line)
 
     def history(self) -> tuple[Decided, ...]:
         """All decisions, in order."""
         return self.store.history(self.line)
 
     def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> Line:
-        """Put the first version live, without a gate; once per line."""
-        return self._carry_out(
-            commands.Bootstrap(
-                model=self.model,
-                tenants=tuple(tenants),
-                version=manifest.version,
-                weights_sha256=manifest.weights_sha256,
-                reason=reason,
-            )
+        """Put the first version live, without a gate; once per line, and for one line of a home.
+
+        The store would hold more lines, but the stack has two engines and one table of routes.
+        """
+        command = commands.Bootstrap(
+            model=self.model,
+            tenants=tuple(tenants),
+            version=manifest.version,
+            weights_sha256=manifest.weights_sha256,
+            reason=reason,
         )
+        with locked(self._locks / "bootstrap.lock"):
+            for other in self.store.lines():
+                live = None if other == self.line else self.store.state(other).live
+                if live is not None:
+                    raise Refused(
+                        "home_serves_another",
+                        f"{live.version} of {other} is live in this home, whose two engines serve one model; put"
+                        f" {self.model} into a home of its own (`atdp --home DIR`, or ATDP_HOME)",
+                    )
+            self._record(command)
+        return self._bring_into_force()
 
     def register_candidate(self, manifest: Manifest) -> Line:
         """Make a version known. From now on sessions of the superseded version are no longer kept on its engine."""
@@ -174,9 +187,7 @@ class ReleaseFlow:
 
     def reconcile(self) -> Line:
         """Bring engines and routes to what the events say, and publish what waits; run at every start."""
-        effects = Effects(
-            fleet=self.fleet, router=self.router, weights=self.weights, locks=self.store.path.parent
-        )
+        effects = Effects(fleet=self.fleet, router=self.router, locks=self._locks)
         try:
             return effects.carry_out(self.state)
         finally:
@@ -187,7 +198,15 @@ class ReleaseFlow:
         known = self.state().versions.get(version)
         return known.stage if known else None
 
+    @property
+    def _locks(self) -> Path:
+        return self.store.path.parent
+
     def _carry_out(self, command: commands.Command) -> Line:
+        self._record(command)
+        return self._bring_into_force()
+
+    def _record(self, command: commands.Command) -> None:
         history = self.history()
         line = fold(d.body for d in history)
         bodies = decide(line, command)
@@ -195,6 +214,8 @@ class ReleaseFlow:
         self.store.append(decided)
         for event in decided:
             log.info("decided %s %s #%d", event.line, event.type, event.number)
+
+    def _bring_into_force(self) -> Line:
         try:
             return self.reconcile()
         except EffectFailed as error:

@@ -6,7 +6,9 @@ from pathlib import Path
 import httpx
 
 from atdp.control.release.effects import RouteTable
-from atdp.control.release.errors import EffectFailed
+from atdp.control.release.errors import EffectFailed, EngineSilent
+from atdp.replay.engine_info import engine_info
+from atdp.replay.errors import EngineError
 
 Endpoints = Callable[[], Mapping[str, str]]
 """Where the services of the stack are now; ports change when a stack is started anew."""
@@ -15,23 +17,26 @@ Endpoints = Callable[[], Mapping[str, str]]
 class HttpFleet:
     """Engines that speak SGLang's HTTP (`/model_info`, `/update_weights_from_disk`)."""
 
-    def __init__(self, client: httpx.Client, endpoints: Endpoints, *, load_timeout_s: float = 120.0) -> None:
+    def __init__(
+        self, client: httpx.Client, endpoints: Endpoints, weights: Path, *, load_timeout_s: float = 120.0
+    ) -> None:
+        """`weights` is the weight registry's root; engines must see it under the same path."""
         self._client = client
         self._endpoints = endpoints
+        self._weights = weights
         self._load_timeout_s = load_timeout_s
 
-    def serving(self, engine: str) -> str | None:
+    def serves(self, engine: str, model: str, version: str) -> bool:
         """See `Fleet`."""
         try:
-            response = self._client.get(f"{self._url(engine)}/model_info", timeout=5.0)
-            found = response.raise_for_status().json().get("weight_version")
-        except (httpx.HTTPError, ValueError, AttributeError, EffectFailed):
-            return None
-        return found if isinstance(found, str) else None
+            return engine_info(self._client, self._url(engine)).serves(self._weights, model, version)
+        except EngineError as error:
+            raise EngineSilent(str(error)) from error
 
-    def load(self, engine: str, directory: Path, version: str) -> None:
+    def load(self, engine: str, model: str, version: str) -> None:
         """See `Fleet`."""
         url = self._url(engine)
+        directory = (self._weights / model / version).resolve()
         body = {"model_path": str(directory), "weight_version": version, "flush_cache": True}
         try:
             response = self._client.post(
@@ -46,7 +51,7 @@ class HttpFleet:
     def _url(self, engine: str) -> str:
         url = self._endpoints().get(engine)
         if url is None:
-            raise EffectFailed(f"the stack has no {engine}; start it with `atdp up`")
+            raise EngineSilent(f"the stack has no {engine}; start it with `atdp up`")
         return url.rstrip("/")
 
 

@@ -31,7 +31,7 @@ def open_flow(
     return ReleaseFlow(
         model=model,
         store=store,
-        fleet=HttpFleet(client, home.endpoints),
+        fleet=HttpFleet(client, home.endpoints, home.weights),
         router=HttpRouter(client, home.endpoints, key),
         weights=home.weights,
         actor=actor,

@@ -17,6 +17,7 @@ from eventsourcing.sqlite import SQLiteDatastore, SQLiteProcessRecorder
 
 from atdp.control.release.errors import Conflict, StoreError
 from atdp.control.release.events import SCHEMA, Body, Decided, body_from_json, body_to_json
+from atdp.control.release.line import Line, fold
 from atdp.replay.canonical import canonical_bytes
 from atdp.schemas import deterministic_event_id
 
@@ -92,6 +93,10 @@ class ReleaseStore:
             return tuple(_decided(e) for e in self._recorder.select_events(line))
         except PersistenceError as error:
             raise StoreError(f"cannot read the release store {self.path}: {error}") from error
+
+    def state(self, line: str) -> Line:
+        """The line as it is now."""
+        return fold(d.body for d in self.history(line))
 
     def lines(self) -> tuple[str, ...]:
         """Names of all lines, sorted."""
