@@ -45,6 +45,16 @@ def test_a_kept_port_that_someone_else_took_is_an_error_that_names_the_port(
         other.prepare()
 
 
+def test_a_broker_keeps_its_port_while_its_object_lives_whatever_becomes_of_the_file(
+    kafka_broker: KafkaBroker,
+) -> None:
+    before = kafka_broker.bootstrap
+    (kafka_broker.dir / "ports.json").unlink()
+    assert kafka_broker.is_ready()
+    kafka_broker.kill()
+    assert kafka_broker.start() == before
+
+
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
     broker = KafkaBroker(tmp_path, heap_mb=512)
     broker.prepare()

@@ -6,18 +6,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 
-from atdp.control.errors import StackError
+from atdp.control.errors import PortTaken, StackError
 from atdp.control.stack.ledger import Ledger, ServiceEntry, StackEntry
 from atdp.control.stack.ports import choose_free_port
 from atdp.control.stack.processes import Child, ProcessId, end_leftovers
 from atdp.control.stack.restarts import RestartPolicy
-from atdp.control.stack.services import Service, probe_http
+from atdp.control.stack.services import Probe, Service, probe_http
 from atdp.control.stack.supervisor import Supervisor
 from atdp.ingest.home import Home
 
@@ -74,12 +75,13 @@ class Running:
         self.ledger = Ledger(Home(tmp_path / "home"))
         self.said: list[str] = []
         self.error: StackError | None = None
+        self.deaf_reader = False
         self.supervisor = Supervisor(
             self.ledger,
             plan,
             environ=os.environ,
             policy=QUICK,
-            report=self.said.append,
+            report=self._hear,
             deaf_s=deaf_s,
             up_timeout_s=100,
         )
@@ -90,6 +92,11 @@ class Running:
             self.supervisor.run()
         except StackError as error:
             self.error = error
+
+    def _hear(self, line: str) -> None:
+        if self.deaf_reader:
+            raise BrokenPipeError
+        self.said.append(line)
 
     def entry(self, name: str) -> ServiceEntry:
         stack = self.ledger.read()
@@ -141,6 +148,77 @@ def test_a_frozen_service_is_replaced(tmp_path: Path) -> None:
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         until(lambda: running.entry("one").pid not in {None, pid} and running.entry("one").phase == "ready")
+
+
+def test_a_stack_that_is_up_outlives_a_state_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "one")) as running:
+        until(running.is_up)
+        pid = running.entry("one").pid
+        assert pid is not None
+        file = tmp_path / "home" / "run" / "stack.json"
+        file.unlink()
+        file.mkdir()  # as a full disk: nothing can be put in its place
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: sum("one is ready" in line for line in running.said) == 2)
+        file.rmdir()
+        until(lambda: file.exists() and running.entry("one").phase == "ready")
+        assert running.entry("one").restarts == 1
+    assert running.error is None
+
+
+def test_a_stack_that_cannot_say_that_it_is_up_does_not_come_up(tmp_path: Path) -> None:
+    (tmp_path / "home" / "run" / "stack.json").mkdir(parents=True)
+    with supervised(tmp_path, service(tmp_path, "one")) as running:
+        until(lambda: running.error is not None)
+    assert "Cannot write the home" in str(running.error)
+
+
+def test_a_look_that_breaks_is_a_failed_look_with_its_message(tmp_path: Path) -> None:
+    one = service(tmp_path, "one")
+
+    def look() -> Probe:
+        if (tmp_path / "broken").exists():
+            raise KeyError("kafka")
+        return one.probe()
+
+    with supervised(tmp_path, replace(one, probe=look)) as running:
+        until(running.is_up)
+        (tmp_path / "broken").touch()
+        until(lambda: running.entry("one").phase == "unready")
+        assert running.entry("one").reason == "cannot be looked at (KeyError: 'kafka')"
+        (tmp_path / "broken").unlink()
+        until(lambda: running.entry("one").phase == "ready")
+    assert running.error is None
+
+
+def test_a_stack_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
+    with supervised(tmp_path, service(tmp_path, "one")) as running:
+        until(running.is_up)
+        pid = running.entry("one").pid
+        assert pid is not None
+        running.deaf_reader = True
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: running.entry("one").restarts == 1 and running.entry("one").phase == "ready")
+    assert running.error is None
+
+
+def test_why_a_service_cannot_be_started_again_is_said(tmp_path: Path) -> None:
+    one = service(tmp_path, "one")
+
+    def command() -> Sequence[str]:
+        if (tmp_path / "taken").exists():
+            raise PortTaken("Port 1 is taken by another process.")
+        return one.command()
+
+    with supervised(tmp_path, replace(one, command=command)) as running:
+        until(running.is_up)
+        (tmp_path / "taken").touch()
+        pid = running.entry("one").pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: "Port 1 is taken" in running.entry("one").reason)
+        (tmp_path / "taken").unlink()
+        until(lambda: running.entry("one").phase == "ready")
 
 
 def test_services_start_in_order_and_stop_in_the_opposite_one(tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ class KafkaBroker:
         self._progress = progress
         self._heap_mb = heap_mb
         self._ports_file = KeptPorts(self.dir / "ports.json")
+        self._ports: dict[str, int] | None = None
         if port is not None:
             self._ports_file.set("kafka", port)
         self._child: Child | None = None
@@ -73,8 +74,8 @@ class KafkaBroker:
 
     @property
     def port(self) -> int:
-        """The client port."""
-        return self._ports_file.read()["kafka"]
+        """The client port, which stays as long as this object, whatever becomes of the file."""
+        return (self._ports or self._ports_file.read())["kafka"]
 
     @property
     def pid(self) -> int | None:
@@ -103,7 +104,11 @@ class KafkaBroker:
         try:
             for folder in ("conf", "logs"):
                 (self.dir / folder).mkdir(parents=True, exist_ok=True)
-            ports = self._ports_file.claim("kafka", "kafka-controller")
+            if self._ports is None:
+                self._ports = self._ports_file.claim("kafka", "kafka-controller")
+            else:  # clients were told these
+                self._ports_file.require_free(self._ports)
+            ports = self._ports
             self._write_configuration(ports["kafka"], ports["kafka-controller"])
             self._format_once(java, jars)
         except OSError as error:

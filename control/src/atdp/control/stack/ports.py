@@ -15,6 +15,7 @@ import os
 import random
 import socket
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from atdp.control.errors import HomeUnusable, PortTaken
@@ -103,19 +104,22 @@ class KeptPorts:
         Raises PortTaken for one in use.
         """
         ports = self.read()
+        self.require_free({name: ports[name] for name in names if name in ports})
         for name in names:
-            if name in ports:
-                if not is_free(ports[name]):
-                    raise PortTaken(
-                        f"Port {ports[name]}, which `{name}` of this home has used so far, is taken by "
-                        "another process. "
-                        f"Stop that process, or remove `{name}` from {self._file} to have another port "
-                        "chosen."
-                    )
-            else:
+            if name not in ports:
                 ports[name] = choose_free_port(frozenset(ports.values()))
         self._store(ports)
         return {name: ports[name] for name in names}
+
+    def require_free(self, ports: Mapping[str, int]) -> None:
+        """Raise PortTaken when one of these ports, chosen earlier, is in use."""
+        for name, port in ports.items():
+            if not is_free(port):
+                raise PortTaken(
+                    f"Port {port}, which `{name}` of this home has used so far, is taken by another process. "
+                    f"Stop that process, or remove `{name}` from {self._file} and start the stack again to "
+                    "have another port chosen."
+                )
 
     def set(self, name: str, port: int) -> None:
         """Fix the port of ``name``."""

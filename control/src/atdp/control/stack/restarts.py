@@ -78,6 +78,14 @@ class Life:
 
     def died(self, now_s: float, exit_code: int, policy: RestartPolicy) -> "Life":
         """Follow the end of the process that nobody asked for."""
+        backing_off = self._back_off(now_s, f"died with {describe_exit(exit_code)}", policy)
+        return replace(backing_off, last_exit_code=exit_code)
+
+    def unstartable(self, now_s: float, why: str, policy: RestartPolicy) -> "Life":
+        """Follow a start that came to nothing because its preparation failed."""
+        return self._back_off(now_s, f"cannot start: {why}", policy)
+
+    def _back_off(self, now_s: float, why: str, policy: RestartPolicy) -> "Life":
         calm = now_s - self.born_s >= policy.calm_after_s
         deaths = 1 if calm else self.deaths_in_a_row + 1
         wait_s = policy.delay_s(deaths)
@@ -86,9 +94,8 @@ class Life:
             phase="backing-off",
             since_s=now_s,
             deaths_in_a_row=deaths,
-            last_exit_code=exit_code,
             next_start_s=now_s + wait_s,
-            reason=f"died with {describe_exit(exit_code)}, next start in {wait_s:g} s",
+            reason=f"{why}, next start in {wait_s:g} s",
         )
 
     def stopping(self, now_s: float) -> "Life":

@@ -4,7 +4,9 @@ One loop in the main thread owns every process (the kernel ties a child to the *
 pool of threads looks at their health. What a service's next phase is, ``restarts`` decides; this module only
 carries it out. Guarantees: one supervisor per home (a file lock); children end with the supervisor, however
 it ends; a service that dies, or that does not answer its live check for ``_DEAF_S``, is started again with
-back-off; ``run/stack.json`` always tells the truth as of the last change.
+back-off; ``run/stack.json`` tells the truth as of the last change. Once everything has been up, nothing but the
+request to stop ends the stack: where its state cannot be written (a full disk), nobody can be told, or a look at
+a service breaks, that is logged and tried again.
 """
 
 import contextlib
@@ -77,6 +79,7 @@ class Supervisor:
         self._hurry = False
         self._up = False
         self._published: StackEntry | None = None
+        self._unpublished: str | None = None
         self._self = ProcessId(pid=0, created=0.0)
         self._epoch_s = time.time() - time.monotonic()
 
@@ -98,9 +101,11 @@ class Supervisor:
                 now_s = time.monotonic()
                 for watched in self._watched:
                     self._step(watched, now_s, pool)
-                if not self._up:
+                if self._up:
+                    self._publish_quietly()
+                else:
                     self._come_up(now_s - began_s)
-                self._publish()
+                    self._publish()
                 self._stop.wait(_TICK_S)
         finally:
             self._stop_all()
@@ -125,11 +130,12 @@ class Supervisor:
         try:
             command = service.command()
             watched.child = Child(command, env={**self._environ, **service.env}, log=service.log)
-        except StackError:
+        except StackError as error:
             if not self._up:
                 raise
             _log.exception("cannot start %s", service.name)
-            watched.life = watched.life.died(now_s, 1, self._policy)
+            watched.life = watched.life.unstartable(now_s, str(error), self._policy)
+            self._say(f"{service.name} {watched.life.reason}")
             return
         watched.life = watched.life.started(now_s)
         watched.answered_s = now_s
@@ -145,7 +151,7 @@ class Supervisor:
                 watched.look = pool.submit(watched.service.probe)
             return
         if watched.look.done():
-            probe = watched.look.result()
+            probe = _seen(watched.look)
             watched.look = None
             hurry = not probe.ready and watched.service.needed
             watched.next_look_s = now_s + (_LOOK_EVERY_S / 4 if hurry else _LOOK_EVERY_S)
@@ -153,7 +159,7 @@ class Supervisor:
         # A process that has not answered yet may still be loading; it gets longer.
         patience_s = self._deaf_s * (1 if watched.answered_s > watched.life.born_s else 4)
         if now_s - watched.answered_s > patience_s and watched.child is not None:
-            self._report(f"{watched.service.name} has not answered for {patience_s:.0f} s: killing it")
+            self._say(f"{watched.service.name} has not answered for {patience_s:.0f} s: killing it")
             watched.child.kill()
 
     def _heard(self, watched: _Watched, probe: Probe, now_s: float) -> None:
@@ -168,7 +174,7 @@ class Supervisor:
         watched.life = watched.life.probed(now_s, ready=probe.ready, reason=probe.reason)
         if watched.life.phase == "ready" and before != "ready":
             where = f" on port {service.port}" if service.port else ""
-            self._report(f"{service.name} is ready{where} ({now_s - watched.life.born_s:.1f} s)")
+            self._say(f"{service.name} is ready{where} ({now_s - watched.life.born_s:.1f} s)")
 
     def _mourn(self, watched: _Watched, code: int, now_s: float) -> None:
         service = watched.service
@@ -177,7 +183,7 @@ class Supervisor:
         watched.child = None
         watched.look = None
         watched.life = watched.life.died(now_s, code, self._policy)
-        self._report(f"{service.name} {watched.life.reason}")
+        self._say(f"{service.name} {watched.life.reason}")
         _log.warning("died", extra={"of": service.name, "exit_code": code})
         if not self._up and watched.life.deaths_in_a_row >= _STARTUP_DEATHS:
             raise StackError(
@@ -192,7 +198,7 @@ class Supervisor:
         waiting = [watched for watched in self._watched if not _is_up(watched)]
         if not waiting:
             self._up = True
-            self._report(f"up ({elapsed_s:.1f} s)")
+            self._say(f"up ({elapsed_s:.1f} s)")
         elif elapsed_s > self._up_timeout_s:
             reasons = "; ".join(f"{w.service.name}: {w.life.reason or w.life.phase}" for w in waiting)
             raise StackError(
@@ -219,7 +225,7 @@ class Supervisor:
         while child.exit_code() is None and time.monotonic() < deadline_s and not self._hurry:
             time.sleep(0.02)
         if child.exit_code() is None and not self._hurry:
-            self._report(f"{watched.service.name} did not stop in time: killed")
+            self._say(f"{watched.service.name} did not stop in time: killed")
         code = child.wait(time.monotonic())
         watched.child = None
         watched.life = watched.life.stopped(time.monotonic(), code)
@@ -248,9 +254,28 @@ class Supervisor:
             self._published = stack
 
     def _publish_quietly(self) -> None:
-        # Stopping must go on when the disk is full.
-        with contextlib.suppress(StackError):
+        # Watching and stopping must go on when the disk is full. Every tick tries again; said once.
+        try:
             self._publish()
+        except StackError as error:
+            if str(error) != self._unpublished:
+                _log.error("the state of the stack cannot be written: %s", error)
+            self._unpublished = str(error)
+        else:
+            self._unpublished = None
+
+    def _say(self, line: str) -> None:
+        # Where lines go is not the stack's concern: a closed terminal or a full disk must not end it.
+        with contextlib.suppress(OSError, ValueError):
+            self._report(line)
+
+
+def _seen(look: Future[Probe]) -> Probe:
+    try:
+        return look.result()
+    except Exception as error:  # noqa: BLE001 (a look that breaks must not end what it looks at)
+        _log.warning("a look at a service broke", exc_info=error)
+        return Probe(live=False, ready=False, reason=f"cannot be looked at ({type(error).__name__}: {error})")
 
 
 def _is_up(watched: _Watched) -> bool:
