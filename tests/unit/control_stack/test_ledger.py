@@ -1,6 +1,10 @@
 """What the running stack says about itself."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,6 +48,43 @@ def test_a_stale_lock_file_is_not_a_running_stack(tmp_path: Path) -> None:
     Ledger(Home(tmp_path)).acquire().close()
     assert (tmp_path / "run" / "supervisor.lock").exists()
     assert Ledger(Home(tmp_path)).supervisor_pid() is None
+
+
+@contextmanager
+def asked_all_the_time(home: Path) -> Iterator[None]:
+    """Another process asks without a pause whether a stack of ``home`` runs, as `atdp status` does."""
+    program = (
+        "import pathlib, sys\n"
+        "from atdp.control.stack.ledger import Ledger\n"
+        "from atdp.ingest.home import Home\n"
+        "ledger = Ledger(Home(pathlib.Path(sys.argv[1])))\n"
+        "print('asking', flush=True)\n"
+        "while True: ledger.supervisor_pid()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE) as asking:
+        assert asking.stdout is not None
+        asking.stdout.readline()
+        try:
+            yield
+        finally:
+            asking.kill()
+
+
+def start_often(home: Path, *, patience_s: float) -> None:
+    for _ in range(20_000 if patience_s == 0 else 300):
+        Ledger(Home(home)).acquire(patience_s).close()
+
+
+def test_who_asks_whether_a_stack_runs_does_not_keep_one_from_starting(tmp_path: Path) -> None:
+    Ledger(Home(tmp_path)).acquire().close()
+    with asked_all_the_time(tmp_path):
+        start_often(tmp_path, patience_s=1)
+
+
+def test_without_patience_a_reader_is_taken_for_a_supervisor(tmp_path: Path) -> None:
+    Ledger(Home(tmp_path)).acquire().close()
+    with asked_all_the_time(tmp_path), pytest.raises(AlreadyRunning):
+        start_often(tmp_path, patience_s=0)
 
 
 def test_nothing_or_nonsense_in_the_file_reads_as_nothing(tmp_path: Path) -> None:

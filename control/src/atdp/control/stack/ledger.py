@@ -1,13 +1,15 @@
 """What the running stack says about itself, in ``run/``: the lock, the endpoints, the state of every service.
 
 ``supervisor.lock`` is held (flock) while a supervisor lives; the system releases it however the supervisor
-ends, so a stale file is never mistaken for a running stack. ``stack.json`` is replaced atomically at each
+ends, so a stale file is never mistaken for a running stack. Who asks whether one lives takes the same lock,
+shared, for an instant; a supervisor that starts just then tries again for a second. ``stack.json`` is replaced atomically at each
 change and read by ``atdp status`` and ``atdp down`` without asking the supervisor.
 """
 
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from atdp.control.errors import AlreadyRunning, HomeUnusable
 from atdp.control.stack.processes import ProcessId
 from atdp.control.stack.restarts import Phase
 from atdp.ingest.home import Home
+
+_READERS_S = 1.0  # readers hold the lock for microseconds; longer only delays the word of a second `atdp up`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,21 +65,25 @@ class Ledger:
         self._lock_file = home.run / "supervisor.lock"
         self._stack_file = home.run / "stack.json"
 
-    def acquire(self) -> IO[str]:
-        """Take the lock for the life of this process; raises AlreadyRunning. Keep what it returns."""
+    def acquire(self, patience_s: float = _READERS_S) -> IO[str]:
+        """Take the lock for the life of this process; raises AlreadyRunning. Keep what it returns.
+
+        Tries for ``patience_s``: what holds the lock may be a reader, not a supervisor.
+        """
         try:
             self._home.run.mkdir(parents=True, exist_ok=True)
             handle = self._lock_file.open("a+", encoding="utf-8")
         except OSError as error:
             raise unwritable(self._home.root, error) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            handle.close()
-            raise AlreadyRunning(
-                f"A stack of {self._home.root} is already running (see `atdp status`). "
-                "Stop it with `atdp down`, or set ATDP_HOME to another folder for a second stack."
-            ) from error
+        deadline_s = time.monotonic() + patience_s
+        while not _locked(handle, fcntl.LOCK_EX):
+            if time.monotonic() >= deadline_s:
+                handle.close()
+                raise AlreadyRunning(
+                    f"A stack of {self._home.root} is already running (see `atdp status`). "
+                    "Stop it with `atdp down`, or set ATDP_HOME to another folder for a second stack."
+                )
+            time.sleep(0.01)
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
@@ -85,12 +93,10 @@ class Ledger:
         """Process id of the living supervisor; None when no supervisor holds the lock."""
         try:
             with self._lock_file.open("r", encoding="utf-8") as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except OSError:
-                    text = handle.read().strip()
-                    return int(text) if text.isdigit() else None
-                return None
+                if _locked(handle, fcntl.LOCK_SH):
+                    return None
+                text = handle.read().strip()
+                return int(text) if text.isdigit() else None
         except FileNotFoundError:
             return None
 
@@ -119,6 +125,14 @@ class Ledger:
             partial.replace(file)
         except OSError as error:
             raise unwritable(self._home.root, error) from error
+
+
+def _locked(handle: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def unwritable(root: Path, error: OSError) -> HomeUnusable:
