@@ -10,8 +10,9 @@ from rich.console import Console
 from atdp.control.demo.evidence import Ancestor, Decision, Evidence
 from atdp.control.demo.leaks import LeakReport
 from atdp.control.demo.ledger import Ledger
+from atdp.control.demo.rate import Rate
 from atdp.control.demo.report import render
-from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate
+from atdp.control.demo.rounds import Canary, Candidate, Prediction
 from atdp.control.demo.settings import DemoSettings
 from atdp.control.demo.summary import Summary, show
 
@@ -155,7 +156,7 @@ def test_the_summary_is_json_without_nan(tmp_path: Path) -> None:
     SUMMARY.write(tmp_path / "summary.json")
     told = json.loads((tmp_path / "summary.json").read_text())
     assert told["success_after"] == 0.825
-    assert told["promoted"] == "v5"
+    assert (told["promoted"], told["live"]) == ("v5", "v5")
     assert [entry["candidate"] for entry in told["rounds"]] == ["v2", "v3", "v4", "v5"]
 
 
@@ -175,3 +176,56 @@ def test_a_demo_without_any_finished_round_can_be_drawn() -> None:
         evidence=replace(SUMMARY.evidence, throughput=[], findings={}),
     )
     assert render(nothing).count("<svg") == 4
+
+
+def unjudged() -> Summary:
+    """A demo whose only canary met no customer that could be judged, so that nothing was promoted."""
+    tried = SUMMARY.candidates[0]
+    assert tried.canary is not None
+    canary = replace(
+        tried.canary, candidate=rate(0, 0), live=rate(0, 0), verdict="INCONCLUSIVE", outcome="rolled back"
+    )
+    nothing_averaged = {
+        "success": None,
+        "median_latency_ms": None,
+        "cost_micro_usd": None,
+        "output_tokens": None,
+    }
+    return replace(
+        SUMMARY,
+        candidates=(replace(tried, canary=canary),),
+        traffic={"before": rate(0, 0), "r1": rate(200, 768), "canary1": rate(0, 0), "after": rate(48, 200)},
+        before=rate(0, 0),
+        evidence=replace(
+            SUMMARY.evidence,
+            lineage=SUMMARY.evidence.lineage[-1:],
+            by_tenant_and_version=[{"tenant": "acme", "version": "v1", "sessions": 4, **nothing_averaged}],
+            throughput=[{"second": 0, "sessions_per_s": 1.0, "latency_ms": None}],
+        ),
+    )
+
+
+def test_a_canary_that_nobody_judged_is_written_drawn_and_shown_without_figures(tmp_path: Path) -> None:
+    summary, text = unjudged(), io.StringIO()
+    summary.write(tmp_path / "summary.json")
+    told = json.loads((tmp_path / "summary.json").read_text())
+    assert (told["rounds"][0]["measured"], told["success_before"]) == (None, None)
+    page = render(summary)
+    assert 'none <span class="soft">of 0<br>live none of 0' in page
+    assert ">nan" not in page
+    assert "nan%" not in page
+    show(summary, Console(file=text, width=160))
+    assert "none of 0 (live none)" in text.getvalue()
+    assert "none before, 24.0% after (0 and 200 tasks" in text.getvalue()
+    assert not summary.promises["success at least doubled on fresh tasks"]
+
+
+def test_where_nothing_was_promoted_nothing_says_so() -> None:
+    summary, text = unjudged(), io.StringIO()
+    assert summary.promoted is None
+    assert summary.to_json()["promoted"] is None
+    assert summary.to_json()["live"] == "v1"
+    assert "<b>nothing</b><span>promoted; v1 is live" in render(summary)
+    show(summary, Console(file=text, width=160))
+    assert "Live is orderdesk v1; nothing was promoted." in text.getvalue()
+    assert not summary.promises["better weights were promoted"]

@@ -1,26 +1,11 @@
-"""Rates carry honest intervals, and what is not known stays null."""
+"""What happened in a round; what is not known stays null."""
 
 import json
-import math
 
 import pytest
 
-from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate, learnt_enough
-
-
-@pytest.mark.parametrize(
-    ("successes", "sessions", "lower", "upper"),
-    # Newcombe 1998 (Statistics in Medicine 17, 857), table I, method 3
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
-)
-def test_the_interval_is_wilsons(successes: int, sessions: int, lower: float, upper: float) -> None:
-    assert Rate(successes=successes, sessions=sessions).bounds == pytest.approx((lower, upper), abs=6e-5)
-
-
-def test_no_sessions_is_no_rate_and_tells_nothing() -> None:
-    rate = Rate(successes=0, sessions=0)
-    assert math.isnan(rate.value)
-    assert rate.bounds == (0.0, 1.0)
+from atdp.control.demo.rate import Rate
+from atdp.control.demo.rounds import Canary, Candidate, Prediction, learnt_enough
 
 
 def candidate(**changes: object) -> Candidate:
@@ -59,6 +44,21 @@ def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
     assert json.loads(json.dumps(entry))["measured"] == 0.6
 
 
+UNJUDGED = Canary(
+    share=0.5,
+    candidate=Rate(successes=0, sessions=0),
+    live=Rate(successes=0, sessions=0),
+    verdict="INCONCLUSIVE",
+    outcome="rolled back",
+)
+
+
+def test_a_canary_that_nobody_judged_has_no_measured_success() -> None:
+    entry = candidate(verdict="PASS", canary=UNJUDGED).to_json()
+    assert entry["measured"] is None
+    assert "NaN" not in json.dumps(entry)
+
+
 def met_customers(successes: int, outcome: str) -> Candidate:
     return candidate(
         canary=Canary(
@@ -77,6 +77,7 @@ def met_customers(successes: int, outcome: str) -> Candidate:
         ([], False),
         ([candidate()], False),
         ([met_customers(60, "rolled back")], False),
+        ([candidate(canary=UNJUDGED)], False),
         ([met_customers(47, "promoted")], False),
         ([met_customers(48, "promoted")], True),
         ([met_customers(60, "promoted"), met_customers(40, "promoted")], False),

@@ -24,7 +24,7 @@ from atdp.trainer.trajectory import TrajectoryKey
 
 @dataclass(frozen=True, kw_only=True)
 class Ancestor:
-    """One version in the lineage of the promoted weights."""
+    """One version in the lineage of the live weights."""
 
     version: str
     kind: str

@@ -17,7 +17,8 @@ from atdp.control.demo.agents import Served, Visit
 from atdp.control.demo.customers import Customers
 from atdp.control.demo.errors import DemoError
 from atdp.control.demo.platform import Platform
-from atdp.control.demo.rounds import Canary, Candidate, Prediction, Rate, learnt_enough
+from atdp.control.demo.rate import Rate
+from atdp.control.demo.rounds import Canary, Candidate, Prediction, learnt_enough
 from atdp.control.demo.screen import Screen
 from atdp.control.demo.settings import AGENTS_SQL, CONSENTING, HELD_OUT_SQL, MODEL, WITHDRAWN, DemoSettings
 from atdp.control.demo.training import TrainedRun, reinforce
@@ -103,9 +104,9 @@ class Loop:
             served = self.platform.desk.serve(visits, on_served=lambda _served: advance(1))
         self._land()
         self.failures += [f"{each.visit.trajectory_id}: {each.failure}" for each in served if each.failure]
-        rate = Rate(successes=sum(each.reward == 1.0 for each in served), sessions=len(served))
+        rate = Rate.of((each.visit.order.task_id, each.reward == 1.0) for each in served)
         self.traffic[phase] = rate
-        self.screen.note(f"{rate.value:.1%} of {rate.sessions} sessions answered right" + _by_track(served))
+        self.screen.note(f"{rate.shown} of {rate.sessions} sessions answered right" + _by_track(served))
         return rate
 
     def decide_canary(self) -> None:
@@ -208,8 +209,8 @@ class Loop:
     def _decided(self, version: str, canary: Canary) -> None:
         self.candidates = [replace(c, canary=canary) if c.version == version else c for c in self.candidates]
         self.screen.note(
-            f"canary: {version} answered {canary.candidate.value:.1%} of {canary.candidate.sessions} right, "
-            f"live {canary.live.value:.1%} of {canary.live.sessions}: {canary.verdict}, {canary.outcome}",
+            f"canary: {version} answered {canary.candidate.shown} of {canary.candidate.sessions} right, "
+            f"live {canary.live.shown} of {canary.live.sessions}: {canary.verdict}, {canary.outcome}",
             style="green" if canary.outcome == "promoted" else "yellow",
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,8 @@ mpl.use("svg")
 
 from matplotlib.figure import Figure
 
-from atdp.control.demo.rounds import Candidate, Rate
+from atdp.control.demo.rate import Rate
+from atdp.control.demo.rounds import Candidate
 
 INK, GRID = "#5b6472", "#d9dde3"
 BLUE, GREEN, RED, AMBER, GREY = "#2f6fde", "#1f9d63", "#d0433c", "#c98a1b", "#9aa3af"
@@ -47,6 +49,8 @@ def success(before: Rate, traffic: Mapping[str, Rate], candidates: Sequence[Cand
         phases = list(traffic)
         for place, phase in enumerate(phases):
             rate = traffic[phase]
+            if rate.value is None:
+                continue
             colour = BLUE if phase in {"before", "after"} else GREY
             _whisker(axes, place, rate.value, rate.bounds, colour, width=9)
             axes.annotate(
@@ -64,8 +68,8 @@ def success(before: Rate, traffic: Mapping[str, Rate], candidates: Sequence[Cand
             met = _met_in(candidate, phases)
             bounds = (found.lower, found.upper)
             _whisker(axes, met - 0.24, found.estimate, bounds, AMBER, width=4, marker="D")
-            if candidate.canary is not None:
-                measured = candidate.canary.candidate
+            measured = None if candidate.canary is None else candidate.canary.candidate
+            if measured is not None and measured.value is not None:
                 _whisker(axes, met + 0.24, measured.value, measured.bounds, GREEN, width=4, marker="o")
                 axes.annotate(
                     candidate.version,
@@ -75,16 +79,17 @@ def success(before: Rate, traffic: Mapping[str, Rate], candidates: Sequence[Cand
                     ha="center",
                     fontsize=9,
                 )
-        axes.axhline(2 * before.value, color=BLUE, linewidth=0.8, linestyle=":")
-        axes.text(
-            len(phases) - 0.55,
-            2 * before.value,
-            "twice before",
-            va="bottom",
-            ha="right",
-            fontsize=8,
-            color=BLUE,
-        )
+        if before.value is not None:
+            axes.axhline(2 * before.value, color=BLUE, linewidth=0.8, linestyle=":")
+            axes.text(
+                len(phases) - 0.55,
+                2 * before.value,
+                "twice before",
+                va="bottom",
+                ha="right",
+                fontsize=8,
+                color=BLUE,
+            )
         axes.set_xticks(range(len(phases)), [_title(phase) for phase in phases])
         axes.set_ylim(0, 1.02)
         axes.set_xlim(-0.5, len(phases) - 0.5)
@@ -152,7 +157,12 @@ def load(rows: Sequence[Mapping[str, Any]]) -> str:
         left.bar(seconds, [row["sessions_per_s"] for row in rows], width=9, color=BLUE)
         left.set_ylabel("sessions ended per second")
         right.plot(
-            seconds, [row["latency_ms"] for row in rows], color=GREEN, marker=".", linewidth=0, markersize=5
+            seconds,
+            [math.nan if row["latency_ms"] is None else row["latency_ms"] for row in rows],
+            color=GREEN,
+            marker=".",
+            linewidth=0,
+            markersize=5,
         )
         right.set_ylabel("model time per session, ms")
         right.set_ylim(bottom=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jinja2
 
@@ -25,6 +24,7 @@ def render(summary: Summary) -> str:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["percent"] = _percent
+    environment.filters["figure"] = _figure
     evidence = summary.evidence
     drawn: Mapping[str, str] = {
         "success": plots.success(summary.before, summary.traffic, summary.candidates),
@@ -37,5 +37,9 @@ def render(summary: Summary) -> str:
     )
 
 
-def _percent(value: Any) -> str:
-    return "" if value is None else f"{value:.1%}"
+def _percent(value: float | None) -> str:
+    return "none" if value is None else f"{value:.1%}"
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "" if value is None else form % value

@@ -2,43 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, kw_only=True)
-class Rate:
-    """A success rate with its Wilson interval (95 %)."""
-
-    successes: int
-    sessions: int
-
-    @property
-    def value(self) -> float:
-        """Share of successes; NaN without sessions."""
-        return self.successes / self.sessions if self.sessions else math.nan
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """Wilson's score interval at 95 %: sensible near 0 and 1, where the normal one is not."""
-        if not self.sessions:
-            return (0.0, 1.0)
-        z, n, p = 1.959964, self.sessions, self.value
-        middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-        return (middle - half, middle + half)
-
-    def to_json(self) -> dict[str, float | int]:
-        """JSON form."""
-        lower, upper = self.bounds
-        return {
-            "success": self.value,
-            "lower": lower,
-            "upper": upper,
-            "successes": self.successes,
-            "sessions": self.sessions,
-        }
+from atdp.control.demo.rate import Rate, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +25,10 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Canary:
-    """How the candidate did with real customers, beside the live version at the same time."""
+    """How the candidate did with real customers, beside the live version at the same time.
+
+    Every session is a task of its own. Rates of an undecided canary may be of no session at all.
+    """
 
     share: float
     candidate: Rate
@@ -127,4 +97,4 @@ def learnt_enough(before: Rate, candidates: Sequence[Candidate], factor: float) 
     served = [
         each.canary.candidate for each in candidates if each.canary and each.canary.outcome == "promoted"
     ]
-    return bool(served) and served[-1].value >= factor * before.value
+    return bool(served) and at_least(served[-1], factor, before)

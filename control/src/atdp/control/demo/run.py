@@ -96,7 +96,7 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
         )
         screen.step(3, "Rounds: train, evaluate, canary, promote")
         loop.run_rounds()
-        after = loop.measure("after", f"{settings.measured_tasks} fresh tasks with the promoted weights")
+        after = loop.measure("after", f"{settings.measured_tasks} fresh tasks with what is live now")
         screen.step(4, "Count everything again, independently; search for raw values")
         evidence = collect(platform, loop, [*clerks.planted, *customers.planted], screen)
         return Outcome(

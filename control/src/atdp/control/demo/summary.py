@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from atdp.control.demo.evidence import Evidence
-from atdp.control.demo.rounds import Candidate, Rate
+from atdp.control.demo.rate import Rate, at_least
+from atdp.control.demo.rounds import Candidate
 from atdp.control.demo.settings import MODEL, WITHDRAWN, DemoSettings
 
 
@@ -49,25 +50,29 @@ class Summary(Outcome):
         return cls(**{name: getattr(outcome, name) for name in outcome.__dataclass_fields__}, **fields)
 
     @property
-    def promoted(self) -> str:
+    def live(self) -> str:
         """The version that is live at the end."""
         return self.evidence.lineage[0].version
+
+    @property
+    def promoted(self) -> str | None:
+        """The version promoted last; None when no canary was."""
+        promoted = [c.version for c in self.candidates if c.canary and c.canary.outcome == "promoted"]
+        return promoted[-1] if promoted else None
 
     @property
     def promises(self) -> dict[str, bool]:
         """What the demo is there to show, each held or broken."""
         ledger = self.evidence.ledger
         return {
-            "success at least doubled on fresh tasks": self.after.value >= 2 * self.before.value,
+            "success at least doubled on fresh tasks": at_least(self.after, 2, self.before),
             "every emitted event has exactly one fate": ledger.even,
             "no raw value is left behind the gate": self.evidence.leaks.raw_values_left == 0,
             f"nothing of {WITHDRAWN} was trained on": self.evidence.withdrawn_rows_trained == 0,
             "the gate caught the bad candidate": any(
                 c.deliberately_bad and c.verdict == "FAIL" for c in self.candidates
             ),
-            "better weights were promoted": any(
-                c.canary and c.canary.outcome == "promoted" for c in self.candidates
-            ),
+            "better weights were promoted": self.promoted is not None,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -92,6 +97,7 @@ class Summary(Outcome):
             "promises": self.promises,
             "model": MODEL,
             "promoted": self.promoted,
+            "live": self.live,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
             "logged_success": self.logged_success,
@@ -123,11 +129,12 @@ class Summary(Outcome):
 def show(summary: Summary, console: Console) -> None:
     """Print what a person wants to know."""
     evidence, before, after = summary.evidence, summary.before, summary.after
+    times = f"{after.value / before.value:.1f} times; " if after.value and before.value else ""
     console.print()
     console.rule("[bold]what happened")
     console.print(
-        f"\nSuccess on fresh tasks: [bold]{before.value:.1%}[/] before, [bold green]{after.value:.1%}[/] after "
-        f"({after.value / max(before.value, 1e-9):.1f} times; {before.sessions} and {after.sessions} tasks never seen). "
+        f"\nSuccess on fresh tasks: [bold]{before.shown}[/] before, [bold green]{after.shown}[/] after "
+        f"({times}{before.sessions} and {after.sessions} tasks never seen). "
         f"The clerks who wrote the logs: {summary.logged_success:.1%}.\n"
     )
     console.print(_rounds(summary.candidates))
@@ -138,7 +145,12 @@ def show(summary: Summary, console: Console) -> None:
         f"{row['records']} x {row['reason']} ({row['tenant']})" for row in evidence.quarantine
     )
     console.print(f"[bold]Quarantined[/]: {refused}")
-    console.print("[bold]Promoted weights[/] come from:")
+    console.print(
+        f"[bold]Live[/] is {MODEL} {summary.live}"
+        + (", promoted" if summary.promoted == summary.live else "; nothing was promoted")
+        + ". Its weights come from:",
+        highlight=False,
+    )
     for ancestor in evidence.lineage:
         snapshot = ancestor.snapshots.get("events", "-")
         console.print(
@@ -189,7 +201,7 @@ def _rounds(candidates: Sequence[Candidate]) -> Table:
             "" if canary is None else f"{canary.verdict}, {canary.share:.0%} of sessions",
             ""
             if canary is None
-            else f"{canary.candidate.value:.1%} of {canary.candidate.sessions} (live {canary.live.value:.1%})",
+            else f"{canary.candidate.shown} of {canary.candidate.sessions} (live {canary.live.shown})",
             "rejected"
             if canary is None and each.verdict == "FAIL"
             else ""
@@ -215,8 +227,13 @@ def _versions(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["tenant"],
             row["version"],
             str(row["sessions"]),
-            f"{row['success']:.1%}",
-            f"{row['median_latency_ms']:.0f}",
-            f"{row['cost_micro_usd']:.1f}",
+            _figure(row["success"], ".1%"),
+            _figure(row["median_latency_ms"], ".0f"),
+            _figure(row["cost_micro_usd"], ".1f"),
         )
     return table
+
+
+def _figure(value: float | None, form: str) -> str:
+    """A figure of SQL, which knows none where there was nothing to average."""
+    return "" if value is None else format(value, form)
