@@ -118,6 +118,16 @@ def test_a_dataset_of_a_tenant_holds_nothing_else_and_names_the_policies(lake: L
     assert {record.tenant_id for record in dataset.read(lake, purpose="replay")} == {"tenant-1"}
 
 
+def test_a_tenant_s_dataset_counts_what_it_reads_whatever_that_may_be_used_for(
+    lake: Lake, log: LogDouble
+) -> None:
+    log.land(SampleTrajectory(name="a", purposes=("train",)).events())
+    log.land(SampleTrajectory(name="b").events())
+    dataset = create_dataset(lake, "mine", tenant="acme")
+    assert dataset.trajectories == len(dataset.read(lake, purpose="train")) == 2
+    assert dataset.trajectories_sha256 == create_dataset(lake, "all").trajectories_sha256
+
+
 def test_a_dataset_of_an_empty_lake_stays_empty(lake: Lake, log: LogDouble) -> None:
     create_dataset(lake, "nothing")
     log.land(SampleTrajectory().events())

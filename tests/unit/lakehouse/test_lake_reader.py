@@ -60,17 +60,29 @@ WITHDRAWN = replace(GOOD, consent="withdrawn", eligible=False)
         (restamped(GOOD.events(), 4, training_eligible=None, eligibility_reason=None), "not_stamped"),
         (restamped(GOOD.events(), 5, policy_id=None), "no_stamp"),
         (restamped(GOOD.events(), 7, purposes=("analytics", "replay")), "purpose_not_allowed"),
+        (
+            restamped(GOOD.events(), 4, purposes=(), consent="withdrawn", training_eligible=False),
+            "consent_withdrawn",
+        ),
         ([replace(event, governance=None) for event in GOOD.events()], "no_stamp"),
     ],
 )
+@pytest.mark.parametrize("tenant", [None, "acme"])
 def test_one_event_that_may_not_train_refuses_the_whole_trajectory(
-    lake: Lake, log: LogDouble, events: list[Event], reason: str
+    lake: Lake, log: LogDouble, events: list[Event], reason: str, tenant: str | None
 ) -> None:
     log.land(events)
     log.land(replace(GOOD, name="beside").events())
-    found = governed_trajectories(lake, purpose="train")
+    found = governed_trajectories(lake, purpose="train", tenant=tenant)
     assert [record.trajectory_id for record in found] == ["beside"]
     assert found.refused == {reason: 1}
+
+
+@pytest.mark.parametrize("tenant", [None, "acme"])
+def test_what_may_train_needs_no_other_purpose(lake: Lake, log: LogDouble, tenant: str | None) -> None:
+    log.land(replace(GOOD, purposes=("train",)).events())
+    found = governed_trajectories(lake, purpose="train", tenant=tenant)
+    assert [(record.trajectory_id, len(record.generations)) for record in found] == [("good", 2)]
 
 
 def test_replay_needs_its_own_purpose_and_not_training_s(lake: Lake, log: LogDouble) -> None:

@@ -41,6 +41,9 @@ MACROS: Sequence[str] = ("held_out",)
 
 ANALYTICS = "analytics"
 
+ANY_PURPOSE = "*"
+"""Every row, whatever it may be used for: for deciding about rows by their stamps. No purpose can have this name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -61,7 +64,7 @@ class Connection:
         lake: Lake,
         *,
         tenant: str | None,
-        purpose: str | None,
+        purpose: str,
         snapshots: Mapping[TableName, int] | None = None,
         limits: Limits | None = None,
     ) -> None:
@@ -131,7 +134,7 @@ class Connection:
     def _may_see(self, definition: TableDefinition, file: ListedFile) -> bool:
         if self.tenant is not None and file.partition[0] != self.tenant:
             return False
-        if self.purpose is None:
+        if self.purpose == ANY_PURPOSE:
             return True
         if not definition.governed:  # what the gate says about data is for analysis only
             return self.purpose == ANALYTICS
@@ -194,7 +197,8 @@ def connect(
     Args:
         home: whose lake; ignored when `lake` is given.
         tenant: whose rows; `None` is the operator, who sees all tenants.
-        purpose: only rows that allow it. Default: `analytics` for a tenant; for the operator every row, allowed or not.
+        purpose: only rows that allow it; `ANY_PURPOSE` is every row, allowed or not. Default: `analytics` for a tenant,
+            every row for the operator.
         snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the newest.
         lake: an open lake to use.
         limits: memory, threads, time and rows.
@@ -203,9 +207,13 @@ def connect(
         SnapshotGone: a snapshot has been expired.
         CatalogError: the catalog cannot be opened.
     """
-    chosen = purpose if purpose is not None or tenant is None else ANALYTICS
+    default = ANY_PURPOSE if tenant is None else ANALYTICS
     return Connection(
-        lake or open_lake(home), tenant=tenant, purpose=chosen, snapshots=snapshots, limits=limits
+        lake or open_lake(home),
+        tenant=tenant,
+        purpose=default if purpose is None else purpose,
+        snapshots=snapshots,
+        limits=limits,
     )
 
 

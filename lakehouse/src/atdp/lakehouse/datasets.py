@@ -22,7 +22,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
 from .commit import commit
-from .connection import Connection, connect
+from .connection import ANY_PURPOSE, Connection, connect
 from .errors import DatasetError
 from .lake import NO_SNAPSHOT, Lake
 from .queries import query
@@ -52,7 +52,7 @@ class Dataset:
     """Policies (id, version, hash) that decided about its rows."""
 
     def connect(self, lake: Lake, *, purpose: str | None = None) -> Connection:
-        """A connection to the pinned snapshots; `where` is the caller's to apply (`selection`)."""
+        """A connection to the pinned snapshots (`purpose` as in `connect`); `where` is the caller's to apply (`selection`)."""
         return connect(lake=lake, tenant=self.tenant, purpose=purpose, snapshots=self.snapshots)
 
     def read(self, lake: Lake, *, purpose: Purpose, require_exact: bool = True) -> GovernedTrajectories:
@@ -170,7 +170,7 @@ def _describe(
         trajectories_sha256="",
         policies=(),
     )
-    with draft.connect(lake) as connection:
+    with draft.connect(lake, purpose=ANY_PURPOSE) as connection:
         keys = connection.sql(query("selected_keys", selection=draft.selection)).rows()
         policies = connection.sql(query("policies", selection=draft.selection)).dicts()
     digest = hashlib.sha256(json.dumps(keys, separators=(",", ":")).encode()).hexdigest()

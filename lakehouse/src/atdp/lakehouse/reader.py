@@ -2,9 +2,9 @@
 
 Governance decided before the data landed; this decides again, from the stamps alone and closed by default. A trajectory is taken
 whole or not at all: one event without a stamp, without the purpose, or (for training) without consent granted refuses it, and so does, for
-training by RL, a generation that is not eligible or not `exact`. Stamps are looked at first, over all rows of the
-tenant; content is then read through a connection whose files hold only rows that allow the purpose, and every generation is checked once
-more. What is refused is counted by reason, never dropped silently.
+training by RL, a generation that is not eligible or not `exact`. Stamps are looked at first, over all rows of the tenant whatever
+they allow, since a row that is not seen cannot refuse; content is then read through a connection whose files hold only rows that allow
+the purpose, and every generation is checked once more. What is refused is counted by reason, never dropped silently.
 
 Order is that of the log: by first offset, then partition. The same snapshots give the same list.
 """
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from atdp.schemas.context import extend
 from atdp.schemas.values import Message, Observation, Outcome, Part, TokenFidelity
 
-from .connection import Connection, connect
+from .connection import ANY_PURPOSE, Connection, connect
 from .duck_types import text
 from .errors import LakehouseError
 from .lake import Lake
@@ -158,7 +158,7 @@ def governed_trajectories(
     if purpose not in ("train", "replay"):
         raise LakehouseError(f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'")
     refused: Counter[str] = Counter()
-    with connect(lake=lake, tenant=tenant, snapshots=snapshots) as stamps:
+    with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamps:
         pinned = stamps.snapshots
         filters = {"where": where or "true", "purpose": text(purpose), **_newer(stamps, after)}
         accepted: dict[Key, dict[str, Any]] = {}
