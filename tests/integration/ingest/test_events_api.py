@@ -215,6 +215,34 @@ def test_a_session_key_is_good_for_its_own_session_only(gateway: GatewayUnderTes
         )
 
 
+def test_a_session_key_opens_no_session_and_emits_for_its_own_trajectory_only(
+    gateway: GatewayUnderTest,
+) -> None:
+    with gateway.http() as client:
+        client.post("/v1/sessions", json={"session_id": "other"})
+        key = client.post("/v1/sessions", json={"session_id": "t"}).json()["api_key"]
+    with gateway.http(key) as client:
+        assert client.post("/v1/sessions", json={"session_id": "other"}).status_code == 403
+        assert client.post("/v1/sessions", json={}).status_code == 403
+        foreign = [{**event(), "trajectory_id": "other"}, {**event(), "attempt": 1}]
+        answer = client.post("/v1/events", json={"events": [event(), *foreign]})
+    assert answer.json()["accepted"] == 1
+    assert [refused["index"] for refused in answer.json()["rejected"]] == [1, 2]
+    assert all("its own session only" in refused["error"] for refused in answer.json()["rejected"])
+    assert {found.trajectory_id for found in gateway.events()} == {"t"}
+
+
+@pytest.mark.parametrize("attempt", [{}, [], "0", -1, 1.5, True, 2**31])
+@pytest.mark.parametrize("verb", ["reward", "end"])
+def test_an_attempt_that_is_none_is_refused(gateway: GatewayUnderTest, verb: str, attempt: object) -> None:
+    with gateway.http() as client:
+        client.post("/v1/sessions", json={"session_id": "s"})
+        body = {"value": 1, "trajectory_id": "s", "attempt": attempt}
+        answer = client.post(f"/v1/sessions/s/{verb}", json=body)
+    assert answer.status_code == 422
+    assert "'attempt' must be" in error_of(answer)
+
+
 def test_another_tenants_session_does_not_exist_for_a_key(gateway: GatewayUnderTest) -> None:
     other, _ = gateway.keys.create("other", "agent")
     with gateway.http() as client:

@@ -89,6 +89,26 @@ def test_session_keys_die_with_their_parent(store: KeyStore) -> None:
     assert store.verify(session_key) is None
 
 
+def test_a_session_key_opens_no_further_session(store: KeyStore) -> None:
+    _, parent = store.create("acme", "agent")
+    _, session = store.create_session_key(parent, tenant="acme", session="{}")
+    with pytest.raises(KeyStoreError, match="opens no further sessions"):
+        store.create_session_key(session, tenant="acme", session="{}")
+
+
+def test_revocation_reaches_every_key_below(store: KeyStore) -> None:
+    parent_key, parent = store.create("acme", "agent")
+    child_key, child = store.create_session_key(parent, tenant="acme", session="{}")
+    # As an older version of the store made them.
+    unbound = Principal(child.key_id, child.tenant, child.role)
+    grandchild_key, grandchild = store.create_session_key(unbound, tenant="acme", session="{}")
+    assert store.verify(grandchild_key) == grandchild
+    store.revoke(child_key.key_id)
+    assert store.verify(grandchild_key) is None
+    assert store.verify(parent_key) == parent
+    assert [key.revoked for key in store.list(with_sessions=True)] == [False, True, True]
+
+
 def test_session_keys_are_listed_only_when_asked_for(store: KeyStore) -> None:
     _, parent = store.create("acme", "agent")
     store.create_session_key(parent, tenant="acme", session="{}")

@@ -28,10 +28,8 @@ def trajectory_of(gateway: GatewayState, caller: Caller, request: Request) -> Se
         Problem: 422 for a malformed header, 409 when the trajectory has ended.
     """
     tenant = tenant_of(caller, request)
-    if caller.principal.session is not None:
-        row = _bound(gateway, caller, tenant)
-    else:
-        row = _named(gateway, request, tenant)
+    bound = bound_trajectory(caller)
+    row = _named(gateway, request, tenant) if bound is None else _bound(gateway, tenant, *bound)
     if row.ended:
         raise Problem(
             409,
@@ -48,9 +46,16 @@ def session_binding(row: SessionRow) -> str:
     )
 
 
-def _bound(gateway: GatewayState, caller: Caller, tenant: str) -> SessionRow:
-    bound = json.loads(caller.principal.session or "{}")
-    row = gateway.sessions.find(tenant, bound["trajectory_id"], bound["attempt"])
+def bound_trajectory(caller: Caller) -> tuple[str, int] | None:
+    """Trajectory and attempt of a session key; None for a key of its tenant, which is good for all of them."""
+    if caller.principal.session is None:
+        return None
+    bound = json.loads(caller.principal.session)
+    return bound["trajectory_id"], bound["attempt"]
+
+
+def _bound(gateway: GatewayState, tenant: str, trajectory_id: str, attempt: int) -> SessionRow:
+    row = gateway.sessions.find(tenant, trajectory_id, attempt)
     if row is None:
         raise Problem(
             409, "session_unknown", "this session key's session is unknown here; open a new session"

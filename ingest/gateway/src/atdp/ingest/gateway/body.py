@@ -60,6 +60,18 @@ def text_field(document: dict[str, Any], name: str, *, required: bool = False) -
     return checked_id(value, name)
 
 
+def attempt_field(document: dict[str, Any]) -> int:
+    """The field `attempt` of a body; 0 when it is missing.
+
+    Raises:
+        Problem: 422 when it is not a whole number from 0 that an event can hold.
+    """
+    attempt = document.get("attempt", 0)
+    if isinstance(attempt, bool) or not isinstance(attempt, int) or not 0 <= attempt < _ATTEMPTS:
+        raise Problem(422, "bad_attempt", "'attempt' must be a whole number from 0 to 2147483647")
+    return attempt
+
+
 def checked_id(value: object, name: str) -> str:
     """An identifier that a caller chose.
 
@@ -72,3 +84,4 @@ def checked_id(value: object, name: str) -> str:
 
 
 _MAX_ID = 256
+_ATTEMPTS = 2**31  # the event's 32-bit attempt

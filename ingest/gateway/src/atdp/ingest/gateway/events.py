@@ -18,6 +18,7 @@ from atdp.ingest.errors import EventLogUnavailable, EventRejected
 from atdp.ingest.event_log import Record
 from atdp.schemas import InvalidRecord, event_from_json
 
+from .binding import bound_trajectory
 from .body import read_object
 from .identity import Caller, authenticate
 from .problems import Problem, unavailable
@@ -67,5 +68,11 @@ def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bo
     if not caller.principal.may_act_for(event.tenant_id):
         return EventRejected(
             f"tenant_id {event.tenant_id!r} is not the key's tenant; use a key of that tenant"
+        )
+    bound = bound_trajectory(caller)
+    if bound is not None and bound != (event.trajectory_id, event.attempt):
+        return EventRejected(
+            f"trajectory {event.trajectory_id!r}, attempt {event.attempt}: a session key is good for its own session only; "
+            "use a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)

@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
 
 from .binding import DEFAULT_AGENT, session_binding
-from .body import checked_id, read_object, text_field
+from .body import attempt_field, checked_id, read_object, text_field
 from .identity import Caller, authenticate, tenant_of
 from .problems import Problem
 from .routes import Routes
@@ -33,12 +33,16 @@ async def open_session(request: Request) -> JSONResponse:
     """
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
+    if caller.principal.session is not None:
+        raise Problem(
+            403,
+            "session_denied",
+            "a session key opens no sessions; use the key that its session was opened with",
+        )
     tenant = tenant_of(caller, request)
     body = await read_object(request, gateway.settings.max_body_bytes)
     session_id = text_field(body, "session_id") or uuid4().hex
-    attempt = body.get("attempt", 0)
-    if isinstance(attempt, bool) or not isinstance(attempt, int) or not 0 <= attempt < 2**31:
-        raise Problem(422, "bad_attempt", "'attempt' must be a whole number from 0")
+    attempt = attempt_field(body)
     tags = body.get("tags") or {}
     if not isinstance(tags, dict):
         raise Problem(422, "bad_tags", "'tags' must be an object")
@@ -122,11 +126,11 @@ async def _session(
     caller = authenticate(request, gateway.keys, "emit")
     tenant = tenant_of(caller, request)
     body = await read_object(request, gateway.settings.max_body_bytes)
-    trajectory_id = text_field(body, "trajectory_id")
+    trajectory_id, attempt = text_field(body, "trajectory_id"), attempt_field(body)
     if trajectory_id is None:
         row = gateway.sessions.of_session(tenant, session_id)
     else:
-        row = gateway.sessions.find(tenant, trajectory_id, body.get("attempt", 0))
+        row = gateway.sessions.find(tenant, trajectory_id, attempt)
     if row is None or row.session_id != session_id:
         raise Problem(
             404, "session_unknown", f"tenant {tenant!r} has no session {session_id!r} at this gateway"

@@ -7,7 +7,7 @@ secret.
 
 Guarantees: comparison takes constant time; an unknown role or action is denied; a revoked key stays in the
 store (its records can be named) but is never verified again. Session keys belong to one session of a parent
-key and die with the parent. Reads are cached per store object; `PRAGMA data_version` tells when another
+key, open no further sessions, and die with the parent. Reads are cached per store object; `PRAGMA data_version` tells when another
 process wrote, and clears the cache.
 """
 
@@ -43,12 +43,22 @@ CREATE TABLE IF NOT EXISTS keys (
 ) STRICT;
 """
 
+_REVOKED = """EXISTS (
+    WITH RECURSIVE line (parent, revoked_at) AS (
+        SELECT k.parent, k.revoked_at
+        UNION ALL
+        SELECT up.parent, up.revoked_at FROM keys up JOIN line ON up.key_id = line.parent
+    )
+    SELECT 1 FROM line WHERE revoked_at IS NOT NULL
+)"""
+"""Whether a key or any key above it was revoked."""
+
 
 @dataclass(frozen=True)
 class StoredKey:
     """A key as the store knows it.
 
-    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked parent.
+    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor.
     """
 
     principal: Principal
@@ -112,7 +122,15 @@ class KeyStore:
         return self._insert(Principal(key_id="", tenant=tenant, role=role), parent=None)
 
     def create_session_key(self, parent: Principal, *, tenant: str, session: str) -> tuple[ApiKey, Principal]:
-        """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key."""
+        """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key.
+
+        Raises:
+            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself: it is good for its own session only.
+        """
+        if parent.session is not None:
+            raise KeyStoreError(
+                f"key {parent.key_id} is a session key and opens no further sessions; use the key it was made with"
+            )
         if not parent.may("emit") or not parent.may_act_for(tenant):
             raise KeyStoreError(
                 f"key {parent.key_id} (role {parent.role}) may not open sessions of tenant {tenant!r}"
@@ -192,9 +210,8 @@ class KeyStore:
 
     def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
         rows = self._db.execute(
-            "SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at,"  # noqa: S608 - constant text
-            " k.revoked_at IS NOT NULL OR p.revoked_at IS NOT NULL"
-            f" FROM keys k LEFT JOIN keys p ON p.key_id = k.parent {where} ORDER BY k.created_at, k.key_id",
+            f"SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED}"  # noqa: S608 - constant text
+            f" FROM keys k {where} ORDER BY k.created_at, k.key_id",
             parameters,
         )
         return [
