@@ -1,5 +1,6 @@
 """Batches land exactly once, whatever happens between two commits."""
 
+import errno
 import itertools
 from typing import Any
 
@@ -16,7 +17,7 @@ from atdp.lakehouse.retention import GRACE_S
 from atdp.lakehouse.sink import TableSink, TopicSink
 from atdp.lakehouse.tables import definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
-from atdp.schemas.codec import encode
+from atdp.schemas.codec import encode, encode_record, event_to_record
 from atdp.schemas.values import Event
 
 TABLES = ("events", "generations", "rewards")
@@ -213,6 +214,39 @@ def test_an_undecodable_record_stops_the_batch_and_names_its_offset(lake: Lake, 
     told.write(batch)
     assert told.left_out(batch) == 1
     assert count(lake, "events") == before + len(bad) - 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("attempt", 2**40), ("occurred_at", 2**62), ("occurred_at", -(2**62)), ("tenant_id", "x" * 300)],
+)
+def test_a_record_that_no_table_can_hold_stops_the_batch_and_is_named_too(
+    lake: Lake, log: LogDouble, field: str, value: object
+) -> None:
+    """The gate lets none of these through; what stands in the log nevertheless must not stop the writer for good."""
+    good = SampleTrajectory(name="good").events()
+    bad = encode_record("event", {**event_to_record(good[3]), field: value})
+    batch = log.batch((event.key, bad if event.seq == 3 else encode(event)) for event in good)
+    place = (batch.partitions[3], batch.offsets[3])
+    with pytest.raises(
+        UndecodableRecord,
+        match=f"offset {place[1]} cannot be.*--set-aside {log.identity.name}:{place[0]}:{place[1]}",
+    ):
+        log.sink.write(batch)
+    told = TopicSink.open(lake, log.role, log.identity, set_aside={place})
+    told.write(batch)
+    assert count(lake, "events") == len(good) - 1
+
+
+def test_a_full_disk_is_no_record_s_fault(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("atdp.lakehouse.layout.Layout.write", full)
+    with pytest.raises(OSError, match="No space"):
+        log.land(events(1))
 
 
 def test_files_that_waited_too_long_for_their_commit_are_not_committed(lake: Lake, log: LogDouble) -> None:

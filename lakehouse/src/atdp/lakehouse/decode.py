@@ -6,8 +6,8 @@ container, which polars-avro (arrow-rs) reads at 500 k records per CPU-second; r
 
 What the fast path cannot take goes record by record through `atdp.schemas`: values of older schema versions (resolved there to the newest), and
 whole batches that the fast reader refuses or whose event ids do not look like ids. The latter catches a
-truncated record that shifts its neighbours, which raises nothing by itself. A value that the slow path cannot read either is
-named in `UndecodableRecord`; nothing is ever skipped here.
+truncated record that shifts its neighbours, which raises nothing by itself. A value that the slow path cannot read either, or that
+is no value of its column (a number out of range), is named in `UndecodableRecord`; nothing is ever skipped here.
 """
 
 import io
@@ -24,6 +24,9 @@ from .errors import UndecodableRecord
 
 _SYNC = bytes(range(16))  # a container of one block, never stored: any marker will do
 _ROWS_PER_CHUNK = 8192
+NO_COLUMN_VALUE = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
+"""What Polars raises for a value that its column cannot hold."""
+
 _ID_BYTES = 36  # UUID, canonical text
 
 
@@ -62,7 +65,17 @@ def decode_plainly(
         if found != name:
             raise UndecodableRecord(f"a record of schema {found}, expected {name}", index)
         records.append(record)
-    return pl.from_dicts(records, schema=_columns(name, schema))
+    columns = _columns(name, schema)
+    try:
+        return pl.from_dicts(records, schema=columns)
+    except NO_COLUMN_VALUE as error:
+        for index, record in enumerate(records):
+            try:
+                pl.from_dicts([record], schema=columns)
+            except NO_COLUMN_VALUE as own:
+                why = str(own).partition("\n")[0]  # Polars goes on with advice for programmers
+                raise UndecodableRecord(f"a value does not fit its column: {why}", index) from own
+        raise UndecodableRecord(f"the batch fits no columns, though each record does: {error}", 0) from error
 
 
 def _container_columns(

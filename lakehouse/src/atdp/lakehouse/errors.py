@@ -31,7 +31,7 @@ class PositionsLost(LakehouseError):
 
 
 class UndecodableRecord(LakehouseError):
-    """A record of the log cannot be read; it is named and never skipped on its own.
+    """A record of the log cannot be read or stored; it is named and never skipped on its own.
 
     `index` is its place in the batch that was being decoded.
     """

@@ -32,6 +32,7 @@ from .records import REDELIVERED, RecordBatch, beyond
 from .redelivery import without_repeats
 from .retention import GRACE_S, KEEP_SNAPSHOTS
 from .tables import TableDefinition, TableName, definitions
+from .unstorable import blames_a_record, first_unstorable
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -78,9 +79,7 @@ class TableSink:
         began = self.clock()
         start = {partition: self.position.get(partition) for partition in end}
         ahead = {partition: max(offset, start[partition] or 0) for partition, offset in end.items()}
-        rows = beyond(frame, start)
-        ready = self.layout.frame_schema
-        marked = rows_of(self.definition.name, rows, ready, datetime.now(UTC))
+        marked = self._rows(beyond(frame, start))
         fresh = without_repeats(marked, self.table)
         files = self.layout.write(fresh.drop(REDELIVERED))
         self._before_commit(began)
@@ -93,6 +92,13 @@ class TableSink:
             repeats=marked.height - fresh.height,
             seconds=self.clock() - began,
         )
+
+    def write_files(self, frame: pl.DataFrame) -> list[DataFile]:
+        """Write all of `frame` and commit nothing: to find out whether it can be written."""
+        return self.layout.write(self._rows(frame).drop(REDELIVERED))
+
+    def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return rows_of(self.definition.name, frame, self.layout.frame_schema, datetime.now(UTC))
 
     def _commit(self, files: Sequence[DataFile], advance: Advance) -> Table:
         return commit.append(self.table, files, advance.applied_to, keep_snapshots=KEEP_SNAPSHOTS)
@@ -177,11 +183,28 @@ class TopicSink:
         """Commit a batch to every table.
 
         Raises:
-            UndecodableRecord: a record cannot be read; nothing was committed.
+            UndecodableRecord: a record cannot be read or stored; the tables that lack it are unchanged.
             CommitRefused, TopicChanged, CatalogError: tables before the failing one are committed, the others not.
         """
         frame = self._frame(batch)
-        return [sink.write(frame, batch.end) for sink in self.sinks]
+        return [self._write(sink, frame, batch.end) for sink in self.sinks]
+
+    def _write(self, sink: TableSink, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
+        try:
+            return sink.write(frame, end)
+        except Exception as error:
+            if not blames_a_record(error) or (row := first_unstorable(frame, sink.write_files)) is None:
+                raise
+            raise self._named(frame, row, f"stored in {sink.definition.name}: {error}") from error
+
+    def _named(self, origin: pl.DataFrame, row: int, why: str) -> UndecodableRecord:
+        partition, offset = origin.select("kafka_partition", "kafka_offset").row(row)
+        name = self.sinks[0].topic.name
+        return UndecodableRecord(
+            f"{name}[{partition}] offset {offset} cannot be {why}. Upgrade atdp when the schema is newer; to go on without "
+            f"this record, start the lake writer with --set-aside {name}:{partition}:{offset}",
+            row,
+        )
 
     def _frame(self, batch: RecordBatch) -> pl.DataFrame:
         columns: dict[str, pl.DataType] = {}
@@ -201,13 +224,7 @@ class TopicSink:
         try:
             decoded = decode(self.schema, values, columns)
         except UndecodableRecord as error:
-            partition, offset = origin.row(error.index)[:2]
-            name = self.sinks[0].topic.name
-            raise UndecodableRecord(
-                f"{name}[{partition}] offset {offset} cannot be read: {error}. Upgrade atdp when the schema is newer; to go on without "
-                f"this record, start the lake writer with --set-aside {name}:{partition}:{offset}",
-                error.index,
-            ) from error
+            raise self._named(origin, error.index, f"read: {error}") from error
         return decoded.hstack(origin)
 
 

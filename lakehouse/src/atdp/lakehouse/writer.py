@@ -198,7 +198,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=parse_place,
         metavar="TOPIC:PARTITION:OFFSET",
-        help="leave out this unreadable record (repeatable)",
+        help="leave out this record, which cannot be read or stored (repeatable)",
     )
 
 
