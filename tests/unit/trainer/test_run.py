@@ -17,7 +17,7 @@ from atdp.trainer.model import ModelShape, new_model
 from atdp.trainer.planner import Plan, make_plan
 from atdp.trainer.position import Position
 from atdp.trainer.run import Pace, RunSettings, TrainRun
-from atdp.trainer.source import MemorySource
+from atdp.trainer.source import MemorySource, Poll
 from atdp.trainer.step import StepRules
 from atdp.trainer.tokenizer import train_tokenizer
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
@@ -122,6 +122,35 @@ def test_a_checkpoint_is_not_continued_under_other_settings(tmp_path: Path) -> N
     start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
     with pytest.raises(CheckpointError, match="other settings"):
         start(tmp_path, MemorySource(trajectories()), replace(SETTINGS, learning_rate=1e-4))
+
+
+class Watched(MemorySource):
+    """Governance keeps two trajectories of somebody back."""
+
+    def poll(self, position: Position) -> Poll:
+        return replace(super().poll(position), refused={"consent_withdrawn": 2})
+
+
+def test_a_run_killed_after_its_last_checkpoint_reports_what_an_uninterrupted_one_does(
+    tmp_path: Path,
+) -> None:
+    def crash(point: str) -> None:
+        if point == "checkpoint committed":
+            raise Crash
+
+    with pytest.raises(Crash):
+        start(tmp_path / "killed", Watched(trajectories()), on_point=crash).run(
+            Pace(steps=2, checkpoint_every=2)
+        )
+    again = start(tmp_path / "killed", Watched(trajectories())).run(Pace(steps=2, checkpoint_every=2))
+    whole = start(tmp_path / "whole", Watched(trajectories())).run(Pace(steps=2, checkpoint_every=2))
+    timed = ("seconds", "cpu_seconds")
+    for result in (again, whole):
+        assert result.last_figures["step"] == 2
+        assert dict(result.refused) == {"consent_withdrawn": 2}
+    assert {k: v for k, v in again.last_figures.items() if k not in timed} == {
+        k: v for k, v in whole.last_figures.items() if k not in timed
+    }
 
 
 def test_a_version_published_by_someone_else_in_between_does_not_stop_a_resume(tmp_path: Path) -> None:

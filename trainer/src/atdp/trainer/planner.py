@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from atdp.trainer.algo.advantages import AdvantageKind, advantages
@@ -59,14 +59,16 @@ class Plan:
     """Hash of everything configurable that the step depends on."""
     snapshots: Mapping[str, int]
     """Table snapshots that the candidates were read from: lineage, not identity (they expire; the hash leaves them out)."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Trajectories that governance kept back from the candidates, by reason: for people, likewise no identity."""
     replaces: str | None = None
     """Hash of a plan that could not be repeated because its data have been erased."""
 
     @property
     def hash(self) -> str:
-        """SHA-256 over everything but the snapshots."""
+        """SHA-256 over everything but the snapshots and what was refused."""
         content = self.to_json()
-        content.pop("snapshots")
+        del content["snapshots"], content["refused"]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -93,6 +95,7 @@ class Plan:
             "after": self.after.to_json(),
             "settings": self.settings,
             "snapshots": dict(self.snapshots),
+            "refused": dict(self.refused),
             "replaces": self.replaces,
         }
 
@@ -122,6 +125,7 @@ class Plan:
             after=Position.from_json(value["after"]),
             settings=value["settings"],
             snapshots=value["snapshots"],
+            refused=value["refused"],
             replaces=value["replaces"],
         )
 
@@ -135,6 +139,7 @@ def make_plan(
     advantage: AdvantageKind,
     settings: str,
     snapshots: Mapping[str, int],
+    refused: Mapping[str, int] | None = None,
     replaces: str | None = None,
 ) -> Plan:
     """Take the oldest ready groups. What is set aside is decided with this step, whether or not it has groups.
@@ -156,6 +161,7 @@ def make_plan(
         after=position.advance(decided, starts),
         settings=settings,
         snapshots=snapshots,
+        refused=refused or {},
         replaces=replaces,
     )
 

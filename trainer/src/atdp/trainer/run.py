@@ -135,7 +135,7 @@ class TrainRun:
         )
         resumed = self._checkpoints.load(model, self._optimizer, settings=settings.hash)
         self._state = resumed or TrainerState(step=0, position=Position(), settings=settings.hash)
-        self._refused: Mapping[str, int] = {}
+        self._refused: Mapping[str, int] | None = None
         self._unplanned: tuple[SetAside, ...] = ()
 
     @property
@@ -145,7 +145,6 @@ class TrainRun:
 
     def run(self, pace: Pace) -> RunResult:
         """Train until ``pace.steps``, or until there is no more data."""
-        figures: Mapping[str, Any] = {}
         saved = self._state.step
         waited_since = time.monotonic()
         while self._state.step < pace.steps:
@@ -155,14 +154,14 @@ class TrainRun:
                     break
                 time.sleep(pace.poll_every_s)
                 continue
-            figures = self._do(plan)
+            self._do(plan)
             waited_since = time.monotonic()
             if self._state.step % pace.checkpoint_every == 0:
                 self._save()
                 saved = self._state.step
         if self._state.step != saved:
             self._save()
-        return self._result(figures)
+        return self._result()
 
     # --- plans ---
 
@@ -203,6 +202,7 @@ class TrainRun:
             advantage=self._settings.advantage,
             settings=self._settings.hash,
             snapshots=poll.snapshots,
+            refused=poll.refused,
             replaces=replaces,
         )
         enough = len(plan.groups) == self._settings.groups_per_step or (poll.exhausted and plan.groups)
@@ -216,9 +216,12 @@ class TrainRun:
     def _plan_path(self, number: int) -> Path:
         return self._directory / "plans" / f"step-{number:08d}.json"
 
+    def _report_path(self, number: int) -> Path:
+        return self._directory / "steps" / f"step-{number:08d}.json"
+
     # --- steps ---
 
-    def _do(self, plan: Plan) -> Mapping[str, Any]:
+    def _do(self, plan: Plan) -> None:
         write_durably(self._plan_path(plan.step), json.dumps(plan.to_json(), indent=1))
         self._on_point("plan written")
         members = planned_trajectories(plan, self._source.fetch(plan.trained))
@@ -245,10 +248,9 @@ class TrainRun:
             "cpu_seconds": time.process_time() - started[1],
         }
         self._state = TrainerState(step=plan.step, position=plan.after, settings=self._settings.hash)
-        write_durably(self._directory / "steps" / f"step-{plan.step:08d}.json", json.dumps(report, indent=1))
+        write_durably(self._report_path(plan.step), json.dumps(report, indent=1))
         self._on_point("step done")
         self._on_step(plan.step, report)
-        return report
 
     def _rows(
         self, plan: Plan, members: Mapping[TrajectoryKey, Trajectory]
@@ -268,12 +270,11 @@ class TrainRun:
     def _save(self) -> None:
         self._checkpoints.save(self._model, self._optimizer, self._state)
 
-    def _result(self, figures: Mapping[str, Any]) -> RunResult:
-        """Counted from the written plans, so that it covers what earlier processes of this run have done."""
-        plans = [plan for n in range(1, self._state.step + 1) if (plan := self._read_plan(n)) is not None]
-        reports = [
-            json.loads(path.read_text()) for path in sorted((self._directory / "steps").glob("step-*.json"))
-        ]
+    def _result(self) -> RunResult:
+        """Taken from the written plans and reports of the steps done, so that it covers what earlier processes of this run have done."""
+        done = range(1, self._state.step + 1)
+        plans = [plan for n in done if (plan := self._read_plan(n)) is not None]
+        reports = [json.loads(path.read_text()) for n in done if (path := self._report_path(n)).is_file()]
         aside: Counter[str] = Counter()
         for plan in plans:
             aside += _by_reason(plan.set_aside)
@@ -287,13 +288,13 @@ class TrainRun:
                 member.key: group.task for plan in plans for group in plan.groups for member in group.members
             },
             set_aside=dict(aside),
-            refused=self._refused,
+            refused=self._refused if self._refused is not None else plans[-1].refused if plans else {},
             snapshots=plans[-1].snapshots if plans else {},
             policies=tuple(sorted({policy for report in reports for policy in report["policies"]})),
             data_versions=tuple(
                 sorted({version for report in reports for version in report["data_versions"]})
             ),
-            last_figures=figures,
+            last_figures=reports[-1] if reports else {},
         )
 
 
