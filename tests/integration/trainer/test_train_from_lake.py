@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from atdp.ingest.home import Home
 from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.schemas.values import Action, Event
-from atdp.trainer.errors import RegistryError, SourceError
+from atdp.trainer.errors import RegistryError, SourceError, TrainerError
+from atdp.trainer.inference.app import create_app
 from atdp.trainer.model import ModelShape
 from atdp.trainer.registry import WeightRegistry
+from atdp.trainer.run_name import RunBusyError, only_process
+from atdp.trainer.testing import served
 from atdp.trainer.tokenizer import tokenizer_hash
-from atdp.trainer.training import Progress, TrainOptions, TrainResult, train
+from atdp.trainer.training import Progress, Told, TrainOptions, TrainResult, train
+from atdp.trainer.weight_sync import WeightSyncError
 
 SHAPE = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
 
@@ -33,7 +39,14 @@ def log(home: Home) -> LogDouble:
     return LogDouble(open_lake(home))
 
 
-def run(home: Home, algo: str, *, on_progress: Progress = lambda *_: None, **more: Any) -> TrainResult:
+def run(
+    home: Home,
+    algo: str,
+    *,
+    on_progress: Progress = lambda *_: None,
+    on_begin: Told = lambda _: None,
+    **more: Any,
+) -> TrainResult:
     options: dict[str, Any] = {
         "home": home,
         "model": "desk",
@@ -43,7 +56,7 @@ def run(home: Home, algo: str, *, on_progress: Progress = lambda *_: None, **mor
         "vocabulary": 270,
         "hold_out": 0.0,  # too few tasks to keep some back
     }
-    return train(TrainOptions(**{**options, **more}), on_progress=on_progress)
+    return train(TrainOptions(**{**options, **more}), on_progress=on_progress, on_begin=on_begin)
 
 
 def attempts(home: Home, names: str, **more: Any) -> list[Event]:
@@ -235,6 +248,104 @@ def test_a_dataset_trains_on_what_it_pinned_whatever_came_later(home: Home, log:
     with pytest.raises(RegistryError, match=r"'pinned' has already published desk v2"):
         run(home, "grpo", dataset="monday", group_size=4, run_name="pinned")
     assert result.published.manifest["snapshots"] == dict(result.published.manifest["snapshots"])
+
+
+def test_the_same_command_goes_on_with_a_killed_run_and_begins_another_after_a_published_one(
+    home: Home, log: LogDouble
+) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    command: dict[str, Any] = {
+        "from_version": "v1",
+        "group_size": 4,
+        "groups_per_step": 1,
+        "checkpoint_every": 1,
+    }
+    said: list[str] = []
+
+    def die(done: int, _of: int, _figures: object) -> None:
+        raise InterruptedError(done)
+
+    with pytest.raises(InterruptedError):
+        run(home, "grpo", on_progress=die, on_begin=said.append, **command)
+    log.land(attempts(home, "second"))
+    with pytest.raises(
+        InterruptedError
+    ):  # the first step was not in a checkpoint yet: done again, as planned
+        run(
+            home,
+            "grpo",
+            on_progress=lambda n, *_: die(n, 0, 0) if n > 1 else None,
+            on_begin=said.append,
+            **command,
+        )
+    result = run(home, "grpo", on_begin=said.append, **command)
+    again = run(home, "grpo", on_begin=said.append, **command)
+    name = result.published.manifest["run_id"]
+    assert [plan["groups"][0]["task"] for plan in plans(home)][:3] == [
+        "first-task0",
+        "first-task1",
+        "second-task0",
+    ]
+    assert [line.split(", ")[0] for line in said] == [f"run {name}"] * 3 + [f"run {name}-2"]
+    assert said[2] == f"run {name}, from desk v1; goes on after step 1"
+    assert (again.published.parent, again.published.manifest["run_id"]) == ("v1", f"{name}-2")
+
+
+def test_two_processes_do_not_train_one_run(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    command: dict[str, Any] = {"group_size": 4, "run_name": "once"}
+    with only_process(home.root / "runs" / "desk" / "once"), pytest.raises(RunBusyError, match="'once'"):
+        run(home, "grpo", **command)
+    assert run(home, "grpo", **command).published.version == "v2"
+
+
+def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_without_training_again(
+    home: Home, log: LogDouble
+) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    with pytest.raises(
+        WeightSyncError, match="desk v2 is published, but the engine did not load it"
+    ) as failed:
+        run(home, "grpo", group_size=4, engine_url="http://127.0.0.1:9")
+    found = re.search(r"--run (\S+)", str(failed.value))
+    assert found
+    with served(create_app()) as engine:
+        result = run(home, "grpo", group_size=4, engine_url=engine, run_name=found.group(1))
+        assert httpx.get(f"{engine}/model_info").json()["weight_version"] == "v2"
+    assert (result.published.version, result.steps) == ("v2", 0)
+    assert WeightRegistry(home.weights).versions("desk") == ["v1", "v2"]
+
+
+def test_the_version_that_a_run_starts_from_is_told_before_it_starts(home: Home, log: LogDouble) -> None:
+    said: list[str] = []
+    log.land(SampleTrajectory().events())
+    run(home, "sft", on_begin=said.append)
+    log.land(attempts(home, "first"))
+    run(home, "grpo", group_size=4, on_begin=said.append)
+    assert said[0].endswith(", a new model")
+    assert said[1].endswith(", from desk v1, the newest version published (choose another with --from)")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"learning_rate": 0.0}, "learning rate must be above 0"),
+        ({"learning_rate": -1e-4}, "learning rate must be above 0"),
+        ({"learning_rate": float("nan")}, "learning rate must be above 0"),
+        ({"hold_out": 1.0}, "at least 0 and below 1"),
+        ({"model": "../desk"}, "model name"),
+        ({"run_name": "../desk"}, "run name"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_done(
+    home: Home, wrong: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TrainerError, match=message):
+        run(home, "sft", **wrong)
+    assert not home.root.exists()
 
 
 def test_what_is_missing_is_said(home: Home, log: LogDouble) -> None:

@@ -7,6 +7,10 @@ class TrainerError(Exception):
     """Base of all errors of atdp.trainer; the message says what happened, on what, and what to do next."""
 
 
+class OptionsError(TrainerError):
+    """What was asked of a training cannot be done; nothing was trained."""
+
+
 class ModelError(TrainerError):
     """A model directory is missing, incomplete or of a kind that cannot be served or trained."""
 

@@ -28,7 +28,7 @@ from atdp.trainer.trajectory import TrajectoryKey
 TrainingKind = Literal["sft", "grpo"]
 
 _VERSION = re.compile(r"v([1-9][0-9]*)")
-_MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +94,7 @@ class WeightRegistry:
 
     def publish(self, model: str, write: Callable[[Path], None], lineage: Lineage) -> Published:
         """Write a new version: ``write`` fills an empty directory with the model's files."""
-        if not _MODEL_NAME.fullmatch(model):
-            raise RegistryError(f"model name {model!r}: use letters, digits, '.', '_' and '-' (at most 100)")
+        check_name("model", model)
         folder = self._root / model
         partial = folder / f".partial-{os.getpid()}"
         clear_directory(partial)
@@ -158,6 +157,11 @@ class WeightRegistry:
                 )
         return published
 
+    def published_by(self, model: str, run_id: str) -> Published | None:
+        """The version that a run published, if it has."""
+        found = (self.get(model, version) for version in self.versions(model))
+        return next((each for each in found if each.manifest["run_id"] == run_id), None)
+
     def lineage(self, model: str, version: str) -> list[Published]:
         """A version and its ancestors, newest first."""
         chain = [self.get(model, version)]
@@ -176,6 +180,14 @@ class WeightRegistry:
         for version, parent in parents.items():  # parents are published before their children
             numbers[version] = 0 if parent is None else numbers.get(parent, 0) + 1
         return numbers
+
+
+def check_name(of: str, name: str) -> None:
+    """Raise RegistryError where ``name`` cannot name a folder of models or runs."""
+    if not _NAME.fullmatch(name):
+        raise RegistryError(
+            f"{of} name {name!r}: use letters, digits, '.', '_' and '-', the first a letter or digit (at most 100)"
+        )
 
 
 def _number(version: str) -> int:

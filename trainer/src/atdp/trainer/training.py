@@ -1,16 +1,17 @@
 """``atdp train``: from a dataset or the live stream to a published version.
 
-Composition only: opens the lake and the registry, chooses source, base and rules, runs, publishes with lineage. GRPO runs are resumable by
-name (see run.py); supervised runs are short and start again.
+Composition only: opens the lake and the registry, chooses source, base and rules, runs, publishes with lineage. A run is named after what
+decides its result (see run_name.py), so the same command goes on with a GRPO run that was killed (see run.py); supervised runs are short
+and start again.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +26,26 @@ from atdp.lakehouse.tables import TableName
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.algo.losses import Correction
 from atdp.trainer.chat import ChatTemplate, default_template
-from atdp.trainer.errors import RegistryError, SourceError
+from atdp.trainer.errors import OptionsError, RegistryError, SourceError
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.lake_source import LakeSource
 from atdp.trainer.model import CausalLM, ModelShape, load_model, new_model, save_model, save_tokenizer
 from atdp.trainer.position import Position
-from atdp.trainer.registry import Lineage, Published, TrainingKind, WeightRegistry
+from atdp.trainer.registry import Lineage, Published, TrainingKind, WeightRegistry, check_name
 from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.run_name import only_process, settings_hash, unpublished_name
 from atdp.trainer.sft import SftRules, conversation_row, rendered_texts, supervise
 from atdp.trainer.source import TrajectorySource
 from atdp.trainer.step import StepRules
 from atdp.trainer.tokenizer import TURN_END, register_tokenizer, tokenizer_hash, train_tokenizer
 from atdp.trainer.trajectory import TrajectoryKey
-from atdp.trainer.weight_sync import load_into_engine
+from atdp.trainer.weight_sync import WeightSyncError, load_into_engine
 
 Progress = Callable[[int, int, Mapping[str, Any]], None]
 """Told after every step: steps done, steps asked for, figures."""
+
+Told = Callable[[str], None]
+"""Told once before the first step: which run it is and from which version it starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +75,7 @@ class TrainOptions:
     correction: Correction = "bypass"
     minibatches: int = 1
     learning_rate: float | None = None
-    """Default 1e-4 (grpo) or 2e-3 (sft): for models of about a million weights."""
+    """Above 0. Default 1e-4 (grpo) or 2e-3 (sft): for models of about a million weights."""
     batch: int = 64
     """SFT: conversations per step."""
     vocabulary: int = 512
@@ -80,11 +85,36 @@ class TrainOptions:
     threads: int = 1
     """One thread gives the same bits every time; more are faster where cores are free."""
     run_name: str | None = None
-    """Name of the run; an interrupted GRPO run of the same name is continued."""
+    """Name of the run; ``None``: after what decides its result. An interrupted GRPO run of the same name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0
     engine_url: str | None = None
     """Load the result into this inference server."""
+
+    def __post_init__(self) -> None:
+        """Check what could otherwise be noticed only after hours of training."""
+        check_name("model", self.model)
+        if self.run_name is not None:
+            check_name("run", self.run_name)
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise OptionsError(f"the learning rate must be above 0, not {self.learning_rate:g}")
+        if not 0 <= self.hold_out < 1:
+            raise OptionsError(
+                f"the share of tasks to hold out must be at least 0 and below 1, not {self.hold_out:g}"
+            )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return _RATES[self.algo] if self.learning_rate is None else self.learning_rate
+
+    @property
+    def selection(self) -> str:
+        """Which data, in words."""
+        return f"dataset={self.dataset} tenant={self.tenant} where={self.where} hold_out={self.hold_out}"
+
+
+_RATES: Mapping[TrainingKind, float] = {"grpo": 1e-4, "sft": 2e-3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +144,17 @@ class TrainResult:
         }
 
 
-def train(options: TrainOptions, *, on_progress: Progress = lambda _done, _of, _figures: None) -> TrainResult:
-    """Train and publish. Raises TrainerError (its subclasses name the boundary) and publishes nothing then."""
+def train(
+    options: TrainOptions,
+    *,
+    on_progress: Progress = lambda _done, _of, _figures: None,
+    on_begin: Told = lambda _: None,
+) -> TrainResult:
+    """Train, publish, and load the result into an engine where one is named. A run that has published is not trained again.
+
+    Raises TrainerError (its subclasses name the boundary) and has published nothing then; only of a WeightSyncError is the version
+    published, and the engine does not serve it.
+    """
     torch.set_num_threads(options.threads)
     try:
         lake = open_lake(options.home)
@@ -124,10 +163,17 @@ def train(options: TrainOptions, *, on_progress: Progress = lambda _done, _of, _
         raise SourceError(str(error)) from error
     registry = WeightRegistry(options.home.weights)
     work = _sft if options.algo == "sft" else _grpo
-    result = work(options, registry, source, on_progress)
-    register_tokenizer(options.home.tokenizers, result.published.path / "tokenizer.json")
+    result = work(options, registry, source, on_progress, on_begin)
+    published = result.published
+    register_tokenizer(options.home.tokenizers, published.path / "tokenizer.json")
     if options.engine_url is not None:
-        load_into_engine(options.engine_url, result.published)
+        try:
+            load_into_engine(options.engine_url, published)
+        except WeightSyncError as error:
+            raise WeightSyncError(
+                f"{published.model} {published.version} is published, but the engine did not load it: {error}. Give the same"
+                f" command with --run {published.manifest['run_id']} to load it without training again"
+            ) from error
     return result
 
 
@@ -153,21 +199,28 @@ def _source(options: TrainOptions, lake: Lake) -> LakeSource:
 
 
 def _sft(
-    options: TrainOptions, registry: WeightRegistry, source: TrajectorySource, on_progress: Progress
+    options: TrainOptions,
+    registry: WeightRegistry,
+    source: TrajectorySource,
+    on_progress: Progress,
+    on_begin: Told,
 ) -> TrainResult:
+    base = _newest(registry, options) if options.from_version is not None else None
+    rules = SftRules(steps=options.steps, batch=options.batch, learning_rate=options.rate, seed=options.seed)
+    new = (asdict(options.shape), options.vocabulary)
+    settings = settings_hash(
+        asdict(replace(rules, steps=0)), options.selection, _identity(base) if base else new
+    )
+    if (done := _already_published(options, registry, settings)) is not None:
+        return done
+    name = options.run_name or unpublished_name(registry, options.model, "sft", base, settings)
+    on_begin(f"run {name}, " + (f"from {base.model} {base.version}" if base else "a new model"))
     poll = source.poll(Position())
     told = [t for t in poll.trajectories if any(message.get("role") == "assistant" for message in t.messages)]
     if not told:
         raise SourceError(
             f"no governed conversation to learn from ({_reasons(poll.refused)}); import or record some first"
         )
-    rules = SftRules(
-        steps=options.steps,
-        batch=options.batch,
-        learning_rate=options.learning_rate or 2e-3,
-        seed=options.seed,
-    )
-    base = _newest(registry, options) if options.from_version is not None else None
     with tempfile.TemporaryDirectory(prefix="atdp-tokenizer-") as scratch:
         if base is None:
             tokenizer_from = Path(scratch)
@@ -184,13 +237,13 @@ def _sft(
             model, rows, rules, on_step=lambda n, figures: on_progress(n, options.steps, figures)
         )
         lineage = Lineage(
-            run_id=options.run_name or _run_name(options, base),
+            run_id=name,
             kind="sft",
             parent=base.version if base else None,
             snapshots=poll.snapshots,
             policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
             trained_on={t.key: t.task for t in told},
-            config=asdict(rules) | {"hold_out": options.hold_out},
+            config={"settings": settings, **_plain(options), **asdict(rules)},
             metrics=metrics,
         )
         published = registry.publish(
@@ -218,17 +271,15 @@ def _language(directory: Path) -> tuple[ChatTemplate, Tokenizer]:
 
 
 def _grpo(
-    options: TrainOptions, registry: WeightRegistry, source: TrajectorySource, on_progress: Progress
+    options: TrainOptions,
+    registry: WeightRegistry,
+    source: TrajectorySource,
+    on_progress: Progress,
+    on_begin: Told,
 ) -> TrainResult:
     base = _newest(registry, options)
-    name = options.run_name or _run_name(options, base)
-    for version in registry.versions(options.model):
-        if (done := registry.get(options.model, version)).manifest["run_id"] == name:
-            raise RegistryError(
-                f"run {name!r} has already published {options.model} {done.version}; choose another name"
-            )
     settings = RunSettings(
-        base=f"{base.model}/{base.version}:{base.manifest['sha256']['model.safetensors']}",
+        base=_identity(base),
         version_now=registry.generations(options.model)[base.version],
         groups=GroupRules(
             size=options.group_size,
@@ -238,12 +289,29 @@ def _grpo(
         step=StepRules(correction=options.correction, minibatches=options.minibatches),
         advantage=options.advantage,
         groups_per_step=options.groups_per_step,
-        learning_rate=options.learning_rate or 1e-4,
+        learning_rate=options.rate,
         seed=options.seed,
-        selection=f"dataset={options.dataset} tenant={options.tenant} where={options.where} hold_out={options.hold_out}",
+        selection=options.selection,
         already_trained=_already_trained(registry, base),
     )
+    if (done := _already_published(options, registry, settings.hash)) is not None:
+        return done
+    name = options.run_name or unpublished_name(registry, options.model, "grpo", base, settings.hash)
     directory = options.home.root / "runs" / options.model / name
+    with only_process(directory):
+        return _reinforce(options, registry, source, base, settings, directory, on_progress, on_begin)
+
+
+def _reinforce(
+    options: TrainOptions,
+    registry: WeightRegistry,
+    source: TrajectorySource,
+    base: Published,
+    settings: RunSettings,
+    directory: Path,
+    on_progress: Progress,
+    on_begin: Told,
+) -> TrainResult:
     model: CausalLM = load_model(base.path)
     run = TrainRun(
         model=model,
@@ -252,6 +320,11 @@ def _grpo(
         version_numbers=lambda: registry.generations(options.model),
         directory=directory,
         on_step=lambda n, figures: on_progress(n, options.steps, figures),
+    )
+    chosen = "" if options.from_version else ", the newest version published (choose another with --from)"
+    on_begin(
+        f"run {directory.name}, from {base.model} {base.version}{chosen}"
+        + (f"; goes on after step {run.step}" if run.step else "")
     )
     pace = Pace(
         steps=options.steps,
@@ -267,7 +340,7 @@ def _grpo(
             + f"; groups need at least 2 rewarded attempts at the same task, produced by {base.version} or a recent ancestor"
         )
     lineage = Lineage(
-        run_id=name,
+        run_id=directory.name,
         kind="grpo",
         parent=base.version,
         snapshots=result.snapshots,
@@ -302,18 +375,45 @@ def _already_trained(registry: WeightRegistry, base: Published) -> frozenset[Tra
     return frozenset().union(*(v.trained_on for v in ancestors if v.manifest["kind"] == "grpo"))
 
 
+def _already_published(options: TrainOptions, registry: WeightRegistry, settings: str) -> TrainResult | None:
+    """What a run named by the user came to before, asked for once more.
+
+    Raises RegistryError where the name stands for a run of other settings or length.
+    """
+    done = registry.published_by(options.model, options.run_name) if options.run_name else None
+    if done is None:
+        return None
+    config = done.manifest["config"]
+    if (config["settings"], config["steps"]) != (settings, options.steps):
+        raise RegistryError(
+            f"run {options.run_name!r} has already published {options.model} {done.version}, with other settings;"
+            " choose another name"
+        )
+    return TrainResult(
+        published=done,
+        steps=0,
+        trajectories_used=done.manifest["trajectories_used"],
+        set_aside={},
+        refused={},
+        metrics=done.manifest["metrics"],
+    )
+
+
+def _identity(version: Published) -> str:
+    return f"{version.model}/{version.version}:{version.manifest['sha256']['model.safetensors']}"
+
+
 def _newest(registry: WeightRegistry, options: TrainOptions) -> Published:
+    """The version asked for: by its name, as the base of the run of that name, or else the newest."""
+    done = registry.published_by(options.model, options.run_name) if options.run_name else None
+    if options.from_version is None and done is not None and done.parent is not None:
+        return registry.verify(options.model, done.parent)
     versions = registry.versions(options.model)
     if options.from_version is None and not versions:
         raise RegistryError(
             f"model {options.model!r} has no version yet; make one with: atdp train --algo sft"
         )
     return registry.verify(options.model, options.from_version or versions[-1])
-
-
-def _run_name(options: TrainOptions, base: Published | None) -> str:
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    return f"{options.algo}-{base.version if base else 'new'}-{stamp}"
 
 
 def _reasons(counts: Mapping[str, int]) -> str:

@@ -41,7 +41,10 @@ def train(
     ] = None,
     from_version: Annotated[
         str | None,
-        typer.Option("--from", help="Version to start from (default: the newest; sft: a new model)."),
+        typer.Option(
+            "--from",
+            help="Version to start from (default: the newest published, whatever replay said of it; sft: a new model).",
+        ),
     ] = None,
     where: Annotated[str | None, typer.Option(help="SQL condition over the columns of trajectories.")] = None,
     hold_out: Annotated[
@@ -55,14 +58,17 @@ def train(
     max_staleness: Annotated[int, typer.Option(help="Versions that data may be behind.", min=0)] = 4,
     advantage: Annotated[Advantage, typer.Option(help="Kind of advantage.")] = Advantage.GRPO,
     learning_rate: Annotated[
-        float | None, typer.Option(help="Default 1e-4 (grpo), 2e-3 (sft).", min=0)
+        float | None, typer.Option(help="Above 0; default 1e-4 (grpo), 2e-3 (sft).")
     ] = None,
     batch: Annotated[int, typer.Option(help="sft: conversations per step.", min=1)] = 64,
     seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
     threads: Annotated[int, typer.Option(help="CPU threads; one gives the same bits every time.", min=1)] = 1,
     run: Annotated[
         str | None,
-        typer.Option("--run", help="Name of the run; an interrupted grpo run of this name goes on."),
+        typer.Option(
+            "--run",
+            help="Name of the run (default: after model, base, settings and data). An interrupted grpo run goes on.",
+        ),
     ] = None,
     engine_url: Annotated[
         str | None, typer.Option(help="Load the result into this inference server.")
@@ -102,9 +108,12 @@ def train(
         engine_url=engine_url,
     )
     with _progress_bar(steps, shown=not as_json) as progress:
-        result = run_training(options, on_progress=progress)
+        result = run_training(options, on_progress=progress, on_begin=lambda said: typer.echo(said, err=True))
     if as_json:
         print_json(result.to_json())
+        return
+    if not result.steps:
+        typer.echo(f"run {run} had already published {result.published.model} {result.published.version}")
         return
     parent = f" from {result.published.parent}" if result.published.parent else ""
     typer.echo(
