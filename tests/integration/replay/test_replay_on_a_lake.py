@@ -57,7 +57,7 @@ class Acted(SampleTrajectory):
                 output_token_ids=output,
                 output_logprobs=logprobs,
                 policy_versions=(VersionSpan(version=self.weights, start=0, end=len(output)),),
-                sampling=Sampling(temperature=1.0, top_p=1.0),
+                sampling=Sampling(temperature=1.0, top_p=1.0, top_k=-1, min_p=0.0),
                 tokenizer_hash="a" * 64,
                 finish_reason="length",
             ),

@@ -138,6 +138,33 @@ def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "ext", "reason"),
+    [
+        ({"top_k": None}, None, "sampling parameters not recorded"),
+        ({"frequency_penalty": 0.5}, None, "draw altered by frequency_penalty"),
+        ({}, '{"response_format":{"type":"json_object"}}', "draw altered by response_format"),
+    ],
+)
+def test_draws_whose_probability_was_not_logged_are_not_trained_on(
+    home: Home, log: LogDouble, changes: dict[str, Any], ext: str | None, reason: str
+) -> None:
+    def drawn_otherwise(event: Event) -> Event:
+        if not isinstance(event.body, Action) or event.body.generation is None:
+            return event
+        call = event.body.generation
+        assert call.sampling is not None
+        call = replace(call, sampling=replace(call.sampling, **changes))
+        return replace(event, ext_json=ext, body=replace(event.body, generation=call))
+
+    warm_start(home, log)
+    log.land(map(drawn_otherwise, attempts(home, "odd")))
+    log.land(attempts(home, "plain"))
+    result = run(home, "grpo", group_size=4, groups_per_step=2)
+    assert {key.trajectory for key in result.published.trained_on} == {f"plain{n}" for n in range(8)}
+    assert result.set_aside[reason] == 8
+
+
 def test_the_next_run_leaves_out_what_the_one_that_made_its_base_was_trained_on(
     home: Home, log: LogDouble
 ) -> None:

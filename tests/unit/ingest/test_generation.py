@@ -129,6 +129,27 @@ def test_sampling_is_what_the_client_set_and_nothing_made_up() -> None:
     assert (found.temperature, found.max_tokens, found.stop, found.top_p) == (0.0, 7, ("x",), None)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"temperature": 0},
+        {"top_p": 0.5, "top_k": 20, "min_p": 0.1},
+        {"temperature": None, "repetition_penalty": 1.2},
+    ],
+)
+def test_the_engine_is_sent_every_parameter_of_the_draw_and_that_is_what_is_recorded(
+    said: dict[str, Any],
+) -> None:
+    told = {name: value for name, value in said.items() if value is not None}
+    sent = engine_request({"model": "m", **said})
+    plain = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    assert {name: sent[name] for name in plain} == plain | told
+    recorded = sampling(said)
+    for name in ("temperature", "top_p", "top_k", "min_p"):
+        assert getattr(recorded, name) == sent[name]
+
+
 def test_parameters_without_a_field_are_kept_verbatim() -> None:
     kept = further_parameters(
         {"model": "m", "messages": [], "temperature": 1, "tool_choice": "auto", "user": None}

@@ -7,7 +7,7 @@ import pytest
 from atdp.lakehouse import Lake, LakehouseError, QueryFailed, governed_trajectories
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 from atdp.schemas.context import fold_context
-from atdp.schemas.values import Event, Governance
+from atdp.schemas.values import Action, Event, Governance
 
 GOOD = SampleTrajectory(name="good")
 
@@ -43,6 +43,53 @@ def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: Log
         0,
         10,
     )
+
+
+def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: LogDouble) -> None:
+    def asked(index: int, ext: str | None, **sampling: object) -> list[Event]:
+        name = f"call{index}"
+        events = replace(GOOD, name=name).events()
+        return [
+            replace(
+                event,
+                ext_json=ext,
+                body=replace(
+                    event.body,
+                    generation=replace(
+                        event.body.generation,
+                        sampling=replace(event.body.generation.sampling, **sampling),  # type: ignore[type-var]
+                    ),
+                ),
+            )
+            if isinstance(event.body, Action) and event.body.generation
+            else event
+            for event in events
+        ]
+
+    harmless = '{"tool_choice":"auto","user":"u","logit_bias":{},"response_format":{"type":"text"},"repetition_penalty":1}'
+    log.land(
+        [
+            *asked(0, harmless, frequency_penalty=0.0),
+            *asked(
+                1, '{"logit_bias":{"5":-100},"response_format":{"type":"json_object"}}', presence_penalty=0.5
+            ),
+            *asked(
+                2,
+                '{"tool_choice":{"type":"function","function":{"name":"f"}},"regex":"a+","repetition_penalty":1.05}',
+            ),
+            *asked(3, "not JSON", frequency_penalty=1.0),
+        ]
+    )
+    found = {
+        r.trajectory_id: r.generations[0].draw_altered_by
+        for r in governed_trajectories(lake, purpose="replay")
+    }
+    assert found == {
+        "call0": (),
+        "call1": ("logit_bias", "presence_penalty", "response_format"),
+        "call2": ("regex", "repetition_penalty", "tool_choice"),
+        "call3": ("ext_json",),
+    }
 
 
 WITHDRAWN = replace(GOOD, consent="withdrawn", eligible=False)

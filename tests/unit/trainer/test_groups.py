@@ -141,6 +141,7 @@ def test_token_ids_of_another_tokenizer_are_not_mixed_in() -> None:
         ({"temperature": 0.0}, "sampled greedily"),
         ({"top_p": 0.9}, "sampled from a truncated vocabulary"),
         ({"top_k": 20}, "sampled from a truncated vocabulary"),
+        ({"min_p": 0.1}, "sampled from a truncated vocabulary"),
         ({"logprobs": ()}, "log-probabilities missing"),
         ({"output_ids": (), "logprobs": ()}, "token ids missing"),
         ({"logprobs": (float("nan"),)}, "log-probabilities impossible"),

@@ -19,6 +19,7 @@ from atdp.schemas.context import extend
 from atdp.schemas.values import Message, Observation, Outcome, Part, TokenFidelity
 
 from .connection import ANY_PURPOSE, Connection, connect
+from .draw import altered_by
 from .duck_types import text
 from .errors import LakehouseError
 from .lake import Lake
@@ -66,6 +67,8 @@ class GenerationRecord:
     top_p: float | None
     top_k: int | None
     min_p: float | None
+    draw_altered_by: tuple[str, ...]
+    """Further parameters that changed the draw (see `draw`): the log-probabilities are not those of the draw."""
     tokenizer_hash: str | None
     template_hash: str | None
     finish_reason: str | None
@@ -238,7 +241,7 @@ def _generations(
     connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
 ) -> dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]]:
     found: dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]] = {}
-    names = [field.name for field in fields(GenerationRecord)]
+    names = [field.name for field in fields(GenerationRecord) if field.name != "draw_altered_by"]
     for row in _rows(connection, "generations", filters):
         if _key(row) not in accepted:
             continue
@@ -249,6 +252,8 @@ def _generations(
         values["policy_versions"] = tuple(
             (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
         )
+        penalties = {name: row[name] for name in ("frequency_penalty", "presence_penalty")}
+        values["draw_altered_by"] = altered_by(penalties, row["ext_json"])
         values["training_eligible"] = row["training_eligible"] is True
         values["policy_id"] = row["policy_id"] or ""
         found.setdefault(_key(row), []).append((GenerationRecord(**values), row))

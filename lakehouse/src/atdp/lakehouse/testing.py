@@ -161,7 +161,7 @@ class SampleTrajectory:
                 output_token_ids=tuple(draw.randrange(512) for _ in range(self.tokens)),
                 output_logprobs=tuple(-draw.random() for _ in range(self.tokens)),
                 policy_versions=(VersionSpan(version=self.weights, start=0, end=self.tokens),),
-                sampling=Sampling(temperature=1.0, top_p=1.0),
+                sampling=Sampling(temperature=1.0, top_p=1.0, top_k=-1, min_p=0.0),
                 tokenizer_hash="a" * 64,
                 finish_reason="stop",
             ),

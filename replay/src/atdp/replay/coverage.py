@@ -2,7 +2,8 @@
 
 A weight needs the sampler's own log-probability of every token, over the distribution that the engine will be asked
 for again: temperature 1 and full support. Truncated sampling (top-p, top-k, min-p) has zero probability where the
-candidate may have some, so such a decision cannot be weighted; it is *uncovered*, never imputed. One uncovered
+candidate may have some, and a penalty, a bias or a grammar changes the draw behind the logged numbers, so such a decision cannot be
+weighted; it is *uncovered*, never imputed. So is one whose sampling was not recorded. One uncovered
 decision leaves the whole trajectory without a weight. Without a reward a trajectory has nothing to weigh.
 """
 
@@ -18,7 +19,7 @@ from atdp.replay.records import Generation, Trajectory
 
 Uncovered = Literal[
     "no_token_ids", "no_logprobs", "length_mismatch", "no_trainable_token", "temperature", "truncated_support",
-    "sampling_unknown",
+    "altered_draw", "sampling_unknown",
 ]  # fmt: skip
 SetAside = Literal["uncovered_decision", "no_reward", "no_generation", "trained_on", "task_trained_on"]
 TrajectoryKey = tuple[str, str, int]
@@ -50,12 +51,13 @@ def why_uncovered(generation: Generation) -> Uncovered | None:
         return "no_logprobs"
     if mask and not any(mask):
         return "no_trainable_token"
-    if generation.temperature is None:
+    if generation.temperature is None or generation.top_p is None or generation.top_k is None:
         return "sampling_unknown"
     if generation.temperature != 1.0:
         return "temperature"
-    full = (generation.top_p or 1.0) == 1.0 and (generation.top_k or -1) <= 0 and not generation.min_p
-    return None if full else "truncated_support"
+    if generation.top_p != 1.0 or generation.top_k > 0 or generation.min_p:
+        return "truncated_support"
+    return "altered_draw" if generation.draw_altered_by else None
 
 
 @dataclass(frozen=True, kw_only=True)

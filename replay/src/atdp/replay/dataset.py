@@ -36,6 +36,7 @@ def content_hash(trajectories: Iterable[Trajectory]) -> str:
         generations = [
             [
                 g.event_id, g.weight_version, g.token_fidelity, g.temperature, g.top_p, g.top_k, g.min_p,
+                list(g.draw_altered_by),
                 _ints(g.prompt_token_ids), _ints(g.output_token_ids), _ints(g.loss_mask),
                 None if g.output_logprobs is None else [repr(float(p)) for p in g.output_logprobs],
             ]

@@ -25,6 +25,7 @@ UNCOVERED_WORDS = {
     "no_trainable_token": "every token was forced",
     "temperature": "sampled at a temperature other than 1",
     "truncated_support": "sampled with top-p, top-k or min-p",
+    "altered_draw": "drawn under a penalty, bias or grammar",
     "sampling_unknown": "sampling parameters not recorded",
     "uncovered_decision": "a decision without a valid weight",
     "no_reward": "no reward yet",

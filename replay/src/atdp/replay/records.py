@@ -32,6 +32,8 @@ class Generation(Protocol):
     @property
     def min_p(self) -> float | None: ...  # noqa: D102
     @property
+    def draw_altered_by(self) -> Sequence[str]: ...  # noqa: D102
+    @property
     def token_fidelity(self) -> str | None: ...  # noqa: D102
 
 

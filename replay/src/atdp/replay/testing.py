@@ -29,6 +29,7 @@ class LoggedGeneration:
     top_p: float | None = 1.0
     top_k: int | None = -1
     min_p: float | None = 0.0
+    draw_altered_by: tuple[str, ...] = ()
     token_fidelity: str | None = "exact"  # noqa: S105 (not a password)
 
 

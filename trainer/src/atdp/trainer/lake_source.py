@@ -158,7 +158,6 @@ def trajectory_of(record: TrajectoryRecord) -> Trajectory:
 
 
 def _turn(call: GenerationRecord) -> Turn:
-    """An absent sampling parameter is the engine's default: the call was made without it."""
     versions = tuple(dict.fromkeys(version for version, _, _ in call.policy_versions))
     return Turn(
         prompt_ids=call.prompt_token_ids,
@@ -171,8 +170,19 @@ def _turn(call: GenerationRecord) -> Turn:
         top_k=-1 if call.top_k is None else call.top_k,
         min_p=0.0 if call.min_p is None else call.min_p,
         tokenizer=call.tokenizer_hash,
-        refusal=None if call.training_eligible else "not eligible for training",
+        refusal=_refusal(call),
     )
+
+
+def _refusal(call: GenerationRecord) -> str | None:
+    """What a turn's own fields do not tell. An unknown parameter may be the engine's default, or its model's: not every engine has min-p."""
+    if not call.training_eligible:
+        return "not eligible for training"
+    if call.temperature is None or call.top_p is None or call.top_k is None:
+        return "sampling parameters not recorded"
+    if call.draw_altered_by:
+        return f"draw altered by {', '.join(call.draw_altered_by)}"
+    return None
 
 
 def openai_message(message: Message) -> dict[str, Any]:

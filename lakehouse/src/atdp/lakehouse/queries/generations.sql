@@ -1,7 +1,21 @@
--- generations: the model calls of the trajectories that were asked for, in the order of the log. Run on a connection
--- that holds only rows which allow the purpose.
-SELECT generations.*
+-- generations: the model calls of the trajectories that were asked for, in the order of the log, each with what its event says
+-- about the draw beyond the columns of the table. Run on a connection that holds only rows which allow the purpose.
+SELECT
+    generations.*,
+    asked_with.frequency_penalty,
+    asked_with.presence_penalty,
+    asked_with.ext_json
 FROM generations
+LEFT JOIN (
+    SELECT
+        tenant_id,
+        event_id,
+        action.generation.sampling.frequency_penalty AS frequency_penalty,
+        action.generation.sampling.presence_penalty AS presence_penalty,
+        ext_json
+    FROM events
+    WHERE kind = 'action' AND {named}
+) AS asked_with USING (tenant_id, event_id)
 SEMI JOIN (
     SELECT tenant_id, trajectory_id, attempt
     FROM trajectories

@@ -1,9 +1,10 @@
 """Reading an SGLang chat answer: the tokens, log-probabilities and weight versions that the agent never asks for.
 
 The engine is asked for more than the client asked for (`WANTED`), and the client gets back what it asked for
-(`strip`). Behaviour log-probabilities come from `meta_info.output_token_logprobs` (log-probability and token
-id side by side, so they cannot drift apart), else from `logprobs.content`. Where lengths disagree nothing is
-kept: a wrong log-probability is worse than none.
+(`strip`). What the client left open about the draw is stated (`EXPLICIT`), so that what is recorded is what was
+used. Behaviour log-probabilities come from `meta_info.output_token_logprobs` (log-probability and token id side by
+side, so they cannot drift apart), else from `logprobs.content`. Where lengths disagree nothing is kept: a wrong
+log-probability is worse than none.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,16 @@ WANTED: Mapping[str, Any] = {
 }
 """Added to every request to the engine (SGLang 0.5.23, `/v1/chat/completions`)."""
 
+EXPLICIT: Mapping[str, Any] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sent where the client sent none: a plain draw. Otherwise SGLang takes them from the model's `generation_config.json`
+(`--sampling-defaults model`), which no answer tells."""
+
 _ALREADY_RECORDED = frozenset(
     {
         *WANTED,
@@ -33,7 +44,7 @@ _ALREADY_RECORDED = frozenset(
 
 def engine_request(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request to the engine for a client's request."""
-    return {**{key: value for key, value in request.items() if key != "stream_options"}, **WANTED}
+    return {**{key: value for key, value in _stated(request).items() if key != "stream_options"}, **WANTED}
 
 
 def strip(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,7 +68,8 @@ def strip(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, An
 
 
 def sampling(request: Mapping[str, Any]) -> Sampling:
-    """The sampling parameters that a client set; None where the engine's default holds."""
+    """The sampling parameters that the engine was sent."""
+    request = _stated(request)
     stop = request.get("stop") or ()
     return Sampling(
         temperature=_real(request.get("temperature")),
@@ -126,6 +138,11 @@ def usage(answer: Mapping[str, Any]) -> Usage | None:
         cached_input_tokens=_whole(details.get("cached_tokens")),
         reasoning_tokens=_whole(found.get("reasoning_tokens")),
     )
+
+
+def _stated(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request with everything said about the draw; null says nothing."""
+    return {**request, **{key: value for key, value in EXPLICIT.items() if request.get(key) is None}}
 
 
 def _logprobs(choice: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[float, ...] | None:
