@@ -15,8 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from atdp.control.cli.app import build
 from atdp.control.release import ReleaseStore
-from atdp.control.release.events import GateRecorded
+from atdp.control.release.events import Body, CanaryObserved, CanaryPaused, GateRecorded
 from atdp.control.release.manifest import read_manifest
 from atdp.control.release.store import line_of, place
 from atdp.control.release.verbs import app
@@ -106,8 +107,11 @@ def home(tmp_path: Path, services: dict[str, Any], monkeypatch: pytest.MonkeyPat
 
 
 def atdp(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(app, list(arguments))
+    result = CliRunner().invoke(build(), ["control", *arguments])
     assert result.exit_code == code, result.output
+    if code:
+        assert result.stderr.startswith("error: ")
+        assert len(result.stderr.splitlines()) == 1  # whatever the width of a terminal
     return result.output
 
 
@@ -116,7 +120,7 @@ def test_an_operator_begins_a_line_registers_and_reads_the_story(
 ) -> None:
     atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", "--tenant", "globex")
     assert services["gateway"].state["routes"]["stable"]["url"] == "inference-0"
-    atdp("candidate", "register", "v2")
+    assert "atdp replay --record --candidate v2 --baseline v1" in atdp("candidate", "register", "v2")
     told = json.loads(atdp("history", "--format", "json"))
     assert [d["type"] for d in told] == ["Bootstrapped", "CandidateRegistered"]
     assert told[1]["snapshots"] == {"events": 5}
@@ -175,6 +179,49 @@ def gate_passed(home: Path, version: str, baseline: str) -> None:
         line = line_of("orderdesk")
         after = len(store.history(line))
         store.append(place(line, after, [gate], at=gate.decided_at, actor="test"))
+
+
+def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
+    home: Path, services: dict[str, Any]
+) -> None:
+    def state(*arguments: str) -> tuple[str, str | None, float | None]:
+        found = json.loads(atdp(*arguments, "--format", "json"))
+        return found["live"], found["canary"], found["canary_share"]
+
+    assert state("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme") == ("v1", None, None)
+    assert state("candidate", "register", "v2") == ("v1", None, None)
+    gate_passed(home, "v2", "v1")
+    start = ("canary", "start", "v2", "--share", "0.2", "--share", "0.5")
+    assert state(*start) == ("v1", "v2", 0.2)
+    line = line_of("orderdesk")
+
+    def happened(body: Body) -> None:
+        with ReleaseStore(home / "control") as store:
+            after = len(store.history(line))
+            store.append(place(line, after, [body], at=datetime.now(UTC), actor="test"))
+
+    happened(CanaryPaused(version="v2", reason_codes=("sample_ratio_mismatch",)))
+    assert state("canary", "resume", "v2", "--reason", "fixed") == ("v1", "v2", 0.2)
+    happened(passed_at(0.2))
+    assert state("canary", "advance", "v2") == ("v1", "v2", 0.5)
+    happened(passed_at(0.5))
+    assert state("promote", "v2") == ("v2", None, None)
+    assert state("rollback", "v2", "--reason", "bad") == ("v1", None, None)
+    assert state("reconcile") == ("v1", None, None)
+    assert services["gateway"].state["routes"]["stable"]["version"] == "v1"
+
+
+def passed_at(share: float) -> Body:
+    return CanaryObserved(
+        version="v2", share=share, verdict=Verdict.PASS, reason_codes=(), canary_sessions=50, canary_judged=50,
+        canary_successes=40, stable_sessions=50, stable_judged=50, stable_successes=20, difference=0.4, lower=0.1,
+        upper=0.7, snapshots={},
+    )  # fmt: skip
+
+
+def test_judging_a_canary_that_does_not_exist_is_an_error_and_no_verdict(home: Path) -> None:
+    atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme")
+    assert "no canary" in atdp("canary", "judge", code=3)
 
 
 def test_a_rollback_wins_over_another_process_that_still_loads_the_canary(

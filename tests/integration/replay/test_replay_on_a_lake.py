@@ -22,6 +22,7 @@ import typer
 import uvicorn
 from typer.testing import CliRunner
 
+from atdp.control.cli.app import build
 from atdp.control.release.evaluate import add_to
 from atdp.ingest.home import Home
 from atdp.lakehouse import create_dataset, open_lake
@@ -312,6 +313,13 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     assert page.read_text().startswith("<!doctype html>")
     undecided = CliRunner().invoke(app, asked)
     assert (undecided.exit_code, json.loads(undecided.stdout)["verdict"]) == (2, "INCONCLUSIVE")
+    unrecorded = CliRunner().invoke(
+        build(), ["replay", *asked, *fine[:-1], str(tmp_path / "kept.html"), "--record"]
+    )
+    assert unrecorded.exit_code == 3, unrecorded.output  # a PASS that nobody knows of, and certainly no FAIL
+    assert json.loads(unrecorded.stdout)["verdict"] == "PASS"
+    assert (tmp_path / "kept.html").exists()
+    assert "error: nothing has been released" in unrecorded.stderr
     missing = CliRunner().invoke(app, [*asked, "--dataset", "nothing"])
     assert isinstance(missing.exception, DatasetError)
     assert missing.exception.exit_code == 3

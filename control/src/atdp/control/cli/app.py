@@ -1,8 +1,8 @@
 """The frame of the ``atdp`` command: which verbs there are, how errors become exit codes.
 
 Results go to standard output, everything for people's eyes (progress, remarks, errors) to standard error. An
-error that the platform raises on purpose ends in one line and exit code 1 (`atdp replay`: 3, since there 1 is
-a verdict); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug and shows its traceback. Verbs
+error that the platform raises on purpose ends in one line and exit code 1 (3 where 1 is a verdict, as in
+`atdp replay`); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug and shows its traceback. Verbs
 import what they need when they run, and some are loaded only when called:
 ``atdp --help`` is quick.
 """
@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from atdp.control.cli import dataset, imports, keys, query, stack, training, waiting
+from atdp.control.exits import code_of_an_error
 
 _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
     "replay": (
@@ -34,7 +35,6 @@ _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
     ),
 }
 """Name → module that has the verb or group (``add_to`` or ``app``), and the help that stands for it in the list."""
-_ERRORS_WITH_VERDICTS = frozenset({"replay"})
 
 
 class AtdpGroup(TyperGroup):
@@ -60,7 +60,7 @@ class AtdpGroup(TyperGroup):
             if not is_ours(error):
                 raise
             typer.echo(f"error: {error}", err=True)
-            code = 3 if ctx.invoked_subcommand in _ERRORS_WITH_VERDICTS else 1
+            code = code_of_an_error(ctx)
         # Raised here and not above: an exception keeps what it was raised from, and with it the frames that
         # hold open connections; DuckDB's binding prints a page about each when the interpreter ends.
         raise typer.Exit(code)

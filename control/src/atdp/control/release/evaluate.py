@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from atdp.control.exits import codes_are_verdicts
 from atdp.control.homes import existing_home
 
 
@@ -25,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def replay(
+    context: typer.Context,
     dataset: Annotated[str, typer.Option(help="Pinned dataset (`atdp dataset list`).")],
     candidate: Annotated[str, typer.Option(help="Version to judge, e.g. v2.")],
     baseline: Annotated[str, typer.Option(help="Version to compare with, e.g. v1.")],
@@ -53,12 +55,14 @@ def replay(
 ) -> None:
     r"""Judge a candidate on logged trajectories, without serving it to anybody.
 
-    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR.
+    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR, also when the verdict could not be recorded: that needs a running stack and a
+    registered candidate.
 
     \b
     Example:
       atdp replay --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk --report v2.html
     """
+    codes_are_verdicts(context)
     from atdp.replay import ReplayConfig
     from atdp.replay.command import evaluate_dataset, write_report
 
@@ -73,13 +77,13 @@ def replay(
         held_out=not in_sample,
         config=ReplayConfig(mode=mode.value, margin=margin, alpha=alpha),
     )
+    typer.echo(found.canonical().decode() if as_json else found.text())
+    if report is not None:
+        page, data = write_report(found, report)
+        typer.echo(f"{page}\n{data}", err=as_json)
     if record:
         from atdp.control.release.verbs.context import recording
 
         with recording(model) as flow:
             flow.record_gate(found)
-    typer.echo(found.canonical().decode() if as_json else found.text())
-    if report is not None:
-        page, data = write_report(found, report)
-        typer.echo(f"{page}\n{data}", err=as_json)
     raise typer.Exit(found.exit_code)

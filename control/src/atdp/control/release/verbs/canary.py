@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from atdp.control.exits import codes_are_verdicts
 from atdp.control.homes import existing_home
 from atdp.control.release.counting import Look, look_at_canary
 from atdp.control.release.judge import CanaryPolicy
 from atdp.control.release.verbs.context import AsFormat, Format, Model, Reason, recording
+from atdp.control.release.verbs.state import show
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
 
@@ -31,6 +33,7 @@ def start(
     success_from: Annotated[
         float, typer.Option(help="Least reward of a session that counts as a success.")
     ] = CanaryPolicy.success_from,
+    output: AsFormat = Format.table,
 ) -> None:
     r"""Give a candidate that passed replay its first share of new sessions.
 
@@ -41,10 +44,11 @@ def start(
     with recording(model) as flow:
         policy = CanaryPolicy(margin=margin, min_sessions=min_sessions, success_from=success_from)
         line = flow.start_canary(version, share=share, policy=policy)
-    typer.echo(f"{version} is the canary with {line.canary.share if line.canary else 0:.0%} of new sessions")
+    show(line, version, output)
 
 
 def judge(
+    context: typer.Context,
     model: Model = None,
     wait: Annotated[
         float,
@@ -56,12 +60,13 @@ def judge(
 
     PASS opens its next step (`advance`, or `promote` after the last), FAIL rolls it back at once, INCONCLUSIVE means
     that more sessions are needed, or that somebody has to look. Looking often does not make a wrong verdict likelier.
-    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE.
+    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 an error.
 
     \b
     Example:
       atdp control canary judge --model orderdesk --wait 600
     """
+    codes_are_verdicts(context)
     deadline = time.monotonic() + wait
     with recording(model) as flow:
         lake = open_lake(existing_home())
@@ -94,7 +99,7 @@ def _sentence(look: Look) -> str:
     )
 
 
-def advance(version: str, model: Model = None) -> None:
+def advance(version: str, model: Model = None, output: AsFormat = Format.table) -> None:
     r"""Take the canary's next step.
 
     \b
@@ -103,10 +108,10 @@ def advance(version: str, model: Model = None) -> None:
     """
     with recording(model) as flow:
         line = flow.raise_share(version)
-    typer.echo(f"{version} has {line.canary.share if line.canary else 0:.0%} of new sessions")
+    show(line, version, output)
 
 
-def resume(version: str, reason: Reason, model: Model = None) -> None:
+def resume(version: str, reason: Reason, model: Model = None, output: AsFormat = Format.table) -> None:
     r"""Go on with a paused canary; its comparison starts anew.
 
     \b
@@ -114,5 +119,5 @@ def resume(version: str, reason: Reason, model: Model = None) -> None:
       atdp control canary resume v2 --reason "the load balancer is fixed"
     """
     with recording(model) as flow:
-        flow.resume(version, reason=reason)
-    typer.echo(f"canary {version} goes on")
+        line = flow.resume(version, reason=reason)
+    show(line, version, output)

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from atdp.control.release.effects import desired
 from atdp.control.release.manifest import read_manifest
-from atdp.control.release.verbs.context import Model, Reason, recording
+from atdp.control.release.verbs.context import AsFormat, Format, Model, Reason, recording
+from atdp.control.release.verbs.state import as_json, show
 
 
-def register(version: str, model: Model = None) -> None:
+def register(version: str, model: Model = None, output: AsFormat = Format.table) -> None:
     r"""Make a version of the weight registry known as a candidate.
 
     \b
@@ -17,8 +17,8 @@ def register(version: str, model: Model = None) -> None:
       atdp control candidate register v2 --model orderdesk
     """
     with recording(model) as flow:
-        flow.register_candidate(read_manifest(flow.weights, flow.model, version))
-    typer.echo(f"{version} is a candidate; evaluate it with `atdp replay --candidate {version}`")
+        line = flow.register_candidate(read_manifest(flow.weights, flow.model, version))
+    show(line, version, output)
 
 
 def bootstrap(
@@ -28,6 +28,7 @@ def bootstrap(
         list[str], typer.Option("--tenant", help="Tenant that the line serves; repeat for several.")
     ],
     reason: Reason = "first version",
+    output: AsFormat = Format.table,
 ) -> None:
     r"""Begin a line: put its first version live, without a gate.
 
@@ -36,13 +37,14 @@ def bootstrap(
       atdp control bootstrap v1 --model orderdesk --tenant acme --tenant globex
     """
     with recording(model, begin=True) as flow:
-        flow.bootstrap(read_manifest(flow.weights, model, version), tenants=tenant, reason=reason)
-    typer.echo(f"{model} {version} is live")
+        line = flow.bootstrap(read_manifest(flow.weights, model, version), tenants=tenant, reason=reason)
+    show(line, version, output)
 
 
 def promote(
     version: Annotated[str | None, typer.Argument(help="Canary to promote; may be left out.")] = None,
     model: Model = None,
+    output: AsFormat = Format.table,
 ) -> None:
     r"""Make the canary live; it must have passed at its last share.
 
@@ -52,7 +54,7 @@ def promote(
     """
     with recording(model) as flow:
         line = flow.promote(version)
-    typer.echo(f"{line.lineage[-1]} is live")
+    show(line, version or line.lineage[-1], output)
 
 
 def rollback(
@@ -62,6 +64,7 @@ def rollback(
         typer.Argument(help="Version to take off; only the canary may be left out.", show_default=False),
     ] = None,
     model: Model = None,
+    output: AsFormat = Format.table,
 ) -> None:
     r"""Take the canary or the live version off and return to what was live before, at once.
 
@@ -71,10 +74,10 @@ def rollback(
     """
     with recording(model) as flow:
         line = flow.roll_back(version, reason=reason)
-    typer.echo(f"{line.lineage[-1]} answers all new sessions")
+    show(line, version or line.lineage[-1], output)
 
 
-def reconcile(model: Model = None) -> None:
+def reconcile(model: Model = None, output: AsFormat = Format.table) -> None:
     r"""Bring engines and routes to what was decided, and publish what waits.
 
     \b
@@ -82,9 +85,9 @@ def reconcile(model: Model = None) -> None:
       atdp control reconcile
     """
     with recording(model) as flow:
-        table = desired(flow.reconcile())
-    if table is None:
-        typer.echo("nothing has been decided yet")
+        line = flow.reconcile()
+    if output is Format.json or line.live is None:
+        typer.echo(as_json(line))
         return
-    rest = "" if table.canary is None else f", {table.canary.serving.version} has {table.canary.share:.0%}"
-    typer.echo(f"{table.stable.version} is in force on {table.stable.engine}{rest}")
+    rest = "" if line.canary is None else f", {line.canary.version} has {line.canary.share:.0%}"
+    typer.echo(f"{line.live.version} is in force on {line.live.engine}{rest}")

@@ -7,12 +7,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from atdp.control.release.effects import desired
-from atdp.control.release.errors import ReleaseError
-from atdp.control.release.line import Line
 from atdp.control.release.store import line_of
-from atdp.control.release.story import as_json, chapter
-from atdp.control.release.verbs.context import AsFormat, Format, Model, line_state, model_of, store_of_home
+from atdp.control.release.story import as_json as decision_as_json
+from atdp.control.release.story import chapter
+from atdp.control.release.verbs.context import AsFormat, Format, Model, model_of, store_of_home
+from atdp.control.release.verbs.state import as_json
 
 
 def history(model: Model = None, output: AsFormat = Format.table) -> None:
@@ -23,12 +22,10 @@ def history(model: Model = None, output: AsFormat = Format.table) -> None:
       atdp control history --model orderdesk --format json
     """
     with store_of_home() as (_, store):
-        lines = [line_of(model)] if model else list(store.lines())
+        lines = [line_of(model_of(store, model))] if model else list(store.lines())
         told = [d for line in lines for d in store.history(line)]
-        if model and not told:
-            raise ReleaseError(f"nothing has been decided about {model} in this home yet")
     if output is Format.json:
-        typer.echo(json.dumps([as_json(d) for d in told], indent=1, sort_keys=True))
+        typer.echo(json.dumps([decision_as_json(d) for d in told], indent=1, sort_keys=True))
         return
     console = Console()
     for line in dict.fromkeys(d.line for d in told):
@@ -55,9 +52,9 @@ def status(model: Model = None, output: AsFormat = Format.table) -> None:
     """
     with store_of_home() as (_, store):
         name = model_of(store, model)
-        line = line_state(store, name)
+        line = store.state(line_of(name))
         if output is Format.json:
-            typer.echo(json.dumps(_status_json(line), indent=1, sort_keys=True))
+            typer.echo(as_json(line))
             return
         console = Console()
         live = line.live
@@ -73,25 +70,6 @@ def status(model: Model = None, output: AsFormat = Format.table) -> None:
         console.print(f"lineage {escape(' → '.join(line.lineage))}")
 
 
-def _status_json(line: Line) -> dict[str, object]:
-    table = desired(line)
-    return {
-        "model": line.model,
-        "tenants": list(line.tenants),
-        "live": line.live.version if line.live else None,
-        "lineage": list(line.lineage),
-        "canary": line.canary.version if line.canary else None,
-        "canary_share": line.canary.share if line.canary else None,
-        "canary_passed": line.canary.passed if line.canary else None,
-        "engines": {
-            "stable": table.stable.engine if table else None,
-            "canary": table.canary.serving.engine if table and table.canary else None,
-        },
-        "versions": {name: v.stage.value for name, v in line.versions.items()},
-        "events": line.number,
-    }
-
-
 def list_candidates(model: Model = None, output: AsFormat = Format.table) -> None:
     r"""List every version of a line, where it stands and what its gates said.
 
@@ -101,7 +79,7 @@ def list_candidates(model: Model = None, output: AsFormat = Format.table) -> Non
     """
     with store_of_home() as (_, store):
         name = model_of(store, model)
-        versions = line_state(store, name).versions.values()
+        versions = store.state(line_of(name)).versions.values()
     if output is Format.json:
         rows = [
             {
