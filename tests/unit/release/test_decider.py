@@ -223,6 +223,18 @@ def test_the_first_version_has_nothing_before_it() -> None:
     assert refused(after(BOOTSTRAP), replace(BOOTSTRAP, version="v9")) == "already_bootstrapped"
 
 
+def test_a_report_that_has_grown_too_old_is_renewed_by_the_same_evaluation() -> None:
+    line, late = after(BOOTSTRAP, REGISTER, passed()), NOW + timedelta(days=8)
+    assert decide(line, passed(decided_at=NOW + timedelta(days=6))) == ()
+    assert refused(line, canary(at=late)) == "gate_closed"
+    for event in decide(line, passed(decided_at=late)):
+        line = evolve(line, event)
+    assert decide(line, canary(at=late))
+    assert decide(line, passed(decided_at=late)) == ()
+    on_trial = after(*TO_CANARY)
+    assert decide(on_trial, passed(decided_at=late)) == ()
+
+
 @pytest.mark.parametrize("again", [BOOTSTRAP, REGISTER, passed()])
 def test_saying_it_twice_records_it_once(again: Command) -> None:
     assert decide(after(BOOTSTRAP, REGISTER, passed()), again) == ()

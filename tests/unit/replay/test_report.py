@@ -1,11 +1,13 @@
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from atdp.replay import ReplayReport
 from atdp.replay.canonical import canonical_bytes, sha256
+from atdp.replay.command import write_report
 from atdp.replay.page import render
 from atdp.replay.testing import BigramPolicy
 
@@ -59,6 +61,17 @@ def test_the_page_of_an_error_shows_why_and_no_numbers(judged: Judge) -> None:
     page = render(judged(0.6, trajectories=[*log, log[0]]))
     assert "in the dataset twice" in page
     assert "<svg" not in page
+
+
+@pytest.mark.parametrize("name", ["v2", "v2.html", "v2.json", "v2.JSON"])
+def test_page_and_json_are_two_files_whatever_name_was_given(
+    judged: Judge, tmp_path: Path, name: str
+) -> None:
+    report = judged(0.6)
+    page, data = write_report(report, tmp_path / name)
+    assert (page.name, data.name) == ("v2.html", "v2.json")
+    assert data.read_bytes() == report.canonical()
+    assert page.read_text("utf-8") == render(report)
 
 
 def test_what_is_not_a_number_is_null_in_canonical_json() -> None:

@@ -64,8 +64,11 @@ def _policy(home: Home, model: str, version: str, url: str | None) -> Policy:
 
 
 def write_report(report: ReplayReport, page: Path) -> tuple[Path, Path]:
-    """Write the page and, beside it, the canonical JSON; returns both paths. Parents are made."""
-    page = page if page.suffix else page.with_suffix(".html")
+    """Write the page and, beside it, the canonical JSON; returns both paths. Parents are made.
+
+    A path that ends in `.json` names the JSON, with the page beside it.
+    """
+    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
     data = page.with_suffix(".json")
     page.parent.mkdir(parents=True, exist_ok=True)
     data.write_bytes(report.canonical())

@@ -127,8 +127,9 @@ def _register(line: Line, command: commands.Register) -> tuple[Body, ...]:
 
 def _record_gate(line: Line, gate: GateRecorded) -> tuple[Body, ...]:
     version = _known(line, gate.version, gate.weights_sha256)
-    if any(g.report_sha256 == gate.report_sha256 for g in version.gates):
-        return ()
+    known = [g for g in version.gates if g.report_sha256 == gate.report_sha256]
+    if known and (version.stage is not Stage.REGISTERED or _fresh(line, known[-1], gate.decided_at)):
+        return ()  # an evaluation that is repeated once the report is void renews it: same data, same hash
     if version.stage is not Stage.REGISTERED:
         raise Refused("not_a_candidate", f"{version.name} is {version.stage}; no gate is open for it")
     if gate.verdict is Verdict.FAIL:
@@ -155,10 +156,12 @@ def opening_reports(line: Line, version: Version, at: datetime) -> dict[str, str
     return {
         tenant: gate.report_sha256
         for tenant, gate in sorted(latest.items())
-        if tenant in line.tenants
-        and gate.verdict is Verdict.PASS
-        and 0 <= (at - gate.decided_at).total_seconds() <= line.evidence_ttl_s
+        if tenant in line.tenants and gate.verdict is Verdict.PASS and _fresh(line, gate, at)
     }
+
+
+def _fresh(line: Line, gate: GateRecorded, at: datetime) -> bool:
+    return 0 <= (at - gate.decided_at).total_seconds() <= line.evidence_ttl_s
 
 
 def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]:
@@ -180,7 +183,9 @@ def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]
     if missing:
         raise Refused(
             "gate_closed",
-            f"{version.name} has no fresh replay PASS against the live version for tenant(s) {', '.join(missing)}",
+            f"{version.name} has no fresh replay PASS against the live {line.lineage[-1]} for tenant(s) {', '.join(missing)};"
+            f" run `atdp replay --record --candidate {version.name} --baseline {line.lineage[-1]}` on a dataset with enough of"
+            " theirs",
         )
     return (
         CanaryStarted(
