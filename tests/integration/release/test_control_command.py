@@ -146,6 +146,20 @@ def test_the_guards_speak_on_the_command_line(home: Path) -> None:
         assert len(store.history("weights/orderdesk")) == 2
 
 
+def test_a_model_or_version_that_nobody_knows_is_named_with_what_to_do(home: Path) -> None:
+    atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme")
+    for verb in (
+        ["promote"],
+        ["rollback", "--reason", "x"],
+        ["canary", "start", "v2", "--share", "0.5"],
+        ["status"],
+    ):
+        assert "only about orderdesk" in atdp(*verb, "--model", "nobody", code=1)
+    assert "candidate register v9" in atdp("canary", "start", "v9", "--share", "0.5", code=1)
+    assert "candidate list" in atdp("rollback", "v9", "--reason", "x", code=1)
+    assert "atdp train" in atdp("candidate", "register", "v9", code=1)
+
+
 def test_reading_a_home_without_releases_says_so_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +175,8 @@ def test_a_decision_made_while_the_gateway_is_down_is_carried_out_by_reconcile(
     addresses = json.loads(endpoints.read_text())
     endpoints.write_text(json.dumps({k: v for k, v in addresses.items() if k != "gateway"}))
     output = atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", code=1)
-    assert "no gateway" in output
+    assert "no gateway; start it with `atdp up`" in output
+    assert "`atdp control reconcile` carries it out, do not repeat" in output
     endpoints.write_text(json.dumps(addresses))
     assert "v1 is in force on inference-0" in atdp("reconcile")
     assert services["gateway"].state["routes"]["stable"]["version"] == "v1"

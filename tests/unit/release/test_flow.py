@@ -144,6 +144,17 @@ def test_engines_that_came_up_with_other_weights_get_the_right_ones(
     assert stack.engines == {"inference-0": "v1", "inference-1": "v2"}
 
 
+def test_a_look_that_decides_nothing_touches_nothing(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    before = list(stack.journal)
+    stack.gateway_down = True
+    undecided = replace(good_counts, canary_judged=0, canary_successes=0)
+    assert live.observe("v2", undecided) == live.state()
+    assert stack.journal == before
+
+
 def test_a_stable_engine_that_is_down_keeps_its_route_and_is_reported(live: ReleaseFlow, stack: Any) -> None:
     stack.down.add("inference-0")
     with pytest.raises(EffectFailed, match="does not answer"):

@@ -37,7 +37,9 @@ def comparison_began(history: Sequence[Decided]) -> datetime:
     for decided in reversed(history):
         if isinstance(decided.body, CanaryStarted | CanaryShareRaised | CanaryResumed):
             return decided.occurred_at
-    raise Refused("no_canary", "there is no canary to judge")
+    raise Refused(
+        "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+    )
 
 
 def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
@@ -46,7 +48,9 @@ def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
     Raises `Refused` when there is no canary.
     """
     if line.canary is None or line.live is None:
-        raise Refused("no_canary", "there is no canary to judge")
+        raise Refused(
+            "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+        )
     statement = _SESSIONS.format(
         tenants=", ".join(map(text, line.tenants)),
         since=text(since.astimezone(UTC).isoformat()),
@@ -87,7 +91,9 @@ def look_at_canary(flow: ReleaseFlow, lake: Lake) -> Look:
     line = flow.state()
     counts = count_sessions(lake, line, since=comparison_began(flow.history()))
     if line.canary is None:
-        raise Refused("no_canary", "there is no canary to judge")
+        raise Refused(
+            "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+        )
     judgement = flow.judge(counts)
     snapshots = {str(table): snapshot for table, snapshot in lake.snapshots().items()}
     flow.observe(line.canary.version, counts, snapshots=snapshots)

@@ -68,7 +68,7 @@ def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
         case commands.Resume():
             canary = _running(line, command.version)
             if line.versions[canary.version].stage is not Stage.PAUSED:
-                raise Refused("not_paused", f"canary {canary.version} is not paused")
+                raise Refused("not_paused", f"canary {canary.version} is not paused; it goes on")
             return (CanaryResumed(version=canary.version, reason=command.reason),)
         case commands.Promote():
             return _promote(line, command)
@@ -273,7 +273,10 @@ def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
 def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
     version = line.versions.get(command.version)
     if version is None:
-        raise Refused("unknown_version", f"{line.model} has no version {command.version}")
+        raise Refused(
+            "unknown_version",
+            f"{line.model} has no version {command.version}; see `atdp control candidate list`",
+        )
     if version.stage is Stage.ROLLED_BACK:
         return ()
     if version.stage not in (Stage.CANARY, Stage.PAUSED, Stage.LIVE):
@@ -315,7 +318,8 @@ def _known(line: Line, name: str, weights_sha256: str) -> Version:
     version = line.versions.get(name)
     if version is None:
         raise Refused(
-            "unknown_version", f"{line.model} {name} is not registered; register its manifest first"
+            "unknown_version",
+            f"{line.model} {name} is no candidate yet; `atdp control candidate register {name}` makes it one",
         )
     if version.weights_sha256 != weights_sha256:
         raise Refused(
@@ -327,8 +331,8 @@ def _known(line: Line, name: str, weights_sha256: str) -> Version:
 
 def _running(line: Line, version: str) -> Canary:
     if line.canary is None or line.canary.version != version:
-        running = line.canary.version if line.canary else "nobody"
-        raise Refused("not_the_canary", f"{version} is not the canary; {running} is")
+        found = f"{line.canary.version} is" if line.canary else "there is none (`atdp control canary start`)"
+        raise Refused("not_the_canary", f"{version} is not the canary; {found}")
     return line.canary
 
 
@@ -337,5 +341,9 @@ def _passed(line: Line, version: str) -> Canary:
     if line.versions[version].stage is Stage.PAUSED:
         raise Refused("paused", f"canary {version} is paused; resume it or roll it back")
     if not canary.passed:
-        raise Refused("canary_not_passed", f"canary {version} has no PASS at a share of {canary.share:g} yet")
+        raise Refused(
+            "canary_not_passed",
+            f"canary {version} has no PASS at a share of {canary.share:g} yet; `atdp control canary judge --wait 600`"
+            " looks at its sessions",
+        )
     return canary

@@ -144,16 +144,17 @@ class ReleaseFlow:
         """What `observe` would conclude, without recording it. Raises `Refused` when there is no canary."""
         canary = self.state().canary
         if canary is None:
-            raise Refused("no_canary", "there is no canary to judge")
+            raise Refused(
+                "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+            )
         return judge(counts, share=canary.share, policy=canary.policy)
 
     def observe(
         self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
     ) -> Line:
-        """Look at the canary. Records PASS, FAIL (which rolls it back) or a hold (which pauses); else nothing."""
-        return self._carry_out(
-            commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
-        )
+        """Look at the canary. Records PASS, FAIL (which rolls it back) or a hold (which pauses); else does nothing."""
+        command = commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
+        return self._bring_into_force() if self._record(command) else self.state()
 
     def raise_share(self, version: str) -> Line:
         """Take the canary's next step."""
@@ -167,7 +168,10 @@ class ReleaseFlow:
         """Make the canary live."""
         canary = self.state().canary
         if version is None and canary is None:
-            raise Refused("no_canary", "there is no canary to promote")
+            raise Refused(
+                "no_canary",
+                "there is no canary to promote; `atdp control canary start` makes a candidate one",
+            )
         return self._carry_out(commands.Promote(version=version or (canary.version if canary else "")))
 
     def roll_back(self, version: str | None = None, *, reason: str) -> Line:
@@ -206,7 +210,7 @@ class ReleaseFlow:
         self._record(command)
         return self._bring_into_force()
 
-    def _record(self, command: commands.Command) -> None:
+    def _record(self, command: commands.Command) -> tuple[Decided, ...]:
         history = self.history()
         line = fold(d.body for d in history)
         bodies = decide(line, command)
@@ -214,6 +218,7 @@ class ReleaseFlow:
         self.store.append(decided)
         for event in decided:
             log.info("decided %s %s #%d", event.line, event.type, event.number)
+        return decided
 
     def _bring_into_force(self) -> Line:
         try:

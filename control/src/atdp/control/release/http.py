@@ -87,7 +87,9 @@ class HttpRouter:
                 timeout=10.0,
             )
         except httpx.HTTPError as error:
-            raise EffectFailed(f"the gateway at {gateway} did not answer: {error!r}") from error
+            raise EffectFailed(
+                f"the gateway at {gateway} did not answer ({error!r}); is the stack running? `atdp status` tells"
+            ) from error
         if response.is_error:
             raise EffectFailed(
                 f"the gateway at {gateway} refused the routes: {response.status_code} {response.text[:300]}"

@@ -30,7 +30,9 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
     try:
         found = json.loads((directory / "manifest.json").read_text("utf-8"))
     except FileNotFoundError as error:
-        raise ReleaseError(f"there is no {model} {version} in the weight registry ({directory})") from error
+        raise ReleaseError(
+            f"there is no {model} {version} in the weight registry ({directory}); `atdp train` publishes versions"
+        ) from error
     except ValueError as error:
         raise ReleaseError(f"{directory / 'manifest.json'} is not JSON: {error}") from error
     if not isinstance(found, dict) or found.get("version") != version or found.get("model") != model:

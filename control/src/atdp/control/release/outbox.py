@@ -60,7 +60,7 @@ class KafkaTopic:
         self._producer = Producer(
             {
                 "client.id": "atdp-control",
-                "log_level": 3,
+                "log_level": 2,  # a broker that is away is said once, by PublishFailed
                 **config,
                 "enable.idempotence": True,
                 "acks": "all",
