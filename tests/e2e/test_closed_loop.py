@@ -46,7 +46,7 @@ def test_every_emitted_event_landed_was_quarantined_or_was_dropped_by_policy(fin
     told = json.loads(finished.summary_json.read_text())
     assert told["events_emitted"] > 3000
     assert told["events_emitted"] == told["events_landed"] + told["quarantined"] + told["dropped_by_policy"]
-    assert (told["lost"], told["surplus"], told["duplicates"]) == (0, 0, 0)
+    assert (told["lost"], told["surplus"], told["duplicates"], told["contradictory"]) == (0, 0, 0, 0)
     assert told["failed_sessions"] == []
 
 

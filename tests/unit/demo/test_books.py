@@ -1,8 +1,10 @@
 """The demo's books can disagree: every kind of loss, surplus, duplicate and leak shows in them."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
+import pytest
 
 from atdp.control.demo.evidence import not_consenting
 from atdp.control.demo.leaks import search, strings_of
@@ -12,51 +14,81 @@ from atdp.control.demo.tally import Tally
 from atdp.trainer.trajectory import TrajectoryKey
 
 
-def log(*governed: str, quarantined: int = 0, dropped: int = 0, raw: int | None = None) -> LogCount:
-    refused = Counter({("acme", "bad_signature"): quarantined})
-    records = len(governed) + quarantined + dropped if raw is None else raw
+def log(
+    *governed: str,
+    quarantined: Sequence[str | None] = (),
+    dropped: Sequence[str | None] = (),
+    raw: int | None = None,
+) -> LogCount:
+    records = len(governed) + len(quarantined) + len(dropped) if raw is None else raw
     return LogCount(
         raw_records=records,
         governed=Counter(governed),
-        quarantined=refused,
-        dropped_by_policy=dropped,
+        quarantined=Counter({("acme", "bad_signature"): len(quarantined)}),
+        quarantined_ids=Counter(event for event in quarantined if event),
+        dropped_by_policy=len(dropped),
+        dropped_ids=Counter(event for event in dropped if event),
         findings=Counter(),
     )
 
 
 def test_books_are_even_when_every_event_has_one_fate() -> None:
-    books = balance(5, log("a", "b", "c", quarantined=1, dropped=1), ["a", "b", "c"])
+    told = log("a", "b", "c", quarantined=[None, "d"], dropped=["e", None])
+    books = balance(7, {"a", "d", "e"}, told, ["a", "b", "c"])
     assert books.even
-    assert (books.lost, books.surplus, books.duplicates) == (0, 0, 0)
+    assert (books.lost, books.surplus, books.duplicates, books.contradictory) == (0, 0, 0, 0)
 
 
-def test_an_event_that_did_not_land_is_lost() -> None:
-    books = balance(3, log("a", "b", "c"), ["a", "b"])
+@pytest.mark.parametrize("known", [set(), {"a", "b", "c"}])
+def test_an_event_that_did_not_land_is_lost(known: set[str]) -> None:
+    books = balance(3, known, log("a", "b", "c"), ["a", "b"])
     assert books.lost == 1
     assert not books.even
 
 
 def test_an_event_that_landed_twice_is_a_duplicate() -> None:
-    books = balance(2, log("a", "b"), ["a", "b", "b"])
+    books = balance(2, {"a"}, log("a", "b"), ["a", "b", "b"])
     assert books.duplicates == 1
     assert not books.even
 
 
 def test_an_event_that_was_governed_twice_is_a_duplicate_even_if_the_lake_hides_it() -> None:
-    assert balance(2, log("a", "b", "b", raw=2), ["a", "b"]).duplicates == 1
+    assert balance(2, set(), log("a", "b", "b", raw=2), ["a", "b"]).duplicates == 1
+
+
+def test_an_event_that_was_refused_twice_is_a_duplicate() -> None:
+    books = balance(3, {"a", "b", "c"}, log("a", quarantined=["b", "b"]), ["a"])
+    assert (books.lost, books.duplicates, books.even) == (1, 1, False)
 
 
 def test_an_event_that_nobody_emitted_is_a_surplus_and_not_a_negative_loss() -> None:
-    books = balance(1, log("a", "b"), ["a", "b"])
+    books = balance(1, {"a"}, log("a", "b"), ["a", "b"])
     assert (books.lost, books.surplus, books.even) == (0, 1, False)
+
+
+def test_a_lost_event_does_not_hide_behind_one_with_two_fates() -> None:
+    books = balance(3, {"a", "b", "c"}, log("a", "b", quarantined=["b"]), ["a", "b"])
+    assert books.events_emitted == books.raw_records == books.events_landed + books.quarantined
+    assert (books.lost, books.contradictory, books.even) == (1, 1, False)
+
+
+def test_a_lost_event_does_not_hide_behind_a_stranger() -> None:
+    books = balance(2, {"a", "b"}, log("a", "stranger"), ["a", "stranger"])
+    assert (books.lost, books.surplus, books.even) == (1, 1, False)
+
+
+def test_an_event_that_landed_ungoverned_does_not_hide_behind_a_governed_one_that_did_not() -> None:
+    books = balance(2, set(), log("a", "b"), ["a", "past the gate"])
+    assert (books.lost, books.surplus, books.even) == (1, 1, False)
 
 
 def test_the_tally_counts_by_tenant_and_by_channel() -> None:
     tally = Tally()
     tally.add("acme", "proxy", 4)
     tally.add("acme", "sdk")
-    tally.add("globex", "sdk", 2)
+    tally.emit("globex", "event-1", "event-2")
     assert tally.total == 7
+    assert tally.known_ids == {"event-1", "event-2"}
     assert tally.by_tenant() == {"acme": 5, "globex": 2}
     assert tally.by_channel() == {"proxy": 4, "sdk": 3}
 

@@ -79,6 +79,9 @@ SUMMARY = Summary(
             quarantined=9,
             dropped_by_policy=0,
             duplicates=0,
+            lost=0,
+            surplus=0,
+            contradictory=0,
         ),
         emitted_by_channel={"proxy": 25_000, "sdk": 15_009},
         emitted_by_tenant={"acme": 30_009, "globex": 10_000},
@@ -196,6 +199,7 @@ def unjudged() -> Summary:
         candidates=(replace(tried, canary=canary),),
         traffic={"before": rate(0, 0), "r1": rate(200, 768), "canary1": rate(0, 0), "after": rate(48, 200)},
         before=rate(0, 0),
+        after=rate(48, 200),
         evidence=replace(
             SUMMARY.evidence,
             lineage=SUMMARY.evidence.lineage[-1:],

@@ -204,7 +204,7 @@ class _OrderDeskAgent:
     def _after(self, episode: Episode) -> None:
         """What happens outside the conversation with the model: the reward, and perhaps a word from the customer."""
         visit, recorder = self._visit, self._tenant.recorder
-        recorder.emit_reward(
+        reward = recorder.emit_reward(
             visit.trajectory_id,
             episode.reward,
             attempt=visit.attempt,
@@ -213,10 +213,10 @@ class _OrderDeskAgent:
             source_name="order-desk",
             evaluator_version="1",
         )
-        self._desk.tally.add(self._tenant.name, "sdk")
+        self._desk.tally.emit(self._tenant.name, reward)
         if visit.order.thanks is not None:
-            recorder.emit_event(_feedback(self._tenant.name, visit, visit.order.thanks))
-            self._desk.tally.add(self._tenant.name, "sdk")
+            said = recorder.emit_event(_feedback(self._tenant.name, visit, visit.order.thanks))
+            self._desk.tally.emit(self._tenant.name, said)
 
     async def _end(self, status: str) -> None:
         session = self._visit.trajectory_id

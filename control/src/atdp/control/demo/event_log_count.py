@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
@@ -82,20 +83,30 @@ def count_log(kafka: KafkaSettings) -> LogCount:
     governed = Counter(
         decode_record(record.value)[1]["event_id"] for record in read_topic(kafka, "events_governed")
     )
-    quarantined: Counter[tuple[str, str]] = Counter()
+    quarantined, quarantined_ids = Counter[tuple[str, str]](), Counter[str]()
     for record in read_topic(kafka, "events_quarantine"):
         refused = decode_record(record.value)[1]
         quarantined[refused["tenant_id"], refused["reason"]] += 1
-    dropped, findings = 0, Counter[tuple[str, str]]()
+        quarantined_ids.update(_readable(refused))
+    dropped, dropped_ids, findings = 0, Counter[str](), Counter[tuple[str, str]]()
     for record in read_topic(kafka, "audit"):
         decision = decode_record(record.value)[1]
-        dropped += decision["decision"] == "dropped"
+        if decision["decision"] == "dropped":
+            dropped += 1
+            dropped_ids.update(_readable(decision))
         for finding in decision["findings"]:
             findings[finding["entity"], finding["operator"]] += finding["count"]
     return LogCount(
         raw_records=raw,
         governed=governed,
         quarantined=quarantined,
+        quarantined_ids=quarantined_ids,
         dropped_by_policy=dropped,
+        dropped_ids=dropped_ids,
         findings=findings,
     )
+
+
+def _readable(record: Mapping[str, Any]) -> list[str]:
+    """The event id of a decision; empty when the gate could not read one."""
+    return [] if record["event_id"] is None else [record["event_id"]]

@@ -71,10 +71,11 @@ def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: 
     """Count, search and ask, once everything has landed."""
     platform.wait_until_landed()
     log = count_log(platform.kafka)
-    ledger = balance(platform.tally.total, log, landed_ids(platform.lake))
+    ledger = balance(platform.tally.total, platform.tally.known_ids, log, landed_ids(platform.lake))
     screen.note(
         f"emitted {ledger.events_emitted:,} = landed {ledger.events_landed:,} + quarantined {ledger.quarantined} "
-        f"+ dropped by policy {ledger.dropped_by_policy}; duplicates {ledger.duplicates}, lost {ledger.lost}",
+        f"+ dropped by policy {ledger.dropped_by_policy}; duplicates {ledger.duplicates}, lost {ledger.lost}, "
+        f"surplus {ledger.surplus}, with several fates {ledger.contradictory}",
         style="green" if ledger.even else "red",
     )
     leaks = search_home(platform.home, platform.kafka, platform.lake, planted)

@@ -14,12 +14,7 @@ from atdp.control.demo.errors import DemoError
 from atdp.control.demo.logs import Call, LoggedEpisode
 from atdp.control.demo.orderdesk import TOOLS
 from atdp.control.demo.tally import Tally
-from atdp.schemas import Feedback
-
-_FIXED_EVENTS = 5
-"""Start, observation, answer, reward, end."""
-_EVENTS_PER_CALL = 3
-"""The model's turn, the call, its outcome."""
+from atdp.schemas import EventId, Feedback, OutcomeResult
 
 
 def emit_history(
@@ -34,9 +29,9 @@ def emit_history(
         DemoError: some were not delivered.
     """
     for tenant, episode in episodes:
-        tally.serve(tenant, _emit(tenants[tenant], episode))
-        said_thanks = episode.order.thanks is not None
-        tally.add(tenant, "sdk", _FIXED_EVENTS + _EVENTS_PER_CALL * len(episode.calls) + said_thanks)
+        tally.serve(tenant, f"log.{episode.order.task_id}")
+        tally.emit(tenant, *_emit(tenants[tenant], episode))
+        tally.add(tenant, "sdk")  # the start, of which the SDK tells no id
         on_emitted()
     for access in tenants.values():
         report = access.recorder.flush(timeout_s=120.0)
@@ -46,28 +41,32 @@ def emit_history(
             )
 
 
-def _emit(tenant: Tenant, episode: LoggedEpisode) -> str:
-    """Emit one conversation; returns the id of its trajectory."""
+def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
+    """Emit one conversation; returns the ids of its events but the first, its start."""
     order = episode.order
+    emitted = []
     with tenant.recorder.trajectory(
         trajectory_id=f"log.{order.task_id}",
         task_id=order.task_id,
         session_id=f"log.{order.task_id}",
         agent="clerk",
     ) as trajectory:
-        trajectory.observe([{"role": "user", "content": order.message}], tools=TOOLS)
+        emitted.append(trajectory.observe([{"role": "user", "content": order.message}], tools=TOOLS))
         for number, call in enumerate(episode.calls):
             call_id = f"call-{number}"
-            trajectory.generation(_asking(call, call_id))
-            trajectory.tool_call(call.name, call.arguments, call_id=call_id, side_effect="none")
-            trajectory.outcome(
-                call.reply, call_id=call_id, name=call.name, result="ok" if call.ok else "error"
-            )
-        trajectory.generation(episode.answer)
+            result: OutcomeResult = "ok" if call.ok else "error"
+            emitted += [
+                trajectory.generation(_asking(call, call_id)),
+                trajectory.tool_call(call.name, call.arguments, call_id=call_id, side_effect="none"),
+                trajectory.outcome(call.reply, call_id=call_id, name=call.name, result=result),
+            ]
+        emitted.append(trajectory.generation(episode.answer))
         if order.thanks is not None:
-            trajectory.feedback(Feedback(type="comment", text=order.thanks, actor="customer"))
-        trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1")
-    return trajectory.trajectory_id
+            said = Feedback(type="comment", text=order.thanks, actor="customer")
+            emitted.append(trajectory.feedback(said))
+        emitted.append(trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1"))
+        ended = trajectory.end()
+    return emitted if ended is None else [*emitted, ended]
 
 
 def _asking(call: Call, call_id: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
             tenant=CONSENTING,
             other_tenant=WITHDRAWN,
         )
-        platform.tally.add(CONSENTING, "sdk", refused)
+        platform.tally.add(CONSENTING, "raw topic", refused)
         screen.note(
             f"{refused} records that must not pass were written past every client, straight into the raw topic"
         )

@@ -88,6 +88,7 @@ class Summary(Outcome):
             "duplicates": evidence.ledger.duplicates,
             "lost": evidence.ledger.lost,
             "surplus": evidence.ledger.surplus,
+            "contradictory": evidence.ledger.contradictory,
             "raw_records": evidence.ledger.raw_records,
             "withdrawn_rows_trained": evidence.withdrawn_rows_trained,
             "trajectories_trained": evidence.trajectories_trained,
@@ -161,7 +162,8 @@ def show(summary: Summary, console: Console) -> None:
     ledger = evidence.ledger
     console.print(
         f"[bold]Events[/]: {ledger.events_emitted:,} emitted = {ledger.events_landed:,} landed + {ledger.quarantined} quarantined + "
-        f"{ledger.dropped_by_policy} dropped by policy; {ledger.duplicates} duplicates, {ledger.lost} lost. "
+        f"{ledger.dropped_by_policy} dropped by policy; {ledger.duplicates} duplicates, {ledger.lost} lost, "
+        f"{ledger.surplus} surplus, {ledger.contradictory} with several fates. "
         f"{evidence.leaks.raw_values_left} of {evidence.leaks.values_planted} raw values left. "
         f"{evidence.withdrawn_rows_trained} of {evidence.trajectories_trained:,} trained trajectories are {WITHDRAWN}'s."
     )

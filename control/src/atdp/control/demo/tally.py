@@ -1,7 +1,7 @@
 """The agents' own count of what they emitted, and for whom: the side of the books that no service of the platform writes.
 
-Two sources: events that the gateway recorded for a call (it says how many in ``x-atdp-events``), and events that the agent
-emitted itself through the SDK. Thread-safe, because several agents share one tally.
+Three sources: events that the gateway recorded for a call (it says how many in ``x-atdp-events``), events that the agent emitted
+itself through the SDK, which tells it their ids, and records written past every client. Thread-safe, because several agents share one tally.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Literal
 
-Channel = Literal["proxy", "sdk"]
+Channel = Literal["proxy", "sdk", "raw topic"]
 """How an event left the agent."""
 
 
@@ -21,13 +21,20 @@ class Tally:
     def __init__(self) -> None:
         """Start at zero."""
         self._counts: Counter[tuple[str, Channel]] = Counter()
+        self._ids: set[str] = set()
         self._tenants: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def add(self, tenant: str, channel: Channel, events: int = 1) -> None:
-        """``events`` more were emitted."""
+        """``events`` more were emitted, whose ids the agent was not told."""
         with self._lock:
             self._counts[tenant, channel] += events
+
+    def emit(self, tenant: str, *event_ids: str) -> None:
+        """These events were emitted through the SDK."""
+        with self._lock:
+            self._counts[tenant, "sdk"] += len(event_ids)
+            self._ids.update(event_ids)
 
     def serve(self, tenant: str, trajectory_id: str) -> None:
         """A trajectory was begun for a customer of ``tenant``."""
@@ -44,6 +51,12 @@ class Tally:
         """All events."""
         with self._lock:
             return self._counts.total()
+
+    @property
+    def known_ids(self) -> frozenset[str]:
+        """Ids of the events whose ids the agents know."""
+        with self._lock:
+            return frozenset(self._ids)
 
     def by_tenant(self) -> Mapping[str, int]:
         """Events by tenant."""
