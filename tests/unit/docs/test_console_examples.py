@@ -1,0 +1,169 @@
+"""Every `atdp` line of a console example, in the docs and in help texts, is one that the command understands.
+
+Lines are parsed by the real command tree, as far as calling would: verbs, options, values, what is required. Nothing runs.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from atdp.control.cli.app import build, load
+
+ROOT = Path(__file__).parents[3]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("benchmarks/*.md")),
+]
+BLOCK = re.compile(r"^```(?:console|sh|bash|shell)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
+WRONG_CALL: Any = typer.BadParameter.__base__  # the base of all that a wrong call raises has no public name
+ASSIGNMENT = re.compile(r"\w+=")
+RELATIVE_PATH = re.compile(r"[\w.-][\w.*/-]*/[\w.*-]*")
+
+
+def typed_lines(block: str) -> Iterator[str]:
+    """What a person types in a block: after `$`, with the lines that a backslash or an open quote joins."""
+    line = ""
+    for text in block.splitlines():
+        if not line and not text.startswith("$ "):
+            continue  # what the command answers
+        line += text if line else text.removeprefix("$ ")
+        if line.endswith("\\"):
+            line = line.removesuffix("\\")
+        elif is_whole(line):
+            yield line
+            line = ""
+        else:
+            line += "\n"
+    assert not line, f"unfinished: {line}"
+
+
+def is_whole(line: str) -> bool:
+    try:
+        list(tokens(line))
+    except ValueError:  # no closing quotation
+        return False
+    return True
+
+
+def tokens(line: str) -> Iterator[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return iter(lexer)
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """Arguments of every call of `atdp` in a shell line: behind assignments, between pipes, inside `$(…)`."""
+    words: list[str] = []
+    redirected = False
+    for token in [*tokens(line), ";"]:
+        if redirected:
+            redirected = False
+        elif token in {">", ">>", "<"}:
+            redirected = True
+        elif set(token) <= set("();|&"):
+            while words and (ASSIGNMENT.match(words[0]) or words[0] == "export"):
+                words.pop(0)
+            if words and words[0].rpartition("/")[2] == "atdp":
+                yield words[1:]
+            words = []
+        else:
+            words.append(token)
+
+
+def complaint(arguments: list[str]) -> str | None:
+    """What the command would say to a wrong call; None when it would run. Files that it names are made, here."""
+    for name in filter(RELATIVE_PATH.fullmatch, arguments):
+        Path(name).mkdir(parents=True, exist_ok=True)
+    command: Any = typer.main.get_command(build())
+    name, context = "atdp", None
+    try:
+        while True:
+            context = command.make_context(name, list(arguments), parent=context)
+            if not hasattr(command, "commands"):
+                return None
+            name, command, arguments = command.resolve_command(
+                context, [*context._protected_args, *context.args]
+            )
+    except typer.Exit:  # --help
+        return None
+    except WRONG_CALL as error:
+        return str(error.format_message())
+
+
+def examples_of_pages() -> list[tuple[str, str]]:
+    return [
+        (str(page.relative_to(ROOT)), line)
+        for page in PAGES
+        for match in BLOCK.finditer(page.read_text(encoding="utf-8"))
+        for line in typed_lines(match["lines"])
+    ]
+
+
+def examples_of_help(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    for name, sub in getattr(command, "commands", {}).items():
+        inner = load(name) if not path and name in {"replay", "control", "demo"} else sub
+        for line in (inner.help or "").partition("Example:")[2].splitlines():
+            yield " ".join((*path, name)), line.strip()
+        yield from examples_of_help(inner, (*path, name))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+EXAMPLES = [*examples_of_pages(), *examples_of_help(typer.main.get_command(build()))]
+CALLS = [(where, " ".join(call), call) for where, line in EXAMPLES for call in calls(line)]
+
+
+@pytest.mark.parametrize(("where", "call"), [pytest.param(w, c, id=f"{w}: {t}"[:90]) for w, t, c in CALLS])
+def test_the_command_understands_its_examples(where: str, call: list[str]) -> None:
+    assert complaint(call) is None, where
+
+
+def test_there_are_examples_in_the_docs_and_in_the_help() -> None:
+    places = {where for where, _, _ in CALLS}
+    assert {"README.md", "docs/tutorial/first-loop.md", "docs/how-to/import-trajectories.md", "up"} <= places
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("atdp upp", "No such command"),
+        ("atdp control promote-everything", "No such command"),
+        ("atdp up --detached", "No such option"),
+        ("atdp import tau-bench runs/x.json", "Missing option"),
+        ("atdp sql", "Missing argument"),
+        ("atdp keys list --format yaml", "yaml"),
+        ("atdp dataset show one two", "unexpected extra argument"),
+        ("atdp wait --timeout soon", "--timeout"),
+    ],
+)
+def test_a_wrong_example_would_be_found(line: str, said: str) -> None:
+    [call] = calls(line)
+    assert said in (complaint(call) or "")
+
+
+def test_lines_are_read_as_a_shell_would() -> None:
+    block = """\
+$ export KEY=$(.venv/bin/atdp keys create --tenant a --role agent)  # shown once
+kept_4711 is what it answers
+$ ATDP_HOME=x atdp sql "select 1
+  from events" > out.csv && atdp wait --timeout 3 | head
+$ curl -s http://example.org
+$ atdp dataset create d \\
+    --where "reward > 0; really"
+"""
+    assert [call for line in typed_lines(block) for call in calls(line)] == [
+        ["keys", "create", "--tenant", "a", "--role", "agent"],
+        ["sql", "select 1\n  from events"],
+        ["wait", "--timeout", "3"],
+        ["dataset", "create", "d", "--where", "reward > 0; really"],
+    ]
