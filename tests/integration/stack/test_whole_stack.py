@@ -189,15 +189,17 @@ def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
         assert len(set(ports)) == len(ports)
         assert other.rows("SELECT count(*) AS n FROM events") == [{"n": 0}]
     finally:
-        other("down")
+        assert json.loads(other("down", "--json")) == {"home": str(other.home), "was_running": True}
     assert other.processes() == []
     assert other.status(expect=3)["state"] == "not running"
 
 
 def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> None:
     supervisor = stack.supervisor()
-    stack("up", "--detach")
+    told = json.loads(stack("up", "--detach", "--json"))
     assert stack.supervisor() == supervisor
+    assert (told["home"], told["supervisor_pid"]) == (str(stack.home), supervisor)
+    assert told["endpoints"] == dict(Home(stack.home).endpoints())
     stack("up", expect=1)
 
 

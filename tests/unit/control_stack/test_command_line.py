@@ -69,6 +69,8 @@ def test_help_loads_nothing_heavy() -> None:
 def test_a_wrong_call_ends_with_exit_code_2(home: Path) -> None:
     assert RUNNER.invoke(build(), ["up", "--no-such-option"]).exit_code == 2
     assert RUNNER.invoke(build(), ["keys", "create", "--tenant", "t"]).exit_code == 2
+    foreground = RUNNER.invoke(build(), ["up", "--json"])
+    assert (foreground.exit_code, "goes with --detach" in foreground.stderr) == (2, True)
 
 
 def test_an_error_of_the_platform_is_one_line_and_exit_code_1(home: Path) -> None:
@@ -107,6 +109,8 @@ def test_revoking_is_final_and_an_unknown_id_is_an_error(home: Path) -> None:
         RUNNER.invoke(build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]).stdout
     )["key_id"]
     assert RUNNER.invoke(build(), ["keys", "revoke", key_id]).exit_code == 0
+    again = RUNNER.invoke(build(), ["keys", "revoke", key_id, "--json"])
+    assert json.loads(again.stdout) == {"key_id": key_id, "revoked": True}
     assert (
         json.loads(RUNNER.invoke(build(), ["keys", "list", "--format", "json"]).stdout)[0]["revoked"] is True
     )
@@ -118,6 +122,8 @@ def test_status_and_down_of_a_home_without_a_stack_end_with_exit_code_3(home: Pa
     status = RUNNER.invoke(build(), ["status", "--json"])
     assert (status.exit_code, json.loads(status.stdout)["state"]) == (3, "not running")
     assert RUNNER.invoke(build(), ["down"]).exit_code == 3
+    down = RUNNER.invoke(build(), ["down", "--json"])
+    assert (down.exit_code, json.loads(down.stdout)) == (3, {"home": str(home), "was_running": False})
     assert not home.exists()
 
 

@@ -73,7 +73,10 @@ def list_keys(
     print_rows(rows, ["key_id", "tenant", "role", "created_at", "revoked"], form)
 
 
-def revoke(key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")]) -> None:
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the id and its state as JSON.")] = False,
+) -> None:
     r"""Make a key, and the session keys made with it, useless. What it sent before stays.
 
     \b
@@ -87,4 +90,7 @@ def revoke(key_id: Annotated[str, typer.Argument(help="The id: the 12 characters
     with KeyStore(Home.from_env().keys_db) as store:
         if not store.revoke(key_id):
             raise KeyStoreError(f"no key {key_id!r} in this home; `atdp keys list` shows the ids")
-    typer.echo(f"revoked {key_id}", err=True)
+    if as_json:
+        print_json({"key_id": key_id, "revoked": True})
+    else:
+        typer.echo(f"revoked {key_id}", err=True)

@@ -22,6 +22,9 @@ def add_to(app: typer.Typer) -> None:
 
 def up(
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is up.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --detach: print what runs where as JSON.")
+    ] = False,
 ) -> None:
     r"""Start and watch the stack of this home: broker, governance, lake writer, inference, gateway.
 
@@ -31,8 +34,11 @@ def up(
     \b
     Example:
       atdp up --detach
+      atdp up --detach --json | jq -r .endpoints.gateway
       ATDP_HOME=/data/atdp atdp up
     """
+    if as_json and not detach:
+        raise typer.BadParameter("goes with --detach", param_hint="--json")
     stack = _stack()
     progress = jar_progress()
     if detach:
@@ -41,13 +47,25 @@ def up(
         if stack.external_kafka is None:
             ensure_jars(cache_dir(os.environ), progress=progress)  # here, where its progress can be seen
         stack.detach(_say)
-        _say(f"gateway: {stack.home.endpoints().get('gateway')} - stop with `atdp down`")
+        endpoints = stack.home.endpoints()
+        if as_json:
+            print_json(
+                {
+                    "home": str(stack.home.root),
+                    "supervisor_pid": stack.ledger.supervisor_pid(),
+                    "endpoints": endpoints,
+                }
+            )
+        else:
+            _say(f"gateway: {endpoints.get('gateway')} - stop with `atdp down`")
     else:
         stack.log_to_file()
         stack.run(_say, progress)
 
 
-def down() -> None:
+def down(
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was stopped as JSON.")] = False,
+) -> None:
     r"""Stop the stack of this home: the gateway first, the broker last. Exit code 3 when none is running.
 
     \b
@@ -56,12 +74,19 @@ def down() -> None:
     """
     from atdp.control.errors import NotRunning
 
+    stack = _stack()
+    told: dict[str, object] = {"home": str(stack.home.root), "was_running": True}
     try:
-        _stack().down(_say)
+        stack.down(_say)
     except NotRunning as error:
         _say(str(error))
+        if as_json:
+            print_json(told | {"was_running": False})
         raise typer.Exit(3) from None
-    _say("down")
+    if as_json:
+        print_json(told)
+    else:
+        _say("down")
 
 
 def status(

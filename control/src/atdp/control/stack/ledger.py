@@ -51,6 +51,10 @@ class StackEntry:
     up: bool
     services: tuple[ServiceEntry, ...]
 
+    def serves(self) -> bool:
+        """Tell whether it has come up and is not being stopped."""
+        return self.up and not any(service.phase in {"stopping", "stopped"} for service in self.services)
+
     def processes(self) -> list[ProcessId]:
         """Every service process that was running, last started first."""
         return [ProcessId(pid=s.pid, created=s.created) for s in reversed(self.services) if s.pid is not None]

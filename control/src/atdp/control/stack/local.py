@@ -122,12 +122,12 @@ class Stack:
         return [kafka, *python_services(self.home, ports, after=("kafka",))]
 
     def detach(self, report: Report) -> None:
-        """Start the stack in a process of its own and return once it is up.
+        """Have the stack up when this returns: started in a process of its own, unless one is up already.
 
-        Raises StackError when it does not come up.
+        One that somebody else is starting is waited for; when that one ends instead (it failed, or was just being
+        stopped), the stack is started here. Raises StackError when it does not come up.
         """
-        if (pid := self.ledger.supervisor_pid()) is not None:
-            report(f"already running (supervisor {pid})")
+        if self._is_up_by_another(report):
             return
         log = self.home.logs / "supervisor.log"
         try:
@@ -146,6 +146,19 @@ class Stack:
             raise unwritable(self.home.root, error) from error
         self._follow(process, log, start, report)
 
+    def _is_up_by_another(self, report: Report) -> bool:
+        told = None
+        while (pid := self.ledger.supervisor_pid()) is not None:
+            stack = self.ledger.read()
+            if stack is not None and stack.pid == pid and stack.serves():
+                report(f"already running (supervisor {pid})")
+                return True
+            if pid != told:
+                report(f"supervisor {pid} is starting or stopping; waiting for it")
+                told = pid
+            time.sleep(0.1)
+        return False
+
     def _follow(self, process: "subprocess.Popen[bytes]", log: Path, start: int, report: Report) -> None:
         while True:
             ended = process.poll()
@@ -158,6 +171,8 @@ class Stack:
                 if line.startswith(_SAID):
                     report(line.removeprefix(_SAID))
             if ended is not None:
+                if self._is_up_by_another(report):  # which was quicker
+                    return
                 raise StackError(f"The stack did not start. {_failure(log)}")
             stack = self.ledger.read()
             if stack is not None and stack.up and stack.pid == process.pid:
