@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pyiceberg.schema import Schema
 
-from atdp.lakehouse import Lake
+from atdp.lakehouse import Lake, open_lake
 from atdp.lakehouse.derivation import derive, iceberg_type
-from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, definitions
+from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, STORED_MARK, definitions
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("*.json"))
 WIDENINGS = {("int", "long"), ("float", "double")}
@@ -78,6 +79,19 @@ def test_the_comparison_finds_a_dropped_a_renamed_and_a_narrowed_column() -> Non
 def test_a_new_catalog_has_exactly_the_field_ids_of_the_definitions(lake: Lake) -> None:
     for name, definition in definitions().items():
         assert lake.table(name).schema() == definition.schema
+
+
+def test_a_table_of_an_older_version_gets_the_columns_and_properties_that_it_lacks(lake: Lake) -> None:
+    table = lake.table("events")
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column(STORED_MARK)
+    with table.transaction() as change:
+        change.remove_properties(f"write.metadata.metrics.column.{STORED_MARK}")
+    lake = open_lake(lake.home)
+    sample = SampleTrajectory().events()
+    log = LogDouble(lake)
+    log.land(sample, redelivered=True)
+    assert {row.repeats for row in log.land(sample) if row.table == "events"} == {len(sample)}
 
 
 def test_a_union_of_records_has_no_column_form() -> None:

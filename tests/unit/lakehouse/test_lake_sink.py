@@ -2,8 +2,11 @@
 
 import errno
 import itertools
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +16,7 @@ from pyiceberg.exceptions import CommitFailedException
 from atdp.lakehouse import CatalogError, Lake, commit, open_lake
 from atdp.lakehouse.errors import CommitRefused, PositionsLost, TopicChanged, UndecodableRecord, WriteTooOld
 from atdp.lakehouse.positions import Advance, TopicIdentity
+from atdp.lakehouse.redelivery import REMEMBERED_S, SentBefore
 from atdp.lakehouse.retention import GRACE_S
 from atdp.lakehouse.sink import TableSink, TopicSink
 from atdp.lakehouse.tables import definitions
@@ -59,8 +63,6 @@ def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(lake: L
 
 
 def test_a_row_without_a_stamp_allows_no_purpose(lake: Lake, log: LogDouble) -> None:
-    from dataclasses import replace
-
     unstamped = [replace(event, governance=None) for event in SampleTrajectory().events()]
     log.land(unstamped)
     assert set(lake.table("events").scan().to_arrow()["allowed_purposes"].to_pylist()) == {""}
@@ -181,6 +183,70 @@ def test_a_late_first_delivery_beside_a_flagged_copy_in_the_same_batch_lands_onc
         batch.add(value, partition, offset, redelivered=True)
     log.sink.write(batch)
     assert count(lake, "events") == len(sample)
+
+
+def test_an_ordinary_copy_that_comes_after_the_flagged_one_is_a_copy_too(lake: Lake, log: LogDouble) -> None:
+    sample = SampleTrajectory().events()
+    log.land(sample, redelivered=True)
+    late = {committed.table: committed for committed in log.land(sample)}
+    assert (late["events"].rows, late["events"].repeats) == (0, len(sample))
+    assert {table: count(lake, table) for table in TABLES} == {
+        "events": len(sample),
+        "generations": 2,
+        "rewards": 1,
+    }
+
+
+def test_the_next_writer_knows_which_events_came_flagged(lake: Lake, log: LogDouble) -> None:
+    sample = SampleTrajectory().events()
+    log.land(events(2))
+    log.land(sample, redelivered=True)
+    log.sink = TopicSink.open(lake, log.role, log.identity)
+    assert len(log.sink.sinks[0].sent_before.hashes) == 2, "one for each generation, not for ordinary rows"
+    log.land(sample)
+    assert sorted(ids(lake)).count(sample[0].event_id) == 1
+
+
+def test_a_flagged_event_is_forgotten_in_time(lake: Lake, log: LogDouble) -> None:
+    log.land(SampleTrajectory().events(), redelivered=True)
+    table = lake.table("events")
+    later = datetime.now(UTC) + timedelta(seconds=REMEMBERED_S)
+    assert len(SentBefore.of(table, datetime.now(UTC)).hashes) == 11
+    assert SentBefore.of(table, later).hashes.is_empty()
+
+
+def test_two_ids_with_one_hash_are_still_two_events(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "atdp.lakehouse.redelivery._hashes",
+        lambda rows: pl.repeat(7, rows.height, dtype=pl.UInt64, eager=True),
+    )
+    first, second = SampleTrajectory(name="a").events(), SampleTrajectory(name="b").events()
+    log.land(first, redelivered=True)
+    log.land(second)
+    assert count(lake, "events") == len(first) + len(second)
+
+
+def test_one_tenant_s_event_id_hides_no_event_of_another(lake: Lake, log: LogDouble) -> None:
+    """Ids are the producers' to choose: two tenants may choose the same one."""
+    mine, yours = (SampleTrajectory(tenant=tenant).events()[0] for tenant in ("acme", "globex"))
+    yours = replace(yours, event_id=mine.event_id)
+    other = SampleTrajectory(name="other").events()[0]
+    log.land([mine, yours], redelivered=True)
+    assert sorted(ids(lake)) == [mine.event_id] * 2
+    log.land([other], redelivered=True)
+    log.land([replace(yours, event_id=other.event_id), other], redelivered=True)
+    log.land([yours, mine])
+    rows = lake.table("events").scan().to_arrow().select(["tenant_id", "event_id"]).to_pylist()
+    assert sorted((row["tenant_id"], row["event_id"]) for row in rows) == sorted(
+        [(tenant, id_) for tenant in ("acme", "globex") for id_ in (mine.event_id, other.event_id)]
+    )
+
+
+def ids(lake: Lake) -> list[str]:
+    found: list[str] = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
+    return found
 
 
 def test_a_recreated_topic_stops_the_writer(lake: Lake, log: LogDouble) -> None:

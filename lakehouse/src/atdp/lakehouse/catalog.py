@@ -1,7 +1,7 @@
 """Opens the Iceberg catalog and brings its tables to their definitions.
 
-A table that is missing is created; a column that the definition has and the table lacks is added (always optional, so
-that old files read as null). Nothing is ever dropped or renamed here. Columns are matched by name: field ids belong to each
+A table that is missing is created; a column or property that the definition has and the table lacks is added (columns always optional,
+so that old files read as null). Nothing is ever dropped or renamed here. Columns are matched by name: field ids belong to each
 table.
 """
 
@@ -56,6 +56,14 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
     if set(definition.schema.column_names) - set(table.schema().column_names):
         with table.update_schema() as update:
             update.union_by_name(definition.schema)
+    missing = {
+        name: value
+        for name, value in definition.properties().items()
+        if name not in table.properties and name != "format-version"  # that one is metadata of its own
+    }
+    if missing:
+        with table.transaction() as change:
+            change.set_properties(missing)
     for field in definition.schema.fields:
         present = table.schema().find_field(field.name).field_type
         if str(present.__class__) != str(field.field_type.__class__):

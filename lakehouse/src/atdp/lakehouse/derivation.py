@@ -116,6 +116,10 @@ kafka_offset long!
 ingested_at timestamp!
 """
 
+_MARK = """
+redelivered boolean
+"""
+
 _STAMP = """
 policy_id string
 policy_version int
@@ -128,6 +132,7 @@ _DOCS = {
     "kafka_partition": "Partition of the log that the row came from.",
     "kafka_offset": "Offset there.",
     "ingested_at": "When the lake writer wrote it, UTC.",
+    "redelivered": "Its producer may have sent it before; the event is in the table once all the same.",
     "allowed_purposes": "Purposes the row may be used for, sorted, joined by dots; empty: none. A partition key.",
     "loss_mask": "1 = trains, 0 = does not, per output token.",
     "weight_version": "Weights that served: of the event, else of the first output token.",
@@ -228,11 +233,12 @@ def _definition(
 def derive() -> dict[str, dict[str, Any]]:
     """Every table definition by name, as the JSON that is committed."""
     origin = [*_flat(_ORIGIN, _DOCS)]
+    marked = [*origin, *_flat(_MARK, _DOCS)]
     purposes = _flat("allowed_purposes string!", _DOCS)
     tables = [
         _definition(
             "events",
-            [*_record_fields("event"), *purposes, *origin],
+            [*_record_fields("event"), *purposes, *marked],
             source="events_governed",
             doc="Every governed event, append-only: the truth of the lake. One struct per kind, of which one is set.",
             sort=["trajectory_id", "attempt", "seq"],
@@ -246,7 +252,7 @@ def derive() -> dict[str, dict[str, Any]]:
                 _spans(),
                 *_flat(_GENERATION_TAIL, _DOCS),
                 *_flat(_STAMP, _DOCS),
-                *origin,
+                *marked,
             ],
             source="events_governed",
             doc="One row per model call, with token arrays; what trainer and replay read.",
@@ -256,7 +262,7 @@ def derive() -> dict[str, dict[str, Any]]:
         ),
         _definition(
             "rewards",
-            [*_flat(_REWARDS, _DOCS), *_flat(_STAMP, _DOCS), *origin],
+            [*_flat(_REWARDS, _DOCS), *_flat(_STAMP, _DOCS), *marked],
             source="events_governed",
             doc="Every reward ever observed; readers choose by rule, history stays.",
             sort=["trajectory_id", "attempt", "seq"],

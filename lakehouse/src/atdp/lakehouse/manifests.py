@@ -5,9 +5,10 @@ keeps their number logarithmic: whenever `FAN_IN` manifests of one size class ha
 class, so that every entry is rewritten about log(files) times in all (pyiceberg's own merge rewrites everything each time).
 """
 
+import builtins
 import functools
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,6 +46,8 @@ class ListedFile:
     """Values of the partition spec's fields, days as days since the epoch."""
     rows: int
     bytes: int
+    upper_bounds: Mapping[int, builtins.bytes]
+    """Field id → the largest value in Iceberg's binary form, for columns that have full bounds (`tables`)."""
 
 
 def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) -> ManifestFile:
@@ -171,6 +174,7 @@ def _cache(_path: str, source: _Source) -> Sequence[ListedFile]:
                     partition=tuple(file.partition[index] for index in range(len(file.partition))),
                     rows=file.record_count,
                     bytes=file.file_size_in_bytes,
+                    upper_bounds=file.upper_bounds or {},
                 )
             )
     return tuple(found)

@@ -11,10 +11,10 @@ from datetime import datetime
 import polars as pl
 
 from .records import REDELIVERED
-from .tables import TableName
+from .tables import STORED_MARK, TableName
 
-ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED)
-
+_STORED = pl.col(REDELIVERED).alias(STORED_MARK)
+ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)
 
 PURPOSE_SEPARATOR = "."
 
@@ -33,7 +33,7 @@ def allowed_purposes() -> pl.Expr:
 
 def events(frame: pl.DataFrame) -> pl.DataFrame:
     """Every record, as it is."""
-    return frame.with_columns(allowed_purposes())
+    return frame.with_columns(allowed_purposes(), _STORED)
 
 
 def generations(frame: pl.DataFrame) -> pl.DataFrame:
@@ -69,8 +69,8 @@ def rewards(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def audit(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per decision. An event that was sent again was decided again, perhaps otherwise, so it is never taken for a repeat."""
-    return frame.with_columns(pl.lit(value=False).alias(REDELIVERED))
+    """One row per decision, as it is; what was sent again was decided again."""
+    return frame
 
 
 def quarantine_index(frame: pl.DataFrame) -> pl.DataFrame:

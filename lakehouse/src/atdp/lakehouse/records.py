@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 REDELIVERED = "__redelivered"
-"""Column that marks rows whose producer may have sent them before; never stored."""
+"""Column that marks rows whose producer may have sent them before, as the record's header says."""
 
 
 @dataclass

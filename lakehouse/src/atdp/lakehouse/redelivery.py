@@ -1,56 +1,140 @@
-"""Redelivery: an event that its producer may have sent before is looked up before it is appended.
+"""Redelivery: of two copies of an event, of which one at least is flagged as sent again, one lands.
 
-Only rows with the redelivery flag cost anything. An event keeps its key, so its first copy came through the same Kafka partition, whose
-only accepted writer is the one that looks now: what the look-up cannot see, the compare-and-swap of positions refuses. The search reads
-one column of the files of the same tenant and day.
+A producer that does not know whether an event arrived sends it again, flagged. An event keeps its key, so both copies come through the
+same Kafka partition, whose only accepted writer is the one that looks now: what the look-up cannot see, the compare-and-swap of positions
+refuses. Three orders:
+
+1. The flagged copy comes later: flagged rows are looked up in the table, by one column of the files of the same tenant and day.
+2. The flagged copy comes first, and the other one was only late (a gateway had taken it and not yet sent it when its client gave up):
+   the table says which rows came flagged (`redelivered`), and `SentBefore` holds a hash of the id of each one of the last
+   `REMEMBERED_S`. A row whose hash is among them is looked up as if it were flagged itself.
+3. Both are in one batch: the first one stays.
+
+The hashes cost 8 bytes per flagged event and a binary search per row; only a hit costs a look-up, and the look-up alone decides, so that
+two ids with one hash change nothing. They are read again from the table on every reload, from those files only whose bounds say that
+there is such a row. An id belongs to its tenant: ids are compared together with it.
 """
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Self
 
 import polars as pl
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyiceberg.conversions import from_bytes
 from pyiceberg.table import Table
+from pyiceberg.types import PrimitiveType
 
 from .manifests import ListedFile, files_of
 from .records import REDELIVERED
 from .storage import filesystem_of, path_in_filesystem
+from .tables import STORED_MARK, TableName
 
+ONCE_PER_EVENT: Collection[TableName] = ("events", "generations", "rewards", "quarantine_index")
+"""Tables that hold an event once. `audit` holds decisions: an event that was sent again was decided again, perhaps otherwise."""
+
+REMEMBERED_S = 24 * 3600.0
+"""How long after a flagged copy the other one is still known for a copy. Longer than any request can be under way, also through a process
+that was frozen; an import flags everything, so a day of a million imported events is 8 MB of hashes."""
+
+_KEY = ["tenant_id", "event_id"]
+_ROW = "__row"
 _EPOCH = pl.date(1970, 1, 1)
 
 
-def without_repeats(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+@dataclass(frozen=True)
+class SentBefore:
+    """Which events landed with the flag lately; may say yes to one that did not, never no to one that did."""
+
+    hashes: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
+    """Sorted, without repetition."""
+
+    @classmethod
+    def of(cls, table: Table, now: datetime) -> Self:
+        """As the table says, for rows written in the last `REMEMBERED_S`."""
+        head = table.metadata.current_snapshot()
+        since = now - timedelta(seconds=REMEMBERED_S)
+        files = [] if head is None else files_of(table, head.snapshot_id)
+        flagged = [file for file in files if _may_hold_flagged_rows(file, table, since)]
+        if not flagged:
+            return cls()
+        return cls().with_rows(
+            _read(table, flagged, pc.field(STORED_MARK) & (pc.field("ingested_at") >= pc.scalar(since)))
+        )
+
+    def with_rows(self, flagged: pl.DataFrame) -> Self:
+        """With these rows besides."""
+        return (
+            self
+            if flagged.is_empty()
+            else type(self)(pl.concat([self.hashes, _hashes(flagged)]).unique().sort())
+        )
+
+    def suspects(self, rows: pl.DataFrame) -> pl.Series:
+        """For each row whether its event may be among them."""
+        if self.hashes.is_empty():
+            return pl.repeat(value=False, n=rows.height, eager=True)
+        wanted = _hashes(rows)
+        places = self.hashes.search_sorted(wanted).clip(upper_bound=len(self.hashes) - 1)
+        return self.hashes.gather(places) == wanted
+
+
+def without_repeats(rows: pl.DataFrame, table: Table, sent_before: SentBefore) -> pl.DataFrame:
     """`rows` less those that the table has already, and less second copies inside the batch.
 
     Rows with no `event_id` (unreadable records in quarantine) are all kept. The first copy in log order stays.
     """
-    if "event_id" not in rows.columns or not rows[REDELIVERED].any():
+    asked = (rows[REDELIVERED] | sent_before.suspects(rows)) & rows["event_id"].is_not_null()
+    if not asked.any():
         return rows
-    suspects = rows.filter(REDELIVERED, pl.col("event_id").is_not_null())
-    if suspects.is_empty():
-        return rows
-    event_id = pl.col("event_id")
-    second_copy = event_id.is_in(suspects["event_id"].implode()) & ~event_id.is_first_distinct()
-    known = _known(suspects, table)
-    repeated = pl.col(REDELIVERED) & event_id.is_in(known.implode())
-    return rows.filter(~(second_copy | repeated).fill_null(value=False))
+    numbered = rows.with_row_index(_ROW)
+    suspects = numbered.filter(asked)
+    copies = numbered.join(suspects.select(_KEY).unique(), on=_KEY, how="semi", maintain_order="left")
+    second = copies.filter(~pl.struct(_KEY).is_first_distinct())[_ROW]
+    landed = suspects.join(_known(suspects, table), on=_KEY, how="semi")[_ROW]
+    return numbered.filter(~pl.col(_ROW).is_in(pl.concat([second, landed]).implode())).drop(_ROW)
 
 
-def _known(suspects: pl.DataFrame, table: Table) -> pl.Series:
-    """Ids of `suspects` that the table has."""
-    nothing = pl.Series("event_id", [], dtype=pl.String)
+def _known(suspects: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Tenant and id of those events among `suspects`, and perhaps of others, that the table has."""
     head = table.metadata.current_snapshot()
-    if head is None:
-        return nothing
     days = (pl.col("occurred_at").dt.date() - _EPOCH).dt.total_days()
     wanted = set(suspects.select("tenant_id", days.alias("day")).unique().iter_rows())
-    files = [file for file in files_of(table, head.snapshot_id) if _tenant_and_day(file) in wanted]
-    if not files:
-        return nothing
-    paths = [path_in_filesystem(file.path) for file in files]
-    column = ds.dataset(paths, filesystem=filesystem_of(table), format="parquet")
+    files = [] if head is None else files_of(table, head.snapshot_id)
     ids = suspects["event_id"].unique().to_arrow()
-    found = column.to_table(columns=["event_id"], filter=pc.field("event_id").isin(ids))
-    return pl.Series("event_id", found.column("event_id"), dtype=pl.String)
+    return _read(
+        table, [file for file in files if _tenant_and_day(file) in wanted], pc.field("event_id").isin(ids)
+    )
+
+
+def _read(table: Table, files: Collection[ListedFile], wanted: pc.Expression) -> pl.DataFrame:
+    if not files:
+        return pl.DataFrame(schema=dict.fromkeys(_KEY, pl.String))
+    paths = [path_in_filesystem(file.path) for file in files]
+    source = ds.dataset(paths, filesystem=filesystem_of(table), format="parquet")
+    return pl.DataFrame(source.to_table(columns=_KEY, filter=wanted))
+
+
+def _hashes(rows: pl.DataFrame) -> pl.Series:
+    return rows.select(pl.struct(_KEY).hash()).to_series()
 
 
 def _tenant_and_day(file: ListedFile) -> tuple[object, object]:
     return file.partition[0], file.partition[-1]
+
+
+def _may_hold_flagged_rows(file: ListedFile, table: Table, since: datetime) -> bool:
+    """A file without these bounds is older than the column that says so."""
+    if _bound(file, table, STORED_MARK) is not True:
+        return False
+    newest_us = _bound(file, table, "ingested_at")
+    return newest_us is not None and newest_us >= since.timestamp() * 1e6
+
+
+def _bound(file: ListedFile, table: Table, column: str) -> Any:
+    found = table.schema().find_field(column)
+    bound = file.upper_bounds.get(found.field_id)
+    assert isinstance(found.field_type, PrimitiveType)
+    return None if bound is None else from_bytes(found.field_type, bound)

@@ -29,7 +29,7 @@ from .layout import Layout
 from .positions import Advance, Positions, TopicIdentity, positions_of, require_same_topic
 from .projections import rows_of
 from .records import REDELIVERED, RecordBatch, beyond
-from .redelivery import without_repeats
+from .redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
 from .retention import GRACE_S, KEEP_SNAPSHOTS
 from .tables import TableDefinition, TableName, definitions
 from .unstorable import blames_a_record, first_unstorable
@@ -59,11 +59,14 @@ class TableSink:
     topic: TopicIdentity
     layout: Layout = field(init=False)
     position: dict[int, int] = field(init=False)
+    sent_before: SentBefore = field(init=False)
     clock: Clock = time.monotonic
+    _remembered_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.layout = Layout.of(self.definition, self.table)
         self._stand_at(positions_of(self.table.metadata))
+        self._remember()
 
     def reload(self) -> None:
         """Read the table and its positions again, after another writer's commit."""
@@ -80,12 +83,17 @@ class TableSink:
         start = {partition: self.position.get(partition) for partition in end}
         ahead = {partition: max(offset, start[partition] or 0) for partition, offset in end.items()}
         marked = self._rows(beyond(frame, start))
-        fresh = without_repeats(marked, self.table)
+        if began - self._remembered_at > REMEMBERED_S:  # those of yesterday fall out
+            self._remember()
+        fresh = self._fresh(marked)
         files = self.layout.write(fresh.drop(REDELIVERED))
         self._before_commit(began)
         advance = Advance(topic=self.topic, start=start, end=ahead)
         self.table = self._commit(files, advance)
         self._stand_at(positions_of(self.table.metadata))
+        self.sent_before = self.sent_before.with_rows(
+            fresh.filter(REDELIVERED, pl.col("event_id").is_not_null())
+        )
         return Committed(
             table=self.definition.name,
             rows=fresh.height,
@@ -96,6 +104,16 @@ class TableSink:
     def write_files(self, frame: pl.DataFrame) -> list[DataFile]:
         """Write all of `frame` and commit nothing: to find out whether it can be written."""
         return self.layout.write(self._rows(frame).drop(REDELIVERED))
+
+    def _fresh(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if self.definition.name not in ONCE_PER_EVENT:
+            return rows
+        return without_repeats(rows, self.table, self.sent_before)
+
+    def _remember(self) -> None:
+        looked_up = self.definition.name in ONCE_PER_EVENT
+        self.sent_before = SentBefore.of(self.table, datetime.now(UTC)) if looked_up else SentBefore()
+        self._remembered_at = self.clock()
 
     def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         return rows_of(self.definition.name, frame, self.layout.frame_schema, datetime.now(UTC))
