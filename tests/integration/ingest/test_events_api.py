@@ -306,3 +306,20 @@ def test_malformed_routes_are_refused_and_change_nothing(
         before = client.get("/v1/routes").json()
         assert client.put("/v1/routes", json=routes).status_code == 422
         assert client.get("/v1/routes").json() == before
+
+
+def test_neither_answer_nor_log_quotes_a_refused_event(
+    gateway: GatewayUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "Jane Roe 536-90-4399"
+    bad = [
+        event() | {place: value}
+        for place in ("event_id", "seq", "kind", "status", "occurred_at", "agent", "gap", secret, "caused_by")
+        for value in (secret, [secret], {secret: secret}, 1 << 70)
+    ] + [event(tenant=secret)]
+    with gateway.http() as client, caplog.at_level("DEBUG"):
+        answers = [client.post("/v1/events", json={"events": [each]}) for each in bad]
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(refused) > 20
+    assert all("536-90" not in answer.text for answer in refused)
+    assert "536-90" not in caplog.text

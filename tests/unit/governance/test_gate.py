@@ -1,10 +1,13 @@
 """The gate over bytes: every record ends in one decision, and what is set aside is sealed."""
 
 import dataclasses
+import io
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pytest
 
 from atdp.governance.errors import SecretsError
@@ -25,6 +28,7 @@ from atdp.schemas import (
     encode,
     headers,
     new_event_id,
+    newest,
 )
 from atdp.schemas import Message as ChatMessage
 
@@ -196,3 +200,24 @@ def test_the_master_secret_is_made_once_kept_private_and_checked(tmp_path: Path)
     path.write_text("{}")
     with pytest.raises(SecretsError, match="damaged"):
         load_master_secret(path)
+
+
+def test_a_number_that_the_lakes_reader_would_choke_on_is_quarantined(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    record = raw(key, text="536-90-4399")
+    name, event = decode_record(record.value)
+    # What another encoder writes for attempt=2**40: fastavro itself does not check.
+    value = record.value[:10] + foreign_body({**event, "attempt": 1 << 40})
+    decided = gate.decide(
+        dataclasses.replace(record, value=value, headers=headers(SigningKey.parse(key), value)), NOW
+    )
+    assert (name, decided.decision, decided.reason) == ("event", "quarantined", "undecodable")
+    assert decided.quarantined is not None
+    detail = decode_record(decided.quarantined.value)[1]["detail"]
+    assert "$.attempt: expected an integer of 32 bits" in detail
+
+
+def foreign_body(event: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, newest("event").parsed, event)
+    return buffer.getvalue()

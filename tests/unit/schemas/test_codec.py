@@ -140,10 +140,10 @@ def test_another_record_is_not_an_event() -> None:
         ({"seq": True}, r"\$\.seq: expected int"),
         ({"occurred_at": "2026-01-01T00:00:00"}, r"\$\.occurred_at: the time has no zone"),
         ({"occurred_at": "yesterday"}, r"\$\.occurred_at"),
-        ({"colour": "red"}, r"\$\.colour.*ext_json"),
+        ({"colour": "red"}, r"^\$: Event has no field .* of key \d+ of \d+ here.*ext_json"),
         ({"agent": {}}, r"\$\.agent: Agent needs id"),
         ({"caused_by": "e"}, r"\$\.caused_by: expected a list"),
-        ({"status": "fine"}, r"\$\.status: 'fine' is not one of"),
+        ({"status": "fine"}, r"\$\.status: expected one of ok, .* got another word"),
     ],
 )
 def test_bad_json_is_refused_with_the_place_named(change: dict[str, Any], place: str) -> None:

@@ -22,8 +22,10 @@ from atdp.schemas import (
     Action,
     Agent,
     Event,
+    Generation,
     Message,
     Reward,
+    Sampling,
     SigningKey,
     Source,
     decode,
@@ -395,3 +397,68 @@ def test_the_default_recorder_serves_module_functions(tmp_path: Path, sender: Me
             sdk.emit_reward(1.0)
     finally:
         recorder.close()
+
+
+# What is said of an event quotes nothing of it.
+
+
+def test_neither_log_nor_reasons_nor_gaps_quote_an_event_that_cannot_be_recorded(
+    make_recorder: MakeRecorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "Jane Roe 536-90-4399"
+
+    class Hostile:
+        def __str__(self) -> str:
+            raise ValueError(secret)
+
+    def refuse(_: Record) -> sdk.Verdict:
+        raise ValueError(secret)
+
+    sender = MemorySender()
+    recorder = make_recorder(sender=sender)
+    with caplog.at_level(logging.DEBUG):
+        trajectory = recorder.trajectory().start()
+        trajectory.reward(secret)  # type: ignore[arg-type]
+        trajectory.act_message(f"\ud800 {secret}")
+        trajectory.act_message({"role": "assistant", "content": Hostile()})
+        trajectory.emit(
+            Action(
+                type="generation",
+                message=Message(role=secret),
+                generation=Generation(sampling=Sampling(seed=1 << 63)),
+            )
+        )
+        recorder.emit_event(event(secret, seq=1 << 63))
+        recorder.emit_event(event(secret, step=secret))
+        report = recorder.flush(30)
+        broken = make_recorder(sender=MemorySender(verdict=refuse))
+        broken.emit_event(event(secret))
+        broken.flush(0.2)
+    assert report.failed >= 5
+    assert "536-90" not in caplog.text
+    assert "536-90" not in repr(report.reasons)
+    assert all("536-90" not in repr(found) for found in sender.events if found.kind == "gap")
+    assert any("sampling.seed" in reason for reason in report.reasons)
+
+
+def test_reasons_are_counted_by_kind_and_their_number_is_bounded(recorder: Recorder) -> None:
+    for number in range(70):
+        ids = (*range(number), 1 << 31)
+        recorder.emit_event(
+            event(body=Action(type="generation", generation=Generation(prompt_token_ids=ids)))
+        )
+    report = recorder.flush()
+    assert [count for reason, count in report.reasons.items() if "prompt_token_ids[*]" in reason] == [70]
+
+    for number in range(70):
+        recorder.take(new_event_id(), raising(type(f"Strange{number}", (Exception,), {})))
+    report = recorder.flush()
+    assert len(report.reasons) <= 51
+    assert sum(report.reasons.values()) == report.failed == 140
+
+
+def raising(kind: type[Exception]) -> Callable[[], Event]:
+    def make() -> Event:
+        raise kind
+
+    return make

@@ -135,7 +135,7 @@ class Gate:
         except UnknownSchema as error:
             raise Refusal("unknown_schema", str(error)) from error
         except SchemaError as error:
-            raise Refusal("undecodable", "the record is not a readable event") from error
+            raise Refusal("undecodable", f"the record is not a readable event: {error}") from error
         if name != "event":
             raise Refusal("unknown_schema", f"a record of {name} is no event")
         check_tenant(principal, record["tenant_id"])

@@ -1,7 +1,8 @@
 """Between frozen values and plain mappings, driven by the classes' own type hints.
 
 Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing field or a wrong type raises
-:class:`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later.
+:class:`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later. The message names what was
+expected and the type that was found: never a value, and never a key that is not ours.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Union
 
 from atdp.schemas import values
+from atdp.schemas._numbers import BITS, fits
 from atdp.schemas.errors import InvalidRecord
+from atdp.schemas.released import newest
 
 Encoder = Callable[[Any], Any]
 Decoder = Callable[[Any, str], Any]
@@ -89,7 +92,9 @@ def _strip_none(hint: Any) -> Any:
 
 @functools.cache
 def _decoder(cls: Any) -> Decoder:
-    decoders = {name: _decode_hint(hint) for name, hint in _hints(cls).items()}
+    decoders = {
+        name: _decode_hint(hint, _bits().get((cls.__name__, name))) for name, hint in _hints(cls).items()
+    }
     required = {
         field.name
         for field in dataclasses.fields(cls)
@@ -102,11 +107,12 @@ def _decoder(cls: Any) -> Decoder:
                 f"{path}: expected an object for {cls.__name__}, got {type(mapping).__name__}"
             )
         arguments = {}
-        for name, item in mapping.items():
+        for place, (name, item) in enumerate(mapping.items(), 1):
             step = decoders.get(name)
             if step is None:
                 raise InvalidRecord(
-                    f"{path}.{name}: {cls.__name__} has no such field; put unknown keys into an ext_json field"
+                    f"{path}: {cls.__name__} has no field of the name of key {place} of {len(mapping)} here; "
+                    f"put unknown keys into an ext_json field. Known: {', '.join(sorted(decoders))}"
                 )
             arguments[name] = step(item, f"{path}.{name}")
         if missing := required - arguments.keys():
@@ -116,22 +122,22 @@ def _decoder(cls: Any) -> Decoder:
     return decode
 
 
-def _decode_hint(hint: Any) -> Decoder:
+def _decode_hint(hint: Any, bits: int | None) -> Decoder:
     inner = _strip_none(hint)
-    strict = _decode_present(inner)
+    strict = _decode_present(inner, bits)
     if inner is hint:
         return strict
     return lambda item, path: None if item is None else strict(item, path)
 
 
-def _decode_present(hint: Any) -> Decoder:
+def _decode_present(hint: Any, bits: int | None) -> Decoder:
     hint = getattr(hint, "__supertype__", hint)
     if typing.get_origin(hint) in (Union, types.UnionType):
         return _decode_member
     if dataclasses.is_dataclass(hint):
         return _decoder(typing.cast("Any", hint))
     if typing.get_origin(hint) is tuple:
-        step = _decode_present(typing.get_args(hint)[0])
+        step = _decode_present(typing.get_args(hint)[0], bits)
 
         def decode_items(items: Any, path: str) -> tuple[Any, ...]:
             if not isinstance(items, list | tuple):
@@ -143,14 +149,14 @@ def _decode_present(hint: Any) -> Decoder:
         symbols = typing.get_args(hint)
 
         def decode_symbol(item: Any, path: str) -> Any:
-            if item not in symbols:
-                raise InvalidRecord(f"{path}: {item!r} is not one of {', '.join(symbols)}")
+            if not isinstance(item, str) or item not in symbols:
+                raise InvalidRecord(f"{path}: expected one of {', '.join(symbols)}, got {kind_of(item)}")
             return item
 
         return decode_symbol
     if hint is datetime:
         return _decode_time
-    return _scalar(hint)
+    return _scalar(hint, bits)
 
 
 def _decode_member(item: Any, path: str) -> Any:
@@ -159,13 +165,19 @@ def _decode_member(item: Any, path: str) -> Any:
     return item
 
 
-def _scalar(kind: Any) -> Decoder:
+def _scalar(kind: Any, bits: int | None) -> Decoder:
     accepted: tuple[type, ...] = (int, float) if kind is float else (kind,)
 
     def decode(item: Any, path: str) -> Any:
         if not isinstance(item, accepted) or (isinstance(item, bool) and kind is not bool):
             raise InvalidRecord(f"{path}: expected {kind.__name__}, got {type(item).__name__}")
-        return float(typing.cast("float", item)) if kind is float else item
+        number: Any = item
+        if kind is int and bits is not None and not fits(number, bits):
+            raise InvalidRecord(f"{path}: expected an integer of {bits} bits, got a larger one")
+        try:
+            return float(number) if kind is float else item
+        except OverflowError:
+            raise InvalidRecord(f"{path}: expected a float, got an int that none can hold") from None
 
     return decode
 
@@ -174,10 +186,40 @@ def _decode_time(item: Any, path: str) -> datetime:
     if isinstance(item, str):
         try:
             item = datetime.fromisoformat(item)
-        except ValueError as error:
-            raise InvalidRecord(f"{path}: {item!r} is not an RFC 3339 time") from error
+        except ValueError:
+            raise InvalidRecord(f"{path}: expected a time (RFC 3339), got other text") from None
     if not isinstance(item, datetime):
         raise InvalidRecord(f"{path}: expected a time (RFC 3339), got {type(item).__name__}")
     if item.tzinfo is None:
         raise InvalidRecord(f"{path}: the time has no zone; write it with Z or an offset")
-    return item.astimezone(UTC)
+    try:
+        return item.astimezone(UTC)
+    except OverflowError:
+        raise InvalidRecord(f"{path}: the time in UTC lies outside the years 1 to 9999") from None
+
+
+def kind_of(value: Any) -> str:
+    """How a message names what it must not quote."""
+    return "another word" if isinstance(value, str) else type(value).__name__
+
+
+@functools.cache
+def _bits() -> Mapping[tuple[str, str], int]:
+    """Bits of the integers of each (class, field), lists of integers included: from the schema, which names records as we name classes."""
+    found: dict[tuple[str, str], int] = {}
+
+    def visit(node: Any, at: tuple[str, str]) -> None:
+        match node:
+            case "int" | "long":
+                found[at] = BITS[node]
+            case list():
+                for branch in node:
+                    visit(branch, at)
+            case {"type": "array", "items": items}:
+                visit(items, at)
+            case {"type": "record", "name": name, "fields": fields}:
+                for field in fields:
+                    visit(field["type"], (name, field["name"]))
+
+    visit(newest("event").definition, ("", ""))
+    return found

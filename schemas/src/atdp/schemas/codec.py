@@ -12,96 +12,34 @@ from __future__ import annotations
 
 import functools
 import io
-import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from importlib import resources
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import fastavro
-from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from atdp.schemas import _compiled, _mapping
-from atdp.schemas.errors import InvalidRecord, UnknownSchema
+from atdp.schemas import _compiled, _mapping, _numbers
+from atdp.schemas._misfit import misfit
+from atdp.schemas.errors import InvalidRecord
+from atdp.schemas.released import HEADER_BYTES, MARKER, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.values import KIND_OF_BODY, Event, Kind
 
-SchemaName: TypeAlias = Literal["event", "audit", "quarantine", "control_event"]
-
-_MARKER = b"\xc3\x01"
-HEADER_BYTES = 10
-"""Length of the single-object header: marker and fingerprint."""
-
-_FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>\d+)\.avsc")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schema:
-    """One released version of a contract."""
-
-    name: SchemaName
-    version: int
-    definition: Mapping[str, Any]
-    fingerprint: bytes
-    parsed: Any
-
-
-@functools.cache
-def schemas() -> Mapping[bytes, Schema]:
-    """Every released schema by fingerprint (8 bytes, little-endian)."""
-    found = {}
-    for file in sorted(
-        resources.files("atdp.schemas").joinpath("avro").iterdir(), key=lambda entry: entry.name
-    ):
-        match = _FILE_NAME.fullmatch(file.name)
-        if match is None:
-            continue
-        definition = json.loads(file.read_text(encoding="utf-8"))
-        rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
-        found[rabin] = Schema(
-            name=match["name"],  # type: ignore[arg-type]  # the files are ours; a test compares names
-            version=int(match["version"]),
-            definition=definition,
-            fingerprint=rabin,
-            parsed=fastavro.parse_schema(definition, named_schemas={}),
-        )
-    return found
-
-
-@functools.cache
-def newest(name: SchemaName) -> Schema:
-    """The newest released version of a contract."""
-    return max(
-        (schema for schema in schemas().values() if schema.name == name), key=lambda schema: schema.version
-    )
-
-
-def schema_of(data: bytes) -> Schema:
-    """The writer's schema of single-object bytes.
-
-    Raises:
-        UnknownSchema: no marker, or a fingerprint that was never released.
-    """
-    if len(data) < HEADER_BYTES or data[:2] != _MARKER:
-        raise UnknownSchema("not Avro single-object bytes: the C3 01 marker is missing")
-    schema = schemas().get(bytes(data[2:HEADER_BYTES]))
-    if schema is None:
-        raise UnknownSchema(
-            f"unknown schema fingerprint {data[2:HEADER_BYTES].hex()}; upgrade atdp-schemas to read it"
-        )
-    return schema
+__all__ = [
+    "HEADER_BYTES", "Schema", "SchemaName", "decode", "decode_record", "encode", "encode_plainly", "encode_record", "event_from_json",
+    "event_to_json", "event_to_record", "newest", "record_to_event", "schema_of", "schemas",
+]  # fmt: skip
 
 
 def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
     """Single-object bytes of a mapping, in the newest schema version.
 
     Raises:
-        InvalidRecord: the mapping does not fit the schema.
+        InvalidRecord: the mapping does not fit the schema; the message says where, and quotes no value.
     """
     schema = newest(name)
+    _ranges(schema.fingerprint)(record, "$")
     buffer = io.BytesIO()
-    buffer.write(_MARKER + schema.fingerprint)
+    buffer.write(MARKER + schema.fingerprint)
     try:
         fastavro.schemaless_writer(buffer, schema.parsed, record)
     except (
@@ -113,8 +51,15 @@ def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
         IndexError,
         UnicodeError,
     ) as error:
-        raise InvalidRecord(f"{name}: {error}") from error
+        # Without its cause: fastavro's message, and so a traceback, would quote the record.
+        why = misfit(schema.definition, record) or f"$: does not fit ({type(error).__name__})"
+        raise InvalidRecord(f"{name}: {why}") from None
     return buffer.getvalue()
+
+
+@functools.cache
+def _ranges(rabin: bytes) -> _numbers.Check:
+    return _numbers.compile_ranges(schemas()[rabin].definition)
 
 
 def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
@@ -122,7 +67,7 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
 
     Raises:
         UnknownSchema: see :func:`schema_of`.
-        InvalidRecord: the body is damaged, truncated or followed by other bytes.
+        InvalidRecord: the body is damaged, truncated or followed by other bytes, or holds a number that its type cannot.
     """
     writer = schema_of(data)
     buffer = io.BytesIO(data)
@@ -144,9 +89,11 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
     ) as error:
         raise InvalidRecord(
             f"{writer.name} v{writer.version}: damaged record: {type(error).__name__}"
-        ) from error
+        ) from None
     if buffer.read(1):
         raise InvalidRecord(f"{writer.name} v{writer.version}: bytes left over after the record")
+    _numbers.refuse_overlong(data, HEADER_BYTES, writer.definition, record)
+    _ranges(reader.fingerprint)(record, "$")
     return writer.name, record
 
 
@@ -160,7 +107,7 @@ def encode(event: Event) -> bytes:
     says what is wrong.
 
     Raises:
-        InvalidRecord: a value does not fit the schema (an int beyond 64 bits, a lone surrogate).
+        InvalidRecord: a value does not fit the schema (an int beyond 32 bits, a lone surrogate).
     """
     prefix, write = _event_writer()
     parts = [prefix]
@@ -183,7 +130,7 @@ def encode_plainly(event: Event) -> bytes:
 @functools.cache
 def _event_writer() -> tuple[bytes, _compiled.Writer]:
     schema = newest("event")
-    return _MARKER + schema.fingerprint, _compiled.compile_event(schema.definition)
+    return MARKER + schema.fingerprint, _compiled.compile_event(schema.definition)
 
 
 def decode(data: bytes) -> Event:
@@ -214,8 +161,10 @@ def record_to_event(record: Mapping[str, Any]) -> Event:
     """
     envelope = dict(record)
     kind = envelope.pop("kind", None)
-    if kind not in _BODY_OF_KIND:
-        raise InvalidRecord(f"$.kind: {kind!r} is not one of {', '.join(_BODY_OF_KIND)}")
+    if not isinstance(kind, str) or kind not in _BODY_OF_KIND:
+        raise InvalidRecord(
+            f"$.kind: expected one of {', '.join(_BODY_OF_KIND)}, got {_mapping.kind_of(kind)}"
+        )
     bodies = {name: envelope.pop(name, None) for name in _BODY_OF_KIND}
     present = [name for name, body in bodies.items() if body is not None]
     if present != [kind]:

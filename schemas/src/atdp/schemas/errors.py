@@ -12,4 +12,8 @@ class UnknownSchema(SchemaError):
 
 
 class InvalidRecord(SchemaError):
-    """The bytes or the mapping do not fit the schema they claim; the message names the field."""
+    """The bytes or the mapping do not fit the schema they claim.
+
+    The message says where, what was expected and which type was found. It never quotes a value or a key that is not the schema's: it is logged,
+    answered and counted by people whom governance never asked.
+    """

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal, TypeAlias
 
-from atdp.schemas.codec import SchemaName
+from atdp.schemas.released import SchemaName
 
 TopicRole: TypeAlias = Literal["events_raw", "events_governed", "events_quarantine", "audit", "control"]
 

@@ -9,6 +9,7 @@ asking for a report from a signal handler cannot block.
 
 import itertools
 import logging
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,12 @@ from typing import Literal, TypeAlias
 from atdp.schemas import EventId
 
 _log = logging.getLogger("atdp.sdk")
+_INDEX = re.compile(r"\[\d+\]")
+
+MAX_REASONS = (
+    50  # different reasons that are counted one by one; indexes in paths must not fill the host's memory
+)
+OTHER_REASONS = "other reasons"
 
 Fate: TypeAlias = Literal["delivered", "pending", "dropped", "failed"]
 REMEMBERED = 100_000  # event ids whose fate is kept (about 20 MB); older ones stay counted
@@ -39,7 +46,10 @@ class FlushReport:
     fates: Mapping[EventId, Fate]
     """Fate by event id, of the newest events (see `REMEMBERED`)."""
     reasons: Mapping[str, int]
-    """Why events were dropped or failed, and how many for each reason."""
+    """Why events were dropped or failed, and how many for each reason; beyond `MAX_REASONS` different ones, together as `OTHER_REASONS`.
+
+    A reason names codes, places and types, never a value of an event.
+    """
 
     @property
     def complete(self) -> bool:
@@ -128,7 +138,8 @@ class Ledger:
             _log.warning("%s: %s (said once; flush() has the counts)", what, detail)
 
     def _lose(self, event_id: EventId, fate: Fate, reason: str, reasons: Counter[str]) -> None:
-        reasons[reason] += 1
+        counted = _INDEX.sub("[*]", reason)
+        reasons[counted if counted in reasons or len(reasons) < MAX_REASONS else OTHER_REASONS] += 1
         self._remember(event_id, fate)
         self.warn_once(f"an event was {fate}", reason)
 

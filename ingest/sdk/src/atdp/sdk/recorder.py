@@ -36,6 +36,7 @@ from atdp.schemas import (
     headers,
     new_event_id,
 )
+from atdp.sdk.causes import cause_of
 from atdp.sdk.envelope import RewardFields, make_reward
 from atdp.sdk.errors import ConfigurationError, SpoolError
 from atdp.sdk.fates import FlushReport, Ledger
@@ -330,7 +331,7 @@ class Recorder:
         try:
             record = self._record(make(), redelivery)
         except Exception as error:  # noqa: BLE001 - whatever the host passed in, its own work must go on
-            self._ledger.fail(event_id, f"not recordable: {type(error).__name__}: {error}")
+            self._ledger.fail(event_id, f"not recordable: {cause_of(error)}")
             if substitute is not None:
                 self._take_gap(substitute, error)
         else:
@@ -366,7 +367,7 @@ class Recorder:
         except SpoolError as error:
             self._ledger.take_back(event_id, str(error))
         except Exception as error:  # noqa: BLE001 - no memory, no thread, no file descriptor: the host goes on
-            self._ledger.take_back(event_id, f"{type(error).__name__}: {error}")
+            self._ledger.take_back(event_id, cause_of(error))
         else:
             if shipper.asleep:
                 shipper.wake()

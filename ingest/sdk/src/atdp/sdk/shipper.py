@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable
 
 from atdp.schemas import EventId
+from atdp.sdk.causes import cause_of
 from atdp.sdk.fates import Ledger
 from atdp.sdk.frames import Record
 from atdp.sdk.lanes import Lane
@@ -108,7 +109,7 @@ class Shipper:
             try:
                 self._work()
             except Exception as error:  # noqa: BLE001 - the loop must survive whatever a sender or a disk does
-                self._ledger.warn_once("sending events failed", f"{type(error).__name__}: {error}")
+                self._ledger.warn_once("sending events failed", cause_of(error))
                 self._start_over()
         with contextlib.suppress(
             Exception

@@ -45,6 +45,7 @@ from atdp.schemas import (
     new_event_id,
 )
 from atdp.sdk.ambient import Ambient
+from atdp.sdk.causes import cause_of
 from atdp.sdk.context import HeldContext
 from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
 from atdp.sdk.messages import MessageLike, as_message
@@ -311,9 +312,10 @@ class Trajectory:
             return event
 
         def substitute(error: Exception) -> Event:
-            detail = f"{type(error).__name__}: {error}"
             seq = taken[0] if taken else self._next_seq()
-            return self._event(new_event_id(), seq, now, Gap(code="not_recordable", detail=detail), {})
+            return self._event(
+                new_event_id(), seq, now, Gap(code="not_recordable", detail=cause_of(error)), {}
+            )
 
         return self._recorder.take(event_id, make, substitute=substitute)
 

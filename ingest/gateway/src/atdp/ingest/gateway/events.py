@@ -66,13 +66,11 @@ def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bo
     except InvalidRecord as error:
         return EventRejected(f"not a valid event: {error}")
     if not caller.principal.may_act_for(event.tenant_id):
-        return EventRejected(
-            f"tenant_id {event.tenant_id!r} is not the key's tenant; use a key of that tenant"
-        )
+        return EventRejected("tenant_id is not the key's tenant; use a key of that tenant")
     bound = bound_trajectory(caller)
     if bound is not None and bound != (event.trajectory_id, event.attempt):
         return EventRejected(
-            f"trajectory {event.trajectory_id!r}, attempt {event.attempt}: a session key is good for its own session only; "
-            "use a key of the tenant"
+            "trajectory_id and attempt are not those of the key's session: a session key is good for its own session only; use "
+            "a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)

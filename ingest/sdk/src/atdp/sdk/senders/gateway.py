@@ -7,11 +7,13 @@ marked as redeliveries, and the batch then carries `X-ATDP-Redelivery: 1`. Recor
 
 import http.client
 import json
+import re
 import socket
 from collections import deque
 from urllib.parse import urlsplit
 
 from atdp.schemas import SchemaError, decode, event_to_json
+from atdp.sdk.causes import cause_of
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.frames import Record
 from atdp.sdk.senders.ownership import Ownership
@@ -24,6 +26,7 @@ TIMEOUT_S = 30.0  # for one answer: the gateway waits for Kafka
 _BAD_RECORD = frozenset(
     {400, 413, 422}
 )  # the request's content is at fault: some record in it will never be taken
+_CODE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class GatewaySender:
@@ -109,7 +112,7 @@ class GatewaySender:
             status, body = self._request(json.dumps({"events": documents}).encode(), batch[0][1].redelivery)
         except (OSError, http.client.HTTPException) as error:
             self._disconnect()
-            reason = f"the gateway does not answer: {type(error).__name__}: {error}"
+            reason = f"the gateway does not answer: {cause_of(error)}"
             return receipts + [Receipt(token, "retry", reason) for token in sent]
         rejected = _rejected(body)
         if rejected is not None and (200 <= status < 300 or status in _BAD_RECORD):
@@ -119,7 +122,7 @@ class GatewaySender:
                 else Receipt(token, "delivered")
                 for index, token in enumerate(sent)
             ]
-        reason = f"the gateway answered {status}: {body[:200].decode(errors='replace')}"
+        reason = f"the gateway answered {status}{_code(body)}"
         if status not in _BAD_RECORD:
             return receipts + [Receipt(token, "retry", reason) for token in sent]
         if len(batch) == 1:
@@ -156,3 +159,12 @@ def _rejected(body: bytes) -> dict[int, str] | None:
         return {int(each["index"]): str(each["error"]) for each in answer["rejected"]}
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def _code(body: bytes) -> str:
+    """The code in the gateway's form of an error. The rest of an answer stays unread: what stands between may echo the request."""
+    try:
+        code = json.loads(body)["error"]["code"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return f" {code}" if isinstance(code, str) and _CODE.fullmatch(code) else ""

@@ -1,0 +1,81 @@
+"""Every schema version ever released, read from ``avro/``."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal, TypeAlias
+
+import fastavro
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+from atdp.schemas.errors import UnknownSchema
+
+SchemaName: TypeAlias = Literal["event", "audit", "quarantine", "control_event"]
+
+MARKER = b"\xc3\x01"
+HEADER_BYTES = 10
+"""Length of the single-object header: marker and fingerprint."""
+
+_FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>\d+)\.avsc")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schema:
+    """One released version of a contract."""
+
+    name: SchemaName
+    version: int
+    definition: Mapping[str, Any]
+    fingerprint: bytes
+    parsed: Any
+
+
+@functools.cache
+def schemas() -> Mapping[bytes, Schema]:
+    """Every released schema by fingerprint (8 bytes, little-endian)."""
+    found = {}
+    for file in sorted(
+        resources.files("atdp.schemas").joinpath("avro").iterdir(), key=lambda entry: entry.name
+    ):
+        match = _FILE_NAME.fullmatch(file.name)
+        if match is None:
+            continue
+        definition = json.loads(file.read_text(encoding="utf-8"))
+        rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
+        found[rabin] = Schema(
+            name=match["name"],  # type: ignore[arg-type]  # the files are ours; a test compares names
+            version=int(match["version"]),
+            definition=definition,
+            fingerprint=rabin,
+            parsed=fastavro.parse_schema(definition, named_schemas={}),
+        )
+    return found
+
+
+@functools.cache
+def newest(name: SchemaName) -> Schema:
+    """The newest released version of a contract."""
+    return max(
+        (schema for schema in schemas().values() if schema.name == name), key=lambda schema: schema.version
+    )
+
+
+def schema_of(data: bytes) -> Schema:
+    """The writer's schema of single-object bytes.
+
+    Raises:
+        UnknownSchema: no marker, or a fingerprint that was never released.
+    """
+    if len(data) < HEADER_BYTES or data[:2] != MARKER:
+        raise UnknownSchema("not Avro single-object bytes: the C3 01 marker is missing")
+    schema = schemas().get(bytes(data[2:HEADER_BYTES]))
+    if schema is None:
+        raise UnknownSchema(
+            f"unknown schema fingerprint {data[2:HEADER_BYTES].hex()}; upgrade atdp-schemas to read it"
+        )
+    return schema
