@@ -1,6 +1,7 @@
 """The gate over bytes: every record ends in one decision, and what is set aside is sealed."""
 
 import dataclasses
+import hashlib
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -12,10 +13,11 @@ import pytest
 
 from atdp.governance.errors import SecretsError
 from atdp.governance.gate import Gate, RawRecord
-from atdp.governance.govern import TenantGate
+from atdp.governance.govern import GovernedEvent, TenantGate, findings_records
 from atdp.governance.master_secret import MasterSecret, load_master_secret
 from atdp.governance.policy import PolicyStore, install_default_policy
 from atdp.governance.quarantine import unseal
+from atdp.governance.walk.strings import Found
 from atdp.ingest.keys import ApiKey, KeyStore
 from atdp.schemas import (
     Agent,
@@ -221,3 +223,51 @@ def foreign_body(event: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, newest("event").parsed, event)
     return buffer.getvalue()
+
+
+def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    value = b"\0" * 12_000_000  # 12 KB on the wire: compressed, it passes the topic's own bound
+    for signed in (headers(SigningKey.parse(key), value), []):
+        record = dataclasses.replace(raw(key), value=value, headers=signed)
+        decided = gate.decide(record, NOW)
+        assert (decided.decision, decided.reason) == ("quarantined", "too_large")
+        assert decided.quarantined is not None
+        assert len(decided.quarantined.value) < 1_000
+        kept = decode_record(decided.quarantined.value)[1]
+        assert f"12000000 bytes with the SHA-256 {hashlib.sha256(value).hexdigest()}" in kept["detail"]
+        with pytest.raises(SecretsError, match="too large to keep"):
+            unseal(gate.secret, kept)
+
+
+def deep_findings(count: int) -> tuple[Found, ...]:
+    path = "$.observation.messages[*].parts[*].text#" + "".join(f".{'k' * 38}é" for _ in range(180))
+    return tuple(Found(f"{path}.{number}", "EMAIL_ADDRESS", "pseudonym", 1) for number in range(count))
+
+
+def test_no_number_of_findings_at_no_depth_makes_an_audit_record_the_broker_refuses(
+    gate: Gate, store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, _ = store.create("acme", "agent")
+    governed = TenantGate.govern
+
+    def with_many_findings(self: TenantGate, record: Any, now: datetime) -> GovernedEvent:
+        return dataclasses.replace(governed(self, record, now), found=deep_findings(2_000))
+
+    monkeypatch.setattr(TenantGate, "govern", with_many_findings)
+    decided = gate.decide(raw(key), NOW)
+    assert len(decided.audit.value) < 300_000
+    findings = decode_record(decided.audit.value)[1]["findings"]
+    assert sum(one["count"] for one in findings) == 2_000
+    assert findings[-1]["path"] == "…"
+    assert all(len(one["path"]) <= 300 for one in findings)
+
+    monkeypatch.setattr("atdp.governance.gate.MAX_AUDIT_BYTES", 1_000)
+    (only,) = decode_record(gate.decide(raw(key), NOW).audit.value)[1]["findings"]
+    assert (only["path"], only["count"]) == ("…", 2_000)
+
+
+def test_findings_are_shortened_to_the_same_however_often() -> None:
+    once = findings_records(deep_findings(900))
+    again = findings_records(tuple(Found(**one) for one in once))
+    assert once == again

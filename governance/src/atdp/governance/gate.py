@@ -39,6 +39,12 @@ UNKNOWN_TENANT = "unknown"
 MAX_VALUE_BYTES = 8_000_000
 """Largest governed value; below the topic's `max.message.bytes`, so that no record can make every transaction fail."""
 
+MAX_RAW_BYTES = 8_388_608
+"""Largest raw value that is looked at and kept in quarantine: the raw topic's own bound. That one is on compressed bytes, so larger values do
+arrive; of them only hash and size are kept."""
+MAX_AUDIT_BYTES = 900_000
+"""Below Kafka's default bound on a record, which an audit topic made by other hands may have."""
+
 _log = logging.getLogger("atdp.governance")
 
 
@@ -127,6 +133,8 @@ class Gate:
         self._tenants.clear()
 
     def _govern(self, raw: RawRecord, facts: _Facts, now: datetime) -> GovernedEvent:
+        if len(raw.value) > MAX_RAW_BYTES:
+            raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
         principal = authenticate(raw.value, raw.headers, self.keys)
         if principal.role != "operator":
             facts.tenant = principal.tenant
@@ -186,18 +194,23 @@ class Gate:
         )
 
     def _refused(self, raw: RawRecord, facts: _Facts, refusal: Refusal, now: datetime) -> Decided:
+        detail, sealed = refusal.detail, b""
+        if len(raw.value) <= MAX_RAW_BYTES:
+            where = pointer(raw.topic, raw.partition, raw.offset)
+            sealed = seal(self.secret, facts.tenant, raw.value, where)
+        else:
+            digest = hashlib.sha256(raw.value).hexdigest()
+            detail += f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
         record = {
             "event_id": facts.event_id,
             "tenant_id": facts.tenant,
             "reason": refusal.reason,
-            "detail": refusal.detail,
+            "detail": detail,
             "source_topic": raw.topic,
             "source_partition": raw.partition,
             "source_offset": raw.offset,
             "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
-            "payload_encrypted": seal(
-                self.secret, facts.tenant, raw.value, pointer(raw.topic, raw.partition, raw.offset)
-            ),
+            "payload_encrypted": sealed,
             "encryption_key_id": self.secret.key_id,
             "occurred_at": raw.timestamp,
             "quarantined_at": now,
@@ -250,9 +263,13 @@ class Gate:
             "decided_at": now,
             "redelivered": _redelivered(raw),
         }
+        value = encode_record("audit", record)
+        if len(value) > MAX_AUDIT_BYTES:
+            # One record that the broker refuses would make every transaction fail for ever.
+            value = encode_record("audit", record | {"findings": findings_records(found, room_bytes=0)})
         return Output(
             key=record_key(facts.tenant, facts.trajectory_id or where),
-            value=encode_record("audit", record),
+            value=value,
             headers=_kept_headers(raw),
         )
 

@@ -144,19 +144,35 @@ class TenantGate:
         )
 
 
-def findings_records(found: tuple[Found, ...]) -> list[dict[str, Any]]:
-    """Findings as the schemas have them; beyond 500 places, the rest is added up by entity and operator under the path ``…``."""
-    if len(found) > _MAX_PLACES:
-        rest = (Found("…", one.entity, one.operator, one.count) for one in found[_MAX_PLACES:])
-        found = (*found[:_MAX_PLACES], *merged(rest))
+def findings_records(found: tuple[Found, ...], *, room_bytes: int = 200_000) -> list[dict[str, Any]]:
+    """Findings as the schemas have them, in at most about ``room_bytes``.
+
+    Long paths are cut in the middle. Beyond the room, or 500 places, the rest is added up by entity and operator under the path ``…``.
+    """
+    shown = merged(Found(_cut(one.path), one.entity, one.operator, one.count) for one in found)
+    kept = 0
+    for one in shown[:_MAX_PLACES]:
+        room_bytes -= len(one.path.encode()) + _ENTRY_BYTES
+        if room_bytes < 0:
+            break
+        kept += 1
+    rest = merged(Found(_REST, one.entity, one.operator, one.count) for one in shown[kept:])
     return [
         {"path": one.path, "entity": one.entity, "operator": one.operator, "count": one.count}
-        for one in found
+        for one in (*shown[:kept], *rest)
     ]
 
 
+def _cut(path: str) -> str:
+    return path if len(path) <= _PATH_CHARS else f"{path[: _PATH_CHARS - 61]}…{path[-60:]}"
+
+
+_REST = "…"
 _MAX_PLACES = 500
-"""Keeps an audit record far below Kafka's default message size, whatever an event holds."""
+_PATH_CHARS = 300
+"""Paths repeat the keys of nested JSON, up to 200 levels of them: uncut, the findings of one event were 27 MB."""
+_ENTRY_BYTES = 60
+"""Entity, operator and count, about."""
 
 
 _UNSTAMPED: Mapping[str, Any] = {

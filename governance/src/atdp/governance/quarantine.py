@@ -35,7 +35,7 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
     """The payload of a `Quarantine` record.
 
     Raises:
-        SecretsError: another home's record, or one that was altered.
+        SecretsError: another home's record, one that was altered, or one whose payload was too large to keep.
     """
     if record["encryption_key_id"] != secret.key_id:
         raise SecretsError(
@@ -43,6 +43,10 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
         )
     where = pointer(record["source_topic"], record["source_partition"], record["source_offset"])
     sealed = record["payload_encrypted"]
+    if not sealed:
+        raise SecretsError(
+            f"the payload of {where.decode()} was too large to keep; its hash and size are in the record's detail"
+        )
     try:
         return AESGCM(secret.quarantine_key(record["tenant_id"])).decrypt(
             sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], where
