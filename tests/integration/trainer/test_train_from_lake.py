@@ -165,6 +165,20 @@ def test_draws_whose_probability_was_not_logged_are_not_trained_on(
     assert result.set_aside[reason] == 8
 
 
+def test_data_of_weights_too_old_are_counted_and_not_even_read(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    log.land(attempts(home, "first"))
+    run(home, "grpo", group_size=4, groups_per_step=2)
+    log.land(attempts(home, "old"))
+    log.land(attempts(home, "new", weights="v2"))
+    with pytest.raises(SourceError, match="8 x already trained on by an ancestor"):
+        run(home, "grpo", max_staleness=1, group_size=4, where="starts_with(trajectory_id, 'first')")
+    result = run(home, "grpo", max_staleness=0, group_size=4, groups_per_step=2)
+    assert result.refused["weights too old"] == 6 + 8 + 8
+    assert {key.trajectory for key in result.published.trained_on} == {f"new{n}" for n in range(8)}
+    assert not any(reason.startswith("stale") for reason in result.set_aside)
+
+
 def test_the_next_run_leaves_out_what_the_one_that_made_its_base_was_trained_on(
     home: Home, log: LogDouble
 ) -> None:

@@ -43,16 +43,22 @@ class LakeSource:
         tenant: str | None = None,
         where: str | None = None,
         snapshots: Mapping[TableName, int] | None = None,
+        too_old: Sequence[str] = (),
         learn_from_text: bool = False,
     ) -> None:
         """Read from ``lake``; ``where`` is SQL over the columns of ``trajectories``.
+
+        What weight versions in ``too_old`` have produced is counted and not read: a run reads its selection from the beginning, and
+        most of a long log is too stale to be trained on.
 
         ``learn_from_text`` reads messages for supervised training and does not ask for exact token ids; purpose and consent
         are required all the same.
         """
         self._lake = lake
         self._tenant = tenant
-        self._where = where
+        self._where = where or "true"
+        listed = ", ".join(f"'{version}'" for version in too_old)
+        self._old = f"list_has_any(coalesce(weight_versions, []), [{listed}])" if too_old else None
         self._snapshots = snapshots
         self._text = learn_from_text
         self._held: _Held | None = None
@@ -83,24 +89,22 @@ class LakeSource:
         newest = self._snapshots if self._snapshots is not None else self._lake.snapshots()
         if self._held is None or dict(self._held.snapshots) != dict(newest):
             after = {partition: mark + 1 for partition, mark in position.marks.items()}
-            read = self._read(self._where, after)
+            read = self._read(f"(\n{self._where}\n) AND NOT {self._old}" if self._old else self._where, after)
+            # A reward or an end that is still to come may select what is not selected now.
+            selected = f"(status <> '{OPEN}' AND coalesce((\n{self._where}\n), false))"
+            later = self._starts(f"NOT {selected}", read.snapshots)
+            old = self._starts(f"{selected} AND {self._old}", read.snapshots) if self._old else ()
             self._held = _Held(
                 trajectories=_by_key(read),
-                later=self._later(read.snapshots),
+                later=later,
                 snapshots=read.snapshots,
-                refused=read.refused,
+                refused=read.refused | ({"weights too old": len(old)} if old else {}),
             )
         return self._held
 
-    def _later(self, snapshots: Mapping[TableName, int]) -> tuple[Start, ...]:
-        """Where trajectories began that a later poll may offer: those that have not ended, and those that ``where`` does not select now.
-
-        A reward or an end that is still to come may change that. Reads offsets only, so no purpose is asked for.
-        """
-        query = (
-            "SELECT kafka_partition, first_offset FROM trajectories"  # noqa: S608 - the where of a trainer
-            f" WHERE status = '{OPEN}' OR NOT coalesce((\n{self._where or 'true'}\n), false)"
-        )
+    def _starts(self, condition: str, snapshots: Mapping[TableName, int]) -> tuple[Start, ...]:
+        """Where the trajectories began that fulfil a condition. Reads offsets only, so no purpose is asked for."""
+        query = f"SELECT kafka_partition, first_offset FROM trajectories WHERE {condition}"  # noqa: S608 - the where of a trainer
         try:
             with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as stamps:
                 return tuple(stamps.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows())

@@ -29,7 +29,7 @@ class Poll:
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Snapshot id of every table that was read."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Trajectories that governance kept back, by reason."""
+    """Trajectories that were kept back unread, by reason: by governance, or because they are too old to be of use."""
 
 
 class TrajectorySource(Protocol):

@@ -157,11 +157,10 @@ def train(
     """
     torch.set_num_threads(options.threads)
     try:
-        lake = open_lake(options.home)
-        source = _source(options, lake)
+        registry = WeightRegistry(options.home.weights)
+        source = _source(options, open_lake(options.home), registry)
     except LakehouseError as error:
         raise SourceError(str(error)) from error
-    registry = WeightRegistry(options.home.weights)
     work = _sft if options.algo == "sft" else _grpo
     result = work(options, registry, source, on_progress, on_begin)
     published = result.published
@@ -177,7 +176,7 @@ def train(
     return result
 
 
-def _source(options: TrainOptions, lake: Lake) -> LakeSource:
+def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> LakeSource:
     text = options.algo == "sft"
     split = f"NOT held_out(task_id, share := {options.hold_out!r})" if options.hold_out else None
     snapshots: Mapping[TableName, int] | None
@@ -192,7 +191,14 @@ def _source(options: TrainOptions, lake: Lake) -> LakeSource:
         snapshots, tenant = dataset.snapshots, options.tenant or dataset.tenant
         parts = [dataset.where, options.where]
     where = " AND ".join(f"(\n{part}\n)" for part in (*parts, split) if part) or None
-    return LakeSource(lake, tenant=tenant, where=where, snapshots=snapshots, learn_from_text=text)
+    return LakeSource(
+        lake,
+        tenant=tenant,
+        where=where,
+        snapshots=snapshots,
+        too_old=() if text else _too_old(options, registry),
+        learn_from_text=text,
+    )
 
 
 # --- supervised ---
@@ -403,17 +409,28 @@ def _identity(version: Published) -> str:
     return f"{version.model}/{version.version}:{version.manifest['sha256']['model.safetensors']}"
 
 
+def _too_old(options: TrainOptions, registry: WeightRegistry) -> list[str]:
+    """Versions whose data are too stale for the one that is trained."""
+    ages = registry.generations(options.model)
+    oldest = ages.get(_base_version(registry, options), 0) - options.max_staleness
+    return [version for version, age in ages.items() if age < oldest]
+
+
 def _newest(registry: WeightRegistry, options: TrainOptions) -> Published:
+    return registry.verify(options.model, _base_version(registry, options))
+
+
+def _base_version(registry: WeightRegistry, options: TrainOptions) -> str:
     """The version asked for: by its name, as the base of the run of that name, or else the newest."""
     done = registry.published_by(options.model, options.run_name) if options.run_name else None
     if options.from_version is None and done is not None and done.parent is not None:
-        return registry.verify(options.model, done.parent)
+        return done.parent
     versions = registry.versions(options.model)
     if options.from_version is None and not versions:
         raise RegistryError(
             f"model {options.model!r} has no version yet; make one with: atdp train --algo sft"
         )
-    return registry.verify(options.model, options.from_version or versions[-1])
+    return options.from_version or versions[-1]
 
 
 def _reasons(counts: Mapping[str, int]) -> str:
