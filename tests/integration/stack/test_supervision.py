@@ -230,6 +230,7 @@ def test_services_start_in_order_and_stop_in_the_opposite_one(tmp_path: Path) ->
         (tmp_path / "ready-broker").touch()
         until(running.is_up)
     assert (tmp_path / "order").read_text().split() == ["gateway", "broker"]
+    assert running.said[-1].startswith("stopping")
     assert {entry.phase for entry in (running.entry("broker"), running.entry("gateway"))} == {"stopped"}
 
 

@@ -55,6 +55,11 @@ def test_every_verb_shows_an_example_of_itself_on_a_line_of_its_own() -> None:
         assert "\\b" not in shown
 
 
+def test_the_list_of_verbs_says_of_each_what_it_does_without_breaking_off() -> None:
+    shown = RUNNER.invoke(build(), ["--help"], terminal_width=80).stdout
+    assert "..." not in shown.partition("Commands:")[2]
+
+
 def test_help_loads_nothing_heavy() -> None:
     program = (
         "import sys; from atdp.control.cli.app import build; build()\n"
@@ -122,6 +127,9 @@ def test_status_and_down_of_a_home_without_a_stack_end_with_exit_code_3(home: Pa
     status = RUNNER.invoke(build(), ["status", "--json"])
     assert (status.exit_code, json.loads(status.stdout)["state"]) == (3, "not running")
     assert RUNNER.invoke(build(), ["down"]).exit_code == 3
+    assert (
+        RUNNER.invoke(build(), ["status"]).stdout == f"No stack of {home} is running. `atdp up` starts one.\n"
+    )
     down = RUNNER.invoke(build(), ["down", "--json"])
     assert (down.exit_code, json.loads(down.stdout)) == (3, {"home": str(home), "was_running": False})
     assert not home.exists()

@@ -23,15 +23,15 @@ from atdp.control.exits import code_of_an_error
 _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
     "replay": (
         "atdp.control.release.evaluate",
-        "Judge a candidate on logged trajectories, without serving it to anybody.",
+        "Judge a candidate on logged trajectories.",
     ),
     "demo": (
         "atdp.control.demo.command",
-        "Run the closed loop on this machine: agents, governance, lake, training, replay, release.",
+        "Run the closed loop on this machine, from traffic to release.",
     ),
     "control": (
         "atdp.control.release.verbs",
-        "Releases: what was decided, on which evidence, and what to do next.",
+        "Releases: what was decided and why, and what to do next.",
     ),
 }
 """Name → module that has the verb or group (``add_to`` or ``app``), and the help that stands for it in the list."""

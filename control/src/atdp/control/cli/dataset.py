@@ -61,7 +61,9 @@ def list_all(form: FormatOption = Format.TABLE) -> None:
 
 
 def show(name: Name) -> None:
-    r"""Show everything about a dataset, as JSON: filter, snapshots, policies, digests.
+    r"""Show everything about a dataset, as JSON.
+
+    Its filter, snapshots, policies and digests.
 
     \b
     Example:

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 def import_files(
     form: Annotated[str, typer.Argument(metavar="FORMAT", help="Format of the files, e.g. tau-bench.")],
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH…", help="Files, or folders of them.", exists=True)
+        list[Path], typer.Argument(metavar="PATH", help="Files, or folders of them.", exists=True)
     ],
     tenant: Annotated[str, typer.Option(help="Whose data it is.")],
     dry_run: Annotated[

@@ -1,6 +1,7 @@
 """``atdp up``, ``atdp down``, ``atdp status``."""
 
 import os
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,13 @@ if TYPE_CHECKING:
     from atdp.control.stack.jars import Progress
     from atdp.control.stack.local import Stack
     from atdp.control.stack.status import StackStatus
+
+
+class StatusFormat(StrEnum):
+    """How the status is printed. It has several tables, so there is no CSV of it."""
+
+    TABLE = "table"
+    JSON = "json"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,10 +34,11 @@ def up(
         bool, typer.Option("--json", help="With --detach: print what runs where as JSON.")
     ] = False,
 ) -> None:
-    r"""Start and watch the stack of this home: broker, governance, lake writer, inference, gateway.
+    r"""Start the stack of this home and watch it.
 
-    Stays in the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP set, no
-    broker is started and that cluster is used.
+    The stack is a Kafka broker, governance, the lake writer, two inference workers and the gateway. Stays in
+    the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP set, no broker is
+    started and that cluster is used.
 
     \b
     Example:
@@ -61,6 +70,7 @@ def up(
     else:
         stack.log_to_file()
         stack.run(_say, progress)
+        _say("down")
 
 
 def down(
@@ -90,12 +100,13 @@ def down(
 
 
 def status(
-    form: Annotated[Format, typer.Option("--format", help="table or json.")] = Format.TABLE,
+    form: Annotated[StatusFormat, typer.Option("--format", help="How to print it.")] = StatusFormat.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
-    r"""Show health, restarts, memory, lag, rows, snapshots, weights and policy of the stack of this home.
+    r"""Show how the stack of this home is doing.
 
-    Exit code 0: healthy. 1: degraded (something died, is not ready or cannot be read). 3: not running.
+    Health, restarts and memory of every service, what each stage has left to read, rows and snapshots of the tables,
+    weights and policies. Exit code 0: healthy. 1: degraded (something died, is not ready or cannot be read). 3: not running.
 
     \b
     Example:
@@ -105,10 +116,8 @@ def status(
     from atdp.control.stack.status import collect
 
     found = collect(_stack())
-    if as_json or form is Format.JSON:
+    if as_json or form is StatusFormat.JSON:
         print_json(found.as_json())
-    elif form is Format.CSV:
-        raise typer.BadParameter("status has more than one table; use json", param_hint="--format")
     else:
         _show(found)
     raise typer.Exit(found.exit_code)
@@ -129,6 +138,9 @@ def jar_progress() -> "Progress | None":
 
 
 def _show(found: "StackStatus") -> None:
+    if found.state == "not running" and not found.services:
+        typer.echo(f"No stack of {found.home} is running. `atdp up` starts one.")
+        return
     print_rows(
         [service.row() for service in found.services],
         ["service", "state", "pid", "port", "restarts", "last exit", "MB", "remark"],

@@ -75,7 +75,9 @@ def train(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    r"""Train on governed trajectories that allow it, and publish a new version with its lineage.
+    r"""Train a model on governed trajectories; publish a version.
+
+    Reads only trajectories that allow training. The version is published with its lineage.
 
     \b
     Example:

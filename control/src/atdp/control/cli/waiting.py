@@ -23,9 +23,9 @@ def wait(
     timeout: Annotated[float, typer.Option(help="Seconds to wait at most.", min=0)] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print what is missing as JSON.")] = False,
 ) -> None:
-    r"""Wait until everything accepted so far is governed and landed in the lake.
+    r"""Wait until everything accepted so far has landed in the lake.
 
-    What agents still hold in their spools is not accepted yet. Exit code 1 when the time is out; then it says
+    It goes through the gate first. What agents still hold in their spools is not accepted yet. Exit code 1 when the time is out; then it says
     what is missing and where.
 
     \b

@@ -112,7 +112,10 @@ class StackStatus:
         return [
             *((f"weights {name}", version or "none yet") for name, version in self.weights.items()),
             *(
-                ("policy", " ".join(f"{key}={value}" for key, value in policy.items()))
+                (
+                    f"policy {policy['id']}",
+                    f"version {policy['version']} for tenants {policy['tenants']} ({policy['hash']})",
+                )
                 for policy in self.policies
             ),
             ("memory", f"{self.memory_bytes / 1e6:.0f} MB in all"),

@@ -207,6 +207,7 @@ class Supervisor:
             )
 
     def _stop_all(self) -> None:
+        self._say("stopping; ask again to kill")
         for wave in sorted({watched.service.wave for watched in self._watched}, reverse=True):
             going = [w for w in self._watched if w.service.wave == wave and w.child is not None]
             now_s = time.monotonic()
