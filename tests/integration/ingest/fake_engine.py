@@ -9,10 +9,13 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
+DEEP = "[" * 300 + "]" * 300
+"""JSON that parses and is nested deeper than anything here writes."""
+
 
 def fake_engine(version: str = "v1") -> FastAPI:
-    """Answers with a tool call when tools are offered and no result is there yet, else with text; `fail` in the last
-    user message gives HTTP 500."""
+    """Answers with a tool call when tools are offered and no result is there yet, else with text; `fail` as the last
+    user message gives HTTP 500, `deep` deeply nested arguments of the tool call."""
     app = FastAPI()
     app.state.requests = []
     app.state.version = version
@@ -32,7 +35,10 @@ def fake_engine(version: str = "v1") -> FastAPI:
                     "id": f"call_{len(messages)}",
                     "index": 0,
                     "type": "function",
-                    "function": {"name": "look", "arguments": '{"order": 7}'},
+                    "function": {
+                        "name": "look",
+                        "arguments": DEEP if messages[-1].get("content") == "deep" else '{"order": 7}',
+                    },
                 }
             ]
             text = "looking"

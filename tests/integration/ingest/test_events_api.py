@@ -87,6 +87,25 @@ def test_the_operator_may_send_for_any_tenant(gateway: GatewayUnderTest) -> None
     assert answer.json()["accepted"] == 2
 
 
+@pytest.mark.parametrize("tenant", ["", "a/b", "..", "*", "unknown", "x" * 300])
+def test_not_even_the_operator_makes_up_a_tenant_name(gateway: GatewayUnderTest, tenant: str) -> None:
+    with gateway.http(gateway.operator_key) as client:
+        answer = client.post("/v1/events", json={"events": [event(tenant)]})
+        opened = client.post("/v1/sessions", json={}, headers={"X-ATDP-Tenant": tenant})
+    assert answer.status_code == 422
+    assert "cannot be a tenant name" in answer.json()["rejected"][0]["error"]
+    assert opened.status_code == 422
+    assert gateway.events() == []
+
+
+@pytest.mark.parametrize("event_id", ["", "evt-1", "0197A3F0-7C1E-7D3A-9B52-3F1C2A4E5D60", "0" * 32])
+def test_an_event_id_is_a_uuid_in_its_one_form(gateway: GatewayUnderTest, event_id: str) -> None:
+    with gateway.http() as client:
+        answer = client.post("/v1/events", json={"events": [{**event(), "event_id": event_id}]})
+    assert answer.status_code == 422
+    assert "event_id must be a UUID" in answer.json()["rejected"][0]["error"]
+
+
 @pytest.mark.parametrize(
     ("key", "status", "says"),
     [

@@ -21,7 +21,7 @@ from atdp.ingest.keys import KeyStore
 from atdp.schemas import Action, Event, Gap, Generation, Observation, Outcome, fold_context, header
 
 from .conftest import EngineUnderTest, GatewayUnderTest, start_gateway
-from .fake_engine import fake_engine
+from .fake_engine import DEEP, fake_engine
 from .serving import TLS, serving
 
 TOOLS: list[ChatCompletionToolUnionParam] = [
@@ -228,6 +228,67 @@ def test_calls_without_a_session_are_trajectories_of_their_own(gateway: GatewayU
     }
     assert len(found) == 3
     assert {event.trajectory_id for event in gateway.events()} == found
+
+
+@pytest.mark.parametrize(
+    ("sent", "id_"),
+    [
+        ("order-17 (a/b)", "order-17 (a/b)"),
+        ("%E4%BC%9A%E8%AF%9D-1", "会话-1"),
+        ("100%25", "100%"),
+        ("%C3%A9", "é"),
+    ],
+)
+def test_ids_of_every_script_go_through_headers_percent_encoded(
+    gateway: GatewayUnderTest, sent: str, id_: str
+) -> None:
+    raw = gateway.openai(**{"X-ATDP-Session": sent}).chat.completions.with_raw_response.create(
+        model="fake", messages=HELLO
+    )
+    assert (raw.headers["x-atdp-session"], raw.headers["x-atdp-trajectory"]) == (sent, sent)
+    assert {event.session_id for event in gateway.events()} == {id_}
+
+
+def test_raw_utf_8_in_a_header_is_understood_and_a_body_holds_any_id(gateway: GatewayUnderTest) -> None:
+    call = {"model": "fake", "messages": HELLO}
+    with gateway.http() as client:
+        raw = client.post("/v1/chat/completions", json=call, headers={b"X-ATDP-Session": "会话-1".encode()})
+        key = client.post("/v1/sessions", json={"session_id": "会话-2"}).json()["api_key"]
+    with gateway.http(key) as client:
+        opened = client.post("/v1/chat/completions", json=call)
+    assert [raw.status_code, opened.status_code] == [200, 200]
+    assert opened.headers["x-atdp-session"] == "%E4%BC%9A%E8%AF%9D-2"
+    assert {event.session_id for event in gateway.events()} == {"会话-1", "会话-2"}
+
+
+def test_a_header_that_is_no_utf_8_is_refused(gateway: GatewayUnderTest) -> None:
+    with gateway.http(**{"X-ATDP-Session": "%FF"}) as client:
+        answer = client.post("/v1/chat/completions", json={"model": "fake", "messages": HELLO})
+    assert answer.status_code == 422
+    assert "percent-encoded UTF-8" in answer.text
+
+
+def test_a_request_nested_too_deeply_is_refused_before_the_engine_sees_it(
+    gateway: GatewayUnderTest, engine: EngineUnderTest
+) -> None:
+    content = (
+        b'{"model": "fake", "messages": [{"role": "user", "content": "x", "z": ' + DEEP.encode() + b"}]}"
+    )
+    with gateway.http() as client:
+        answer = client.post("/v1/chat/completions", content=content)
+    assert answer.status_code == 422
+    assert "254 levels" in answer.text
+    assert engine.app.state.requests == []
+
+
+def test_tool_arguments_nested_too_deeply_are_kept_as_text(gateway: GatewayUnderTest) -> None:
+    client = gateway.openai(**{"X-ATDP-Session": "s1"})
+    asked: list[ChatCompletionMessageParam] = [{"role": "user", "content": "deep"}]
+    client.chat.completions.create(model="fake", messages=asked, tools=TOOLS)
+    call = gateway.events("s1")[-1].body
+    assert isinstance(call, Action)
+    assert call.tool_call is not None
+    assert (call.tool_call.arguments, call.tool_call.arguments_json) == (DEEP, None)
 
 
 def test_an_engines_error_is_passed_on_and_recorded_as_a_gap(gateway: GatewayUnderTest) -> None:

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.ingest.chat import MalformedMessage, message_from_chat, messages_from_chat, parsed_json, tool_calls
+from atdp.ingest.chat import (
+    MalformedMessage,
+    canonical_json,
+    message_from_chat,
+    messages_from_chat,
+    parsed_json,
+    tool_calls,
+)
 
 
 @pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}])
@@ -76,3 +83,15 @@ def test_any_json_is_read_or_refused_never_a_crash(document: Any) -> None:
     for chat in (document, [document]):
         with contextlib.suppress(MalformedMessage):
             messages_from_chat(chat)
+
+
+def test_what_is_nested_too_deeply_is_refused_as_a_value_and_kept_as_text() -> None:
+    deep = "[" * 300 + "]" * 300
+    value = json.loads(deep)
+    assert parsed_json(deep) is None
+    with pytest.raises(MalformedMessage, match="254 levels"):
+        canonical_json(value)
+    for arguments in (value, [2**70]):
+        call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+        with pytest.raises(MalformedMessage, match=r"tool_calls\[0\].function.arguments"):
+            message_from_chat({"role": "assistant", "tool_calls": [call]})

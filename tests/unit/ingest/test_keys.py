@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atdp.governance.gate import UNKNOWN_TENANT as OF_THE_GATE
 from atdp.ingest.errors import KeyStoreError
-from atdp.ingest.keys import ApiKey, KeyStore, Principal
+from atdp.ingest.keys import UNKNOWN_TENANT, ApiKey, KeyStore, Principal
 
 
 @pytest.fixture
@@ -129,6 +130,8 @@ def test_a_session_key_of_another_tenant_is_refused(store: KeyStore) -> None:
         ("a/b", "agent", "cannot be a tenant name"),
         ("", "agent", "cannot be a tenant name"),
         ("*", "agent", "cannot be a tenant name"),
+        ("x" * 64, "agent", "cannot be a tenant name"),
+        (UNKNOWN_TENANT, "agent", "records of no known tenant"),
         ("acme", "operator", "acts for all tenants"),
     ],
 )
@@ -137,6 +140,10 @@ def test_impossible_keys_are_refused_with_a_reason(
 ) -> None:
     with pytest.raises(KeyStoreError, match=says):
         store.create(tenant, role)
+
+
+def test_the_gate_files_records_of_no_known_tenant_under_a_name_that_no_tenant_can_have() -> None:
+    assert OF_THE_GATE == UNKNOWN_TENANT
 
 
 @pytest.mark.parametrize(

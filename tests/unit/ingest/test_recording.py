@@ -146,3 +146,32 @@ def test_writers_of_one_trajectory_take_turns(world: Make) -> None:
 
     asyncio.run(many())
     assert [event.seq for event in here.events("a")] == list(range(31))
+
+
+def test_a_call_that_cannot_be_put_into_events_leaves_nothing_behind(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.record("t")
+
+    def fails(live: LiveTrajectory) -> Sequence[Event]:
+        live.event(Feedback(type="comment", text="never sent"), at=NOW)
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        asyncio.run(world.recorder.record(world.row("t"), KEY, fails))
+    world.record("t")
+    assert [event.seq for event in world.events("t")] == [0, 1, 2]
+
+
+def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_time(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.record("t")
+
+    async def cancelled(*_: object) -> list[object]:
+        raise asyncio.CancelledError
+
+    whole, world.log.append = world.log.append, cancelled  # type: ignore[method-assign,assignment]
+    with pytest.raises(asyncio.CancelledError):
+        world.record("t", "first")
+    world.log.append = whole  # type: ignore[method-assign]
+    assert world.record("t", "second") == 2
+    assert [event.seq for event in world.events("t")] == [0, 1, 2, 3]

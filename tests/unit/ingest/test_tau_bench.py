@@ -178,6 +178,25 @@ def test_a_broken_row_does_not_stop_the_others(tmp_path: Path) -> None:
     assert kept.redelivery == {True}
 
 
+def test_a_row_nested_too_deeply_fails_alone_and_deep_arguments_are_kept_as_text(tmp_path: Path) -> None:
+    deep = "[" * 300 + "]" * 300
+
+    def row(number: int, arguments: object, **more: object) -> dict[str, object]:
+        call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+        turns = [
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ]
+        return {"task_id": number, "reward": 1.0, "info": {}, "traj": turns, **more}
+
+    file = tmp_path / "x.json"
+    rows = [row(1, deep), row(2, json.loads(deep)), row(3, "{}", deep=json.loads(deep)), row(4, "{}")]
+    file.write_text(json.dumps(rows))
+    report = run_import("tau-bench", [file], "acme", None, dry_run=True)
+    assert (report.imported, report.failed) == (2, 2)
+    assert all("254 levels" in failure.reason for failure in report.failures)
+
+
 def test_a_file_given_twice_is_imported_once() -> None:
     report = run_import("tau-bench", [FILE, FILE], "acme", None, dry_run=True)
     assert (report.imported, report.skipped) == (4, 4)

@@ -69,16 +69,25 @@ def tool_calls(message: Message) -> tuple[ToolCall, ...]:
 
 
 def parsed_json(text: str) -> str | None:
-    """Canonical JSON (sorted keys, no spaces) of JSON text; None when it does not parse."""
+    """Canonical JSON (sorted keys, no spaces) of JSON text; None when it does not parse or has no canonical form."""
     try:
         return canonical_json(orjson.loads(text))
-    except orjson.JSONDecodeError:
+    except (orjson.JSONDecodeError, MalformedMessage):
         return None
 
 
 def canonical_json(value: Any) -> str:
-    """Sorted keys, no spaces: equal values give equal text."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    """Sorted keys, no spaces: equal values give equal text.
+
+    Raises:
+        MalformedMessage: the value is nested deeper than 254 levels, or holds what JSON cannot say.
+    """
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    except orjson.JSONEncodeError as error:
+        raise MalformedMessage(
+            f"it cannot be written as JSON: {error}; at most 254 levels are taken"
+        ) from error
 
 
 def extra_json(mapping: Mapping[str, Any], known: frozenset[str]) -> str | None:
@@ -128,7 +137,7 @@ def _calls(chat: Mapping[str, Any], where: str) -> list[Part]:
             raise MalformedMessage(f"{at} names no function")
         arguments = function.get("arguments", "")
         if not isinstance(arguments, str):  # some logs hold them parsed already
-            arguments = orjson.dumps(arguments).decode()
+            arguments = _as_written(arguments, at)
         parts.append(
             Part(
                 type="tool_call",
@@ -139,6 +148,13 @@ def _calls(chat: Mapping[str, Any], where: str) -> list[Part]:
             )
         )
     return parts
+
+
+def _as_written(arguments: object, where: str) -> str:
+    try:
+        return orjson.dumps(arguments).decode()
+    except orjson.JSONEncodeError as error:
+        raise MalformedMessage(f"{where}.function.arguments cannot be written as JSON: {error}") from error
 
 
 def _text(value: object, where: str) -> str | None:

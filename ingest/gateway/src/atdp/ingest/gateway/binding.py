@@ -2,7 +2,7 @@
 
 A session key *is* the identity: it carries the session that `POST /v1/sessions` opened. Any other key names
 it by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the session), `X-ATDP-Task`, `X-ATDP-Attempt` (default
-0) and `X-ATDP-Agent`. Without a session every call is a trajectory of its own; the answer's
+0) and `X-ATDP-Agent`, percent-encoded where they are not ASCII. Without a session every call is a trajectory of its own; the answer's
 `x-atdp-trajectory` names it.
 """
 
@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from fastapi import Request
+from starlette.datastructures import Headers
 
 from .body import checked_id
+from .header_text import from_header
 from .identity import Caller, tenant_of
 from .problems import Problem
 from .session_store import SessionRow
@@ -65,9 +67,8 @@ def _bound(gateway: GatewayState, tenant: str, trajectory_id: str, attempt: int)
 
 def _named(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
     headers = request.headers
-    session_id = checked_id(headers.get("x-atdp-session", uuid4().hex), "X-ATDP-Session")
-    trajectory_id = checked_id(headers.get("x-atdp-trajectory", session_id), "X-ATDP-Trajectory")
-    task = headers.get("x-atdp-task")
+    session_id = _header_id(headers, "X-ATDP-Session") or uuid4().hex
+    trajectory_id = _header_id(headers, "X-ATDP-Trajectory") or session_id
     attempt = headers.get("x-atdp-attempt", "0")
     if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
         raise Problem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
@@ -76,11 +77,16 @@ def _named(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
         trajectory_id=trajectory_id,
         attempt=int(attempt),
         session_id=session_id,
-        task_id=None if task is None else checked_id(task, "X-ATDP-Task"),
-        agent_id=checked_id(headers.get("x-atdp-agent", DEFAULT_AGENT), "X-ATDP-Agent"),
+        task_id=_header_id(headers, "X-ATDP-Task"),
+        agent_id=_header_id(headers, "X-ATDP-Agent") or DEFAULT_AGENT,
         tags={},
         now=datetime.now(UTC),
     )
+
+
+def _header_id(headers: Headers, name: str) -> str | None:
+    value = headers.get(name)
+    return None if value is None else checked_id(from_header(value, name), name)
 
 
 _ATTEMPT_DIGITS = 9  # fits the event's 32-bit attempt

@@ -10,12 +10,14 @@ unknown; retry the whole request as redelivery.
 """
 
 from typing import Any
+from uuid import UUID
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from atdp.ingest.errors import EventLogUnavailable, EventRejected
 from atdp.ingest.event_log import Record
+from atdp.ingest.keys import tenant_problem
 from atdp.schemas import InvalidRecord, event_from_json
 
 from .binding import bound_trajectory
@@ -67,6 +69,13 @@ def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bo
         return EventRejected(f"not a valid event: {error}")
     if not caller.principal.may_act_for(event.tenant_id):
         return EventRejected("tenant_id is not the key's tenant; use a key of that tenant")
+    if (problem := tenant_problem(event.tenant_id)) is not None:
+        return EventRejected(f"tenant_id: {problem}")
+    if not _is_event_id(event.event_id):
+        return EventRejected(
+            "event_id must be a UUID as text in lower case, e.g. 0197a3f0-7c1e-7d3a-9b52-3f1c2a4e5d60 (version 7 keeps "
+            "order): it is what tells a copy from another event"
+        )
     bound = bound_trajectory(caller)
     if bound is not None and bound != (event.trajectory_id, event.attempt):
         return EventRejected(
@@ -74,3 +83,10 @@ def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bo
             "a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
+
+
+def _is_event_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from fastapi import Request
 
-from atdp.ingest.keys import ANY_TENANT, Action, KeyStore, Principal
+from atdp.ingest.keys import ANY_TENANT, Action, KeyStore, Principal, tenant_problem
 from atdp.schemas import SigningKey
 
 from .problems import Problem
@@ -51,7 +51,7 @@ def tenant_of(caller: Caller, request: Request) -> str:
     """The tenant a call is for: the key's; an operator names it by `X-ATDP-Tenant`.
 
     Raises:
-        Problem: 422 when an operator names none, 403 when another key names a tenant not its own.
+        Problem: 422 when an operator names none or what no tenant can be called, 403 when another key names a tenant not its own.
     """
     named = request.headers.get("x-atdp-tenant")
     tenant = named or caller.principal.tenant
@@ -59,4 +59,6 @@ def tenant_of(caller: Caller, request: Request) -> str:
         raise Problem(422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant")
     if not caller.principal.may_act_for(tenant):
         raise Problem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
+    if (problem := tenant_problem(tenant)) is not None:
+        raise Problem(422, "bad_tenant", f"X-ATDP-Tenant: {problem}")
     return tenant

@@ -20,9 +20,9 @@ are given when events are made, and events that were not acknowledged are kept b
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from atdp.ingest.chat import canonical_json, tool_calls
 from atdp.schemas import (
@@ -104,6 +104,10 @@ class LiveTrajectory:
     _tools_hash: str | None = None
     _calls: dict[str, tuple[str, int]] = field(default_factory=dict)
     _last_generation: str | None = None
+
+    def copy(self) -> Self:
+        """The same state, to make events from that may yet fail to be made."""
+        return replace(self, _held=list(self._held), _calls=dict(self._calls))
 
     def event(
         self,

@@ -7,7 +7,7 @@ and what was recorded is sent again with the session's next call. An engine's er
 gap and passed on unchanged.
 
 Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this call),
-`x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`).
+`x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are percent-encoded, see `header_text`.
 """
 
 import time
@@ -26,6 +26,7 @@ from . import generation, sse
 from .binding import trajectory_of
 from .body import read_object
 from .engine import EngineAnswer, EngineUnreachable, TokenizerIdentity
+from .header_text import to_header
 from .identity import authenticate
 from .live import Answered, Asked, Failed
 from .problems import Problem
@@ -58,8 +59,8 @@ async def chat_completions(request: Request) -> Response:
         gateway.metrics.engine_failures.labels(result.code).inc()
     count = await gateway.recorder.record(row, caller.signing_key, lambda live: live.call(asked, result))
     headers = {
-        "x-atdp-trajectory": row.trajectory_id,
-        "x-atdp-session": row.session_id,
+        "x-atdp-trajectory": to_header(row.trajectory_id),
+        "x-atdp-session": to_header(row.session_id),
         "x-atdp-events": str(count),
         "x-atdp-track": track,
     }
@@ -68,7 +69,7 @@ async def chat_completions(request: Request) -> Response:
     assert answer is not None
     if isinstance(result, Failed) or answer.document is None:
         return Response(answer.body, answer.status, headers, media_type="application/json")
-    headers["x-atdp-weight-version"] = result.versions.weights or ""
+    headers["x-atdp-weight-version"] = to_header(result.versions.weights or "")
     document = generation.strip(body, answer.document)
     if body.get("stream"):
         return StreamingResponse(sse.chunks(body, document), 200, headers, media_type="text/event-stream")
@@ -112,6 +113,7 @@ def _asked(body: Mapping[str, Any]) -> Asked:
         raise Problem(422, "bad_tools", "'tools' must be a list")
     try:
         messages = messages_from_chat(body.get("messages"))
+        canonical_json(dict(body))  # what cannot be written again can be neither forwarded nor recorded
     except MalformedMessage as error:
         raise Problem(422, "bad_messages", str(error)) from error
     return Asked(messages=messages, tools=tools, at=datetime.now(UTC))
@@ -135,6 +137,7 @@ async def _result(
     weights = generation.weight_version(document) or engine.version
     identity = await gateway.engines.tokenizer(engine, weights)
     try:
+        orjson.dumps(document)  # the client gets it written anew: now or never
         return _answered(body, document, identity, weights, track, at)
     except (MalformedMessage, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         # The engine's answer is foreign data of any shape: it is passed on, and recorded as not understood.

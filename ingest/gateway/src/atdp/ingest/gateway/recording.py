@@ -2,7 +2,8 @@
 
 An event that was made has its `seq`; it must get into the log, or the sequence has a hole. So what Kafka did
 not acknowledge stays with the trajectory and goes first, marked as redelivery, when the trajectory is written
-next. What Kafka will never take (too large) is replaced by a `gap` event that names its seq.
+next. Events are made on a copy of the live state, which takes its place once they are all made: a call that
+cannot be put into events leaves nothing behind. What Kafka will never take (too large) is replaced by a `gap` event that names its seq.
 
 Memory is bounded: `max_live` trajectories, each forgotten after `idle_s`. A forgotten one starts over under a
 new producer id with its context in full (see `live`).
@@ -78,11 +79,17 @@ class TrajectoryRecorder:
         writer = self._writer(row)
         async with writer.lock:
             owed = list(writer.unacknowledged)
-            events = [*owed, *self._start(writer, row), *make(writer.live)]
+            live = writer.live.copy()
+            events = [*owed, *self._start(writer, live, row), *make(live)]
+            writer.live = live
             maybe_there: set[str] = {event.event_id for event in owed}
             if row.start_tried:
                 maybe_there.add(row.started_event_id)
-            fates = await self._emitter.emit(events, key, redelivered=maybe_there, source=source)
+            try:
+                fates = await self._emitter.emit(events, key, redelivered=maybe_there, source=source)
+            except BaseException:  # cancelled, for example: they are numbered and perhaps in the log
+                writer.unacknowledged = events
+                raise
             unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
             refused = [fate for fate in fates if isinstance(fate, EventRejected)]
             writer.unacknowledged = [
@@ -127,11 +134,11 @@ class TrajectoryRecorder:
         self._evict(now)
         return writer
 
-    def _start(self, writer: _Writer, row: SessionRow) -> list[Event]:
+    def _start(self, writer: _Writer, live: LiveTrajectory, row: SessionRow) -> list[Event]:
         if writer.started or any(event.event_id == row.started_event_id for event in writer.unacknowledged):
             return []
         return [
-            writer.live.event(
+            live.event(
                 TrajectoryStarted(task=row.task_id),
                 at=row.started_at,
                 step=0,

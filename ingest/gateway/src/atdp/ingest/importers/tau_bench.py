@@ -90,7 +90,7 @@ class TauBench:
             except _BrokenRow as error:
                 yield Failed(origin, str(error))
             except MalformedMessage as error:
-                yield Failed(origin, f"in 'traj': {error}")
+                yield Failed(origin, f"in the row: {error}")
             else:
                 yield trajectory
 
@@ -110,7 +110,7 @@ def _trajectory(row: Any, *, origin: str, run: str, domain: str, attempts: Count
     task_id = f"tau-bench/{domain}/{row['task_id']}"
     attempt = attempts[task_id]
     attempts[task_id] += 1
-    content = hashlib.sha256(orjson.dumps(row, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    content = hashlib.sha256(canonical_json(row).encode()).hexdigest()
     messages = [message_from_chat(chat, f"message {index}") for index, chat in enumerate(row["traj"])]
     last_step = max(sum(message.role == "assistant" for message in messages) - 1, 0)
     return Trajectory(

@@ -12,7 +12,6 @@ process wrote, and clears the cache.
 """
 
 import hmac
-import re
 import sqlite3
 import threading
 import time
@@ -26,9 +25,7 @@ from atdp.ingest.errors import KeyStoreError
 
 from .api_key import ApiKey
 from .principals import ANY_TENANT, MAY, Principal
-
-# No slash: tenant ids are the first part of a Kafka key and of a partition path.
-_TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+from .tenants import tenant_problem
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS keys (
@@ -114,11 +111,8 @@ class KeyStore:
                 raise KeyStoreError(
                     f"an operator acts for all tenants: use tenant '{ANY_TENANT}', not {tenant!r}"
                 )
-        elif not _TENANT.fullmatch(tenant):
-            raise KeyStoreError(
-                f"{tenant!r} cannot be a tenant name: use 1 to 63 letters, digits, '.', '_' or '-', "
-                "the first one a letter or digit"
-            )
+        elif (problem := tenant_problem(tenant)) is not None:
+            raise KeyStoreError(problem)
         return self._insert(Principal(key_id="", tenant=tenant, role=role), parent=None)
 
     def create_session_key(self, parent: Principal, *, tenant: str, session: str) -> tuple[ApiKey, Principal]:
