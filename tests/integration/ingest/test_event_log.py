@@ -125,6 +125,25 @@ def test_more_than_the_bound_waits_and_still_lands(opened: Opened) -> None:
     asyncio.run(scenario())
 
 
+def test_what_nobody_waits_for_any_more_is_not_sent(opened: Opened) -> None:
+    async def gone() -> bool:
+        return False
+
+    async def there() -> bool:
+        return True
+
+    async def scenario() -> None:
+        async with opened() as (log, read):
+            for _ in range(5):  # more than there is room for, if it were taken
+                (fate,) = await log.append([Record(b"k", b"z" * 60_000)], wanted=gone)
+                assert isinstance(fate, EventLogUnavailable)
+            (fate,) = await log.append([Record(b"k", b"kept")], wanted=there)
+            assert isinstance(fate, Position)
+            assert [record.value for _, _, record in read(1)] == [b"kept"]
+
+    asyncio.run(scenario())
+
+
 def test_appending_nothing_answers_at_once(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, _):

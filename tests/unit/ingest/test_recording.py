@@ -166,7 +166,7 @@ def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_
     world = World(tmp_path)
     world.record("t")
 
-    async def cancelled(*_: object) -> list[object]:
+    async def cancelled(*_: object, **__: object) -> list[object]:
         raise asyncio.CancelledError
 
     whole, world.log.append = world.log.append, cancelled  # type: ignore[method-assign,assignment]

@@ -2,6 +2,6 @@
 
 from .kafka import KafkaEventLog
 from .memory import MemoryEventLog
-from .port import EventLog, Fate, Position, Record
+from .port import EventLog, Fate, Position, Record, Wanted
 
-__all__ = ["EventLog", "Fate", "KafkaEventLog", "MemoryEventLog", "Position", "Record"]
+__all__ = ["EventLog", "Fate", "KafkaEventLog", "MemoryEventLog", "Position", "Record", "Wanted"]

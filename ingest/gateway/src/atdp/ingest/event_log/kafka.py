@@ -6,7 +6,7 @@ confluent-kafka's own `AIOProducer`: that one hands each batch to a thread pool,
 and takes no record headers.
 
 Bound: `max_in_flight_bytes` of values plus keys, counted here because librdkafka's own full queue raises
-instead of waiting. Larger than the bound alone still passes when nothing else is in flight.
+instead of waiting (`room`).
 
 A fatal producer error (fenced, out of sequence) is final for the producer: `failure()` says so, and the
 service's live check asks for a restart.
@@ -24,7 +24,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from atdp.ingest.errors import EventLogUnavailable, EventRejected
 
-from .port import Fate, Position, Record
+from .port import Fate, Position, Record, Wanted
+from .room import Room
 
 _log = logging.getLogger("atdp.gateway.kafka")
 
@@ -58,20 +59,20 @@ class KafkaEventLog:
         config: Mapping[str, Any],
         *,
         delivery_timeout_s: float = 20.0,
+        room_timeout_s: float = 5.0,
         max_in_flight_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         """`config` holds librdkafka properties (`KafkaSettings.config()`).
 
-        Durability settings are fixed here.
+        Durability settings are fixed here. An append is answered within `room_timeout_s` + `delivery_timeout_s`, which must be less
+        than what its clients wait (the SDK: 30 s): what is sent after the client gave up comes after its own copy.
         """
         self._topic = topic
         self._loop = asyncio.get_running_loop()
         self._fatal: str | None = None
         self._down: str | None = None
         self._delivery_timeout_s = delivery_timeout_s
-        self._max_in_flight_bytes = max_in_flight_bytes
-        self._in_flight_bytes = 0
-        self._room = asyncio.Condition()
+        self._room = Room(max_in_flight_bytes, room_timeout_s)
         self._reports: deque[_Report] = deque()
         self._woken = False
         self._stop = threading.Event()
@@ -96,12 +97,20 @@ class KafkaEventLog:
         self._poller = threading.Thread(target=self._poll, name="kafka-delivery", daemon=True)
         self._poller.start()
 
-    async def append(self, records: Sequence[Record]) -> list[Fate]:
+    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
         """See `EventLog.append`."""
         if not records:
             return []
         batch = _Batch([None] * len(records), len(records), self._loop.create_future())
-        await self._wait_for_room(sum(_size(record) for record in records))
+        size = sum(_size(record) for record in records)
+        if not await self._room.take(size):
+            return [
+                EventLogUnavailable(
+                    "the gateway waits for Kafka with all that it may hold; send again, marked as redelivery"
+                )
+            ] * len(records)
+        if wanted is not None and not await _asked(wanted, self._room, size):
+            return [EventLogUnavailable("given up before it was sent")] * len(records)
         for index, record in enumerate(records):
             self._produce(batch, index, record)
         await batch.done
@@ -132,15 +141,6 @@ class KafkaEventLog:
         self._producer.purge()  # what is left has no fate any more; else closing would wait for it again
         await asyncio.to_thread(self._producer.close)
         self._drain()
-
-    async def _wait_for_room(self, size: int) -> None:
-        def has_room() -> bool:
-            return self._in_flight_bytes == 0 or self._in_flight_bytes + size <= self._max_in_flight_bytes
-
-        async with self._room:
-            # Every record in flight gets its report within the delivery time-out, so this wait ends.
-            await self._room.wait_for(has_room)
-            self._in_flight_bytes += size
 
     def _produce(self, batch: _Batch, index: int, record: Record) -> None:
         size = _size(record)
@@ -186,12 +186,7 @@ class KafkaEventLog:
             if batch.missing == 0 and not batch.done.done():
                 batch.done.set_result(None)
         if freed:
-            self._in_flight_bytes -= freed
-            self._wake_waiting = self._loop.create_task(self._announce_room())
-
-    async def _announce_room(self) -> None:
-        async with self._room:
-            self._room.notify_all()
+            self._room.give_back(freed)
 
     def _poll(self) -> None:
         while not self._stop.is_set():
@@ -208,6 +203,16 @@ class KafkaEventLog:
 _MAX_REQUEST_BYTES = 8 * 1024 * 1024
 # The bound that counts is in bytes; this one only has to be out of its way.
 _MAX_QUEUED = 1_000_000
+
+
+async def _asked(wanted: Wanted, room: Room, size: int) -> bool:
+    still = False
+    try:
+        still = await wanted()
+    finally:
+        if not still:
+            room.give_back(size)
+    return still
 
 
 def _size(record: Record) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from atdp.ingest.errors import EventLogUnavailable, EventRejected
 
-from .port import Fate, Position, Record
+from .port import Fate, Position, Record, Wanted
 
 
 class MemoryEventLog:
@@ -21,8 +21,10 @@ class MemoryEventLog:
         """All records, partition by partition."""
         return [record for partition in self.partitions for record in partition]
 
-    async def append(self, records: Sequence[Record]) -> list[Fate]:
+    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
         """See `EventLog.append`."""
+        if wanted is not None and not await wanted():
+            return [EventLogUnavailable("given up before it was sent")] * len(records)
         return [self._append(record) for record in records]
 
     def failure(self) -> str | None:

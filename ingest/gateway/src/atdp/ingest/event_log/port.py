@@ -10,7 +10,7 @@ Back-pressure: a log holds a bounded amount of unacknowledged data. `append` wai
 and gives up with `EventLogUnavailable` when nothing moves for too long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,14 +37,18 @@ class Position:
 Fate = Position | EventLogUnavailable | EventRejected
 """Landed; unknown, send again as redelivery; or never acceptable."""
 
+Wanted = Callable[[], Awaitable[bool]]
+"""Whether whoever asked is still there."""
+
 
 class EventLog(Protocol):
     """A durable, ordered, partitioned log, written from one event loop."""
 
-    async def append(self, records: Sequence[Record]) -> list[Fate]:
+    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
         """Append in order.
 
-        Returns the fate of each record, only once all are known. Does not raise for them.
+        Returns the fate of each record, only once all are known. Does not raise for them. `wanted` is asked when their turn has
+        come: if nobody waits for them any more nothing is sent, since whoever gave up may have sent them again already.
         """
         ...
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from atdp.ingest.errors import EventLogUnavailable, EventRejected
-from atdp.ingest.event_log import EventLog, Fate, Position, Record
+from atdp.ingest.event_log import EventLog, Fate, Position, Record, Wanted
 from atdp.schemas import Event, InvalidRecord, SigningKey, encode, headers
 
 from .metrics import GatewayMetrics
@@ -31,11 +31,13 @@ class Emitter:
             )
         return Record(event.key, value, headers(key, value, redelivery=redelivery))
 
-    async def append(self, records: Sequence[Record | EventRejected], *, source: str) -> list[Fate]:
-        """Append what are records, keep what are rejections; one fate each, in order."""
+    async def append(
+        self, records: Sequence[Record | EventRejected], *, source: str, wanted: Wanted | None = None
+    ) -> list[Fate]:
+        """Append what are records, keep what are rejections; one fate each, in order (`wanted`: see `EventLog.append`)."""
         good = [record for record in records if isinstance(record, Record)]
         began = time.perf_counter()
-        fates = iter(await self._log.append(good))
+        fates = iter(await self._log.append(good, wanted=wanted))
         if good:
             self._metrics.append_seconds.observe(time.perf_counter() - began)
         merged: list[Fate] = [next(fates) if isinstance(each, Record) else each for each in records]

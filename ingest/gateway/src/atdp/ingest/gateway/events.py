@@ -46,7 +46,11 @@ async def post_events(request: Request) -> JSONResponse:
         )
     redelivery = request.headers.get("x-atdp-redelivery") == "1"
     records = [_record(gateway, caller, event, redelivery) for event in events]
-    fates = await gateway.emitter.append(records, source="http")
+
+    async def wanted() -> bool:
+        return not await request.is_disconnected()
+
+    fates = await gateway.emitter.append(records, source="http", wanted=wanted)
     unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
     if unknown:
         raise unavailable(f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}")
