@@ -72,6 +72,10 @@ HOSTILE = [
     "ATTACH '{catalog}' AS c",
     "ATTACH ':memory:' AS m",
     "COPY (SELECT 1) TO '{warehouse}/x.csv'",
+    "SELECT * FROM read_text('.tmp/*')",
+    "SELECT * FROM read_text('{tmp}/secret.txt')",
+    "SELECT * FROM glob('{tmp}/*')",
+    "COPY (SELECT 1) TO '{tmp}/x.csv'",
     "COPY (SELECT 1) TO '{file}'",
     "EXPORT DATABASE '{warehouse}/x'",
     "INSTALL httpfs",
@@ -114,20 +118,30 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("statement", HOSTILE)
-def test_no_statement_reaches_a_foreign_row(acme: Connection, two_tenants: Lake, statement: str) -> None:
+def test_no_statement_reaches_a_foreign_row(
+    two_tenants: Lake, statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor the files of the folder where the process runs, `.tmp` included, where DuckDB would spill."""
+    spilled = tmp_path / ".tmp" / "secret.txt"
+    spilled.parent.mkdir()
+    spilled.write_text(MARKER)
+    monkeypatch.chdir(tmp_path)
     file = foreign_file(two_tenants)
     filled = statement.format(
+        tmp=spilled.parent,
         file=file,
         folder=Path(file).parent,
         warehouse=two_tenants.home.warehouse,
         catalog=two_tenants.home.catalog_db,
         metadata=path_in_filesystem(two_tenants.table("events").metadata_location),
     )
-    before = sorted(two_tenants.home.root.rglob("*"))
-    try:
-        answer = acme.sql(filled).to_json()
-    except LakehouseError as error:
-        answer = str(error)
+    before = sorted([*two_tenants.home.root.rglob("*"), *tmp_path.rglob("*")])
+    with connect(lake=two_tenants, tenant="acme") as acme:
+        try:
+            answer = acme.sql(filled).to_json()
+        except LakehouseError as error:
+            answer = str(error)
+        assert acme.sql("SELECT DISTINCT tenant_id FROM events").rows() == [("acme",)]
     assert MARKER not in answer
     assert "theirs" not in answer
     if (
@@ -135,8 +149,9 @@ def test_no_statement_reaches_a_foreign_row(acme: Connection, two_tenants: Lake,
     ):  # a refusal may repeat the path that was asked for
         assert "rival/" not in answer
         assert "tenant_id=rival" not in answer
-    assert sorted(two_tenants.home.root.rglob("*")) == before
-    assert acme.sql("SELECT DISTINCT tenant_id FROM events").rows() == [("acme",)]
+    if "{tmp}" not in statement:  # a refusal may repeat the path that was asked for
+        assert "secret.txt" not in answer
+    assert sorted([*two_tenants.home.root.rglob("*"), *tmp_path.rglob("*")]) == before
 
 
 def test_the_list_of_attacks_would_be_noticed_without_the_boundary(two_tenants: Lake) -> None:
@@ -223,6 +238,13 @@ def test_a_statement_that_takes_too_long_is_stopped(acme: Connection) -> None:
 def test_a_result_with_too_many_rows_fails_instead_of_filling_memory(acme: Connection) -> None:
     with pytest.raises(QueryFailed, match="more than 10 rows"):
         acme.sql("SELECT * FROM range(1000000000)", max_rows=10)
+
+
+def test_a_result_with_too_many_bytes_fails_however_few_its_rows(acme: Connection) -> None:
+    wide = "SELECT repeat(chr(97 + (range % 26)::INT), 100000) FROM range(2000)"
+    with pytest.raises(QueryFailed, match="more than 10000000 bytes"):
+        acme.sql(wide, max_bytes=10_000_000)
+    assert len(acme.sql(wide)) == 2000
 
 
 def test_a_statement_that_needs_too_much_memory_fails(two_tenants: Lake) -> None:

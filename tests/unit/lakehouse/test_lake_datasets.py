@@ -1,14 +1,23 @@
 """A dataset reads the same for ever, and what nobody needs is removed."""
 
 import json
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from atdp.lakehouse import DatasetError, Lake, QueryFailed, create_dataset, list_datasets, load_dataset
+from atdp.lakehouse import (
+    DatasetError,
+    Lake,
+    QueryFailed,
+    create_dataset,
+    datasets,
+    list_datasets,
+    load_dataset,
+)
 from atdp.lakehouse.retention import KEEP_SNAPSHOTS, collect, expired
-from atdp.lakehouse.tables import READ_ORDER
+from atdp.lakehouse.tables import READ_ORDER, TableName
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 
 
@@ -77,6 +86,37 @@ def test_a_name_is_taken_once(lake: Lake, log: LogDouble) -> None:
     with pytest.raises(DatasetError, match="never change"):
         create_dataset(lake, "one", "reward > 0")
     assert [dataset.name for dataset in list_datasets(lake)] == ["one"]
+
+
+def test_of_two_who_create_one_name_the_slower_one_changes_nothing(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one looks while the faster one is at it, and goes on when that is done."""
+    log.land(SampleTrajectory(name="a").events())
+    pin, waiting = datasets._pin, threading.Event()
+    refusals: list[Exception] = []
+
+    def slower() -> None:
+        waiting.set()
+        try:
+            create_dataset(lake, "x")
+        except DatasetError as error:
+            refusals.append(error)
+
+    def pin_while_another_comes(lake: Lake, tag: str) -> dict[TableName, int]:
+        monkeypatch.setattr(datasets, "_pin", pin)
+        other.start()
+        waiting.wait(10)
+        other.join(0.2)
+        return pin(lake, tag)
+
+    other = threading.Thread(target=slower)
+    monkeypatch.setattr(datasets, "_pin", pin_while_another_comes)
+    created = create_dataset(lake, "x")
+    other.join(10)
+    assert len(refusals) == 1
+    tagged = lake.table("events").metadata.refs["dataset-x"].snapshot_id
+    assert tagged == created.snapshots["events"] == load_dataset(lake, "x").snapshots["events"]
 
 
 @pytest.mark.parametrize("name", ["", "A", "../x", "a b", "x" * 64, ".hidden"])

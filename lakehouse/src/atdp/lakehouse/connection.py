@@ -45,6 +45,9 @@ ANY_PURPOSE = "*"
 """Every row, whatever it may be used for: for deciding about rows by their stamps. No purpose can have this name."""
 
 
+_BATCH_ROWS = 1024  # one batch beyond the limits is held besides: smaller costs time, larger memory
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """What one connection and one statement may use."""
@@ -54,6 +57,8 @@ class Limits:
     timeout_s: float = 60.0
     max_rows: int = 1_000_000
     """More rows than this fail the statement: nobody reads them, and they are held in memory."""
+    max_bytes: int = 1024**3
+    """The same for the result's size as Arrow: a row may be of any size."""
 
 
 class Connection:
@@ -81,18 +86,26 @@ class Connection:
             self._close()
             raise
 
-    def sql(self, query: str, *, max_rows: int | None = None, timeout_s: float | None = None) -> Result:
+    def sql(
+        self,
+        query: str,
+        *,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Result:
         """Run one SELECT.
 
         Raises:
             QueryRefused: it is not exactly one SELECT.
-            QueryFailed: it is wrong, took longer than `timeout_s`, or has more than `max_rows` rows.
+            QueryFailed: it is wrong, took longer than `timeout_s`, or has more than `max_rows` rows or `max_bytes` bytes.
         """
-        limit = self._limits.max_rows if max_rows is None else max_rows
+        rows = self._limits.max_rows if max_rows is None else max_rows
+        size = self._limits.max_bytes if max_bytes is None else max_bytes
         with self._busy, self._interrupted_after(self._limits.timeout_s if timeout_s is None else timeout_s):
             statement = require_single_select(self._duck, query)
             try:
-                return Result(_at_most(self._duck.sql(statement).to_arrow_reader(8192), limit))
+                return Result(_at_most(self._duck.sql(statement).to_arrow_reader(_BATCH_ROWS), rows, size))
             except duckdb.InterruptException as error:
                 raise QueryFailed(
                     f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s and was stopped; narrow it down "
@@ -100,6 +113,14 @@ class Connection:
                 ) from error
             except duckdb.Error as error:
                 raise QueryFailed(explain(error)) from error
+            except (
+                pa.ArrowException,
+                OSError,
+                MemoryError,
+            ) as error:  # while the result is turned into Arrow
+                raise QueryFailed(
+                    f"the result does not fit into memory ({str(error) or 'out of memory'}); select fewer or smaller columns"
+                ) from error
 
     def close(self) -> None:
         """Let go of memory and files."""
@@ -167,10 +188,16 @@ class Connection:
             "autoinstall_known_extensions = false",
             "allow_community_extensions = false",
             "max_temp_directory_size = '0B'",
+            "temp_directory = ''",  # its folder (default: .tmp where the process runs) could be read and written
             "enable_external_access = false",
             "lock_configuration = true",
         ):
             self._duck.execute(f"SET {setting}")
+        folders = self._duck.sql("SELECT current_setting('allowed_directories')").fetchall()
+        if folders != [([],)]:
+            raise LakehouseError(
+                f"DuckDB would let statements into {folders}; this version of it is not known to be safe"
+            )
 
     @contextmanager
     def _interrupted_after(self, seconds: float) -> Iterator[None]:
@@ -232,11 +259,16 @@ def _snapshot(table: Table, name: TableName, wanted: Mapping[TableName, int] | N
     return snapshot_id
 
 
-def _at_most(reader: pa.RecordBatchReader, max_rows: int) -> pa.Table:
-    batches, rows = [], 0
+def _at_most(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:
+    batches, rows, size = [], 0, 0
     for batch in reader:
         rows += batch.num_rows
+        size += batch.nbytes
         if rows > max_rows:
             raise QueryFailed(f"the result has more than {max_rows} rows; add a LIMIT or aggregate")
+        if size > max_bytes:
+            raise QueryFailed(
+                f"the result has more than {max_bytes} bytes; select fewer or smaller columns, add a LIMIT or aggregate"
+            )
         batches.append(batch)
     return pa.Table.from_batches(batches, schema=reader.schema)

@@ -5,16 +5,20 @@ read it by that tag), plus a manifest in `datasets/<name>.json` with the policy 
 digest of the trajectories selected, and a digest of itself. There is no way to change one: a name is taken once.
 
 Tags are set first and the manifest is written last, so that a crash in between leaves tags that keep too much, never a manifest that
-points at nothing; creating it again under the same name then works.
+points at nothing; creating it again under the same name then works. One process at a time is between the two, since tags can be
+moved: whoever creates holds a lock, and only then looks whether the name is taken.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
@@ -88,12 +92,28 @@ def create_dataset(lake: Lake, name: str, where: str | None = None, tenant: str 
         raise DatasetError(
             f"{name!r} is not a dataset name; use small letters, digits, '.', '_' and '-', at most 63, e.g. retail-2026-03"
         )
+    with _creating(lake.home.datasets):
+        return _create(lake, name, where, tenant)
+
+
+@contextmanager
+def _creating(folder: Path) -> Iterator[None]:
+    """Alone in creating datasets here; the lock goes with its process."""
+    folder.mkdir(parents=True, exist_ok=True)
+    fd = os.open(folder / ".creating", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _create(lake: Lake, name: str, where: str | None, tenant: str | None) -> Dataset:
     target = lake.home.datasets / f"{name}.json"
     if target.exists():
         raise DatasetError(f"dataset {name} exists and datasets never change; choose another name")
     snapshots = _pin(lake, f"dataset-{name}")
     dataset = _describe(lake, name, (where or "true").strip(), tenant, snapshots)
-    target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_suffix(f".{os.getpid()}.tmp")
     partial.write_text(dataset.manifest(), encoding="utf-8")
     try:

@@ -39,7 +39,7 @@ EXACT: TokenFidelity = "exact"
 DISAGREES = "row_disagrees_with_stamp"
 
 _NO_TIME_LIMIT_S = 3600.0  # a trainer's first read of a large dataset; a person's query has 60 s
-_NO_ROW_LIMIT = 1 << 40
+_NO_LIMIT = 1 << 50  # of rows and bytes
 
 _NAMED_AT_MOST = 5000  # a statement of 200 kB; beyond it most files are read anyway
 
@@ -285,7 +285,9 @@ def _message(item: Mapping[str, Any]) -> Message:
 
 
 def _rows(connection: Connection, name: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    result = connection.sql(query(name, **filters), max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S)
+    result = connection.sql(
+        query(name, **filters), max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
+    )
     for batch in result.arrow().to_batches(max_chunksize=1024):  # Python objects of a few rows at a time
         yield from batch.to_pylist()
 
@@ -303,7 +305,9 @@ def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str,
         return {"after": "true", "named": "true"}
     arms = " ".join(f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items())
     floor = f"CASE kafka_partition {arms} ELSE 0 END" if arms else "0"
-    names = connection.sql(query("touched", floor=floor), max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S)
+    names = connection.sql(
+        query("touched", floor=floor), max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
+    )
     touched = [name for (name,) in names.rows()]
     listed = ", ".join(map(text, touched)) or "NULL"
     named = "true" if len(touched) > _NAMED_AT_MOST else f"trajectory_id IN ({listed})"
