@@ -6,16 +6,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import phonenumbers
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atdp.governance.budget import spending
+from atdp.governance.detect.dialling import may_be_dialled
 from atdp.governance.detect.finding import Detector, Finding
 from atdp.governance.detect.gates import GATES
 from atdp.governance.detect.phones import PhoneDetector
 from atdp.governance.detect.presidio import PatternDetector, pattern_detectors, recognizer_classes
 from atdp.governance.detect.secrets import RULES, SecretDetector
-from atdp.governance.errors import DetectorError, PolicyError
+from atdp.governance.errors import DetectorError, PolicyError, Refusal
 
 CORPUS = [
     "write to bob.smith+x@corp.co.uk, or <a@b.io>; not to a@b or @handle",
@@ -201,3 +204,64 @@ def test_ordinary_text_holds_no_secret(text: str) -> None:
 def test_the_key_words_of_secret_rules_never_hide_a_secret(text: str) -> None:
     gated: Detector = SecretDetector(5.0)
     assert list(gated.scan(text)) == list(SecretDetector(5.0, gated=False).scan(text))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["US", "GB", "DE", "FR", "IT", "BR", "AR", "IN", "GG", "JP", "NZ", "BS"]),
+    st.lists(
+        st.from_regex(r"(00|011|0|1|44|49|39|55|54|9)?[0-9]{1,11}", fullmatch=True)
+        | st.from_regex(r"[0-9]{1,5}", fullmatch=True),
+        max_size=8,
+    ),
+    st.sampled_from([" ", "-", ".", " - ", ") (", "/", "\n", "  ", ", "]),
+)
+def test_what_is_not_parsed_because_it_cannot_be_dialled_is_no_number(
+    region: str, numbers: list[str], between: str
+) -> None:
+    text = between.join(numbers)
+    assert spans(PhoneDetector([region]).scan(text)) == spans(PhoneDetector([region], gated=False).scan(text))
+
+
+def test_every_regions_own_examples_can_be_dialled() -> None:
+    for region in phonenumbers.SUPPORTED_REGIONS:
+        for kind in range(11):
+            example = phonenumbers.example_number_for_type(region, kind)
+            if example is None:
+                continue
+            for style in (
+                phonenumbers.PhoneNumberFormat.NATIONAL,
+                phonenumbers.PhoneNumberFormat.INTERNATIONAL,
+            ):
+                text = phonenumbers.format_number(example, style).lstrip("+")
+                try:
+                    valid = phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+                except phonenumbers.NumberParseException:
+                    continue
+                assert may_be_dialled(region)(text) or not valid, (region, text)
+
+
+def test_a_table_of_numbers_is_searched_without_parsing_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    matcher: Any = phonenumbers.phonenumbermatcher
+    whole = matcher.parse
+
+    def counted(candidate: str, *arguments: Any, **named: Any) -> Any:
+        parsed.append(candidate)
+        return whole(candidate, *arguments, **named)
+
+    monkeypatch.setattr(matcher, "parse", counted)
+    table = "\n".join(
+        " ".join(str((row * 37 + cell * 101) % 1000) for cell in range(12)) for row in range(50)
+    )
+    PhoneDetector(["US", "GB"]).scan(table)
+    behind_the_gate = len(parsed)
+    PhoneDetector(["US", "GB"], gated=False).scan(table)
+    assert behind_the_gate < (len(parsed) - behind_the_gate) / 20
+
+
+def test_a_record_that_takes_too_long_is_refused_while_it_is_searched() -> None:
+    text = "415 555 2671 " * 5_000
+    with spending(0.05), pytest.raises(Refusal, match="too_costly"):
+        PhoneDetector(["US", "GB"]).scan(text)
+    assert PhoneDetector(["US", "GB"]).scan("415 555 2671")

@@ -271,3 +271,15 @@ def test_findings_are_shortened_to_the_same_however_often() -> None:
     once = findings_records(deep_findings(900))
     again = findings_records(tuple(Found(**one) for one in once))
     assert once == again
+
+
+def test_a_record_that_takes_longer_than_one_may_is_quarantined_and_the_next_is_not(
+    gate: Gate, store: KeyStore
+) -> None:
+    key, _ = store.create("acme", "agent")
+    gate.decide(raw(key, text="warm up"), NOW)
+    gate.record_s = 0.05
+    decided = gate.decide(raw(key, text="415 555 2671 " * 5_000), NOW)
+    assert (decided.decision, decided.reason, decided.governed) == ("quarantined", "too_costly", None)
+    gate.record_s = 20.0
+    assert gate.decide(raw(key), NOW).decision == "passed"

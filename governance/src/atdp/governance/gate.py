@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant
+from atdp.governance.budget import RECORD_S, spending
 from atdp.governance.engine import engine_version
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.fidelity import Tokenizers
@@ -102,13 +103,16 @@ class Gate:
     policies: PolicyStore
     secret: MasterSecret
     tokenizers: Tokenizers
+    record_s: float = RECORD_S
+    """Seconds of CPU time that one record may take; what takes longer is quarantined as `too_costly`."""
     _tenants: dict[tuple[str, str], TenantGate] = field(default_factory=dict)
 
     def decide(self, raw: RawRecord, now: datetime) -> Decided:
         """The decision on one record; never raises for anything that is wrong with the record."""
         facts = _Facts()
         try:
-            governed = self._govern(raw, facts, now)
+            with spending(self.record_s):
+                governed = self._govern(raw, facts, now)
             return self._passed(raw, facts, governed, now)
         except EventDropped as drop:
             reason = f"policy_drop:{drop.entity}"

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from atdp.governance.budget import check_budget
 from atdp.governance.detect.finding import Detector, Finding
 from atdp.governance.errors import DetectorError, Refusal
 
@@ -73,7 +74,7 @@ class Scanner:
         """Spans by position. ``key`` is the name of the JSON key that holds the text: its words count as context.
 
         Raises:
-            Refusal: the text is longer than the policy allows or not valid Unicode, or a detector failed.
+            Refusal: the text is longer than the policy allows or not valid Unicode, a detector failed, or the record's time is spent.
         """
         if not text:
             return ()
@@ -105,6 +106,7 @@ class Scanner:
             if words is not None and not nearby & words and not any(word in lowered for word in words):
                 continue
             try:
+                check_budget()
                 found = detector.scan(text)
             except Refusal:
                 raise

@@ -5,6 +5,9 @@ governed or quarantined record, all visible together; order within a partition i
 was read, to the partition number it was read from. How: offsets are committed only inside the transaction; a worker that starts
 fences its predecessor and aborts what that left open; after a failed transaction the consumer goes back to the committed offsets.
 
+A transaction is bounded by records, seconds and bytes: when time or bytes are used up, what is governed so far is committed and the
+consumer goes back to the first record that is not. Every transaction governs one record at least, and the gate bounds the time of one.
+
 A policy that cannot be used halts the loop: partitions are paused, the group membership is kept, and nothing passes until the
 file is mended.
 """
@@ -27,10 +30,11 @@ from confluent_kafka import (
 )
 
 from atdp.governance.errors import GovernanceError, PolicyError
-from atdp.governance.gate import Decided, Gate, RawRecord
+from atdp.governance.gate import Decided, Gate, Output, RawRecord
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import ANY_PARTITION, TransactionFailed, Writes
+from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
 
@@ -99,33 +103,51 @@ class Stage:
             return 0
         self._metrics.transactions.labels("committed").inc()
         self._metrics.seconds.observe(time.monotonic() - started)
-        for message, decided in zip(messages, decisions, strict=True):
+        for message, decided in zip(messages, decisions, strict=False):
             self._metrics.committed(decided, len(message.value() or b""))
+        self._read_again(messages[len(decisions) :])
         self._measure_lag()
-        return len(messages)
+        return len(decisions)
 
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
 
     def _transact(self, messages: Sequence[Message]) -> list[Decided]:
+        """The decisions that are committed: those on the first of ``messages``, on one at least."""
         self._writes.begin()
-        decisions = []
+        until = time.monotonic() + self._settings.batch_s
+        room_bytes = self._settings.batch_bytes
+        decisions: list[Decided] = []
         for message in messages:
             decided = self._gate.decide(_raw_record(message), self._now())
-            self._write(decided, message.partition())
+            room_bytes -= self._write(decided, message.partition())
             decisions.append(decided)
-        last = {message.partition(): message.offset() for message in messages}
+            if time.monotonic() > until or room_bytes < 0:
+                break
+        last = {message.partition(): message.offset() for message in messages[: len(decisions)]}
         offsets = [TopicPartition(self._raw, partition, offset + 1) for partition, offset in last.items()]
         self._writes.commit(offsets, self._consumer.consumer_group_metadata())
         return decisions
 
-    def _write(self, decided: Decided, partition: int) -> None:
-        if decided.governed is not None:
-            self._writes.write(self._settings.topic("events_governed"), partition, decided.governed)
-        if decided.quarantined is not None:
-            self._writes.write(self._settings.topic("events_quarantine"), ANY_PARTITION, decided.quarantined)
-        self._writes.write(self._settings.topic("audit"), ANY_PARTITION, decided.audit)
+    def _write(self, decided: Decided, partition: int) -> int:
+        """Hand over one decision's records; their bytes."""
+        outputs: list[tuple[TopicRole, int, Output | None]] = [
+            ("events_governed", partition, decided.governed),
+            ("events_quarantine", ANY_PARTITION, decided.quarantined),
+            ("audit", ANY_PARTITION, decided.audit),
+        ]
+        for role, to, output in outputs:
+            if output is not None:
+                self._writes.write(self._settings.topic(role), to, output)
+        return sum(len(output.value) for _, _, output in outputs if output is not None)
+
+    def _read_again(self, messages: Sequence[Message]) -> None:
+        """Go back to the first of ``messages``, per partition."""
+        first: dict[int, int] = {}
+        for message in messages:
+            first.setdefault(message.partition(), message.offset())
+        self._seek([TopicPartition(self._raw, partition, offset) for partition, offset in first.items()])
 
     def _policies_usable(self) -> bool:
         try:
@@ -171,16 +193,39 @@ class Stage:
         self._writes.abort()
         try:
             positions = self._consumer.committed(self._consumer.assignment(), _METADATA_TIMEOUT_S)
-            for position in positions:
-                offset = position.offset if position.offset >= 0 else OFFSET_BEGINNING
-                self._consumer.seek(TopicPartition(position.topic, position.partition, offset))
         except KafkaException as error:
-            # Positions are unknown now. Leaving and joining the group again starts from the committed ones.
-            _log.warning("could not rewind, joining the group again", extra={"why": str(error)})
-            self._consumer.close()
-            time.sleep(_FAILURE_PAUSE_S)
-            self._consumer = Consumer(dict(self._settings.consumer()))
-            self._consumer.subscribe([self._raw])
+            self._join_again(str(error))
+            return
+        # An offset of which the broker says only that it failed must not be read as "nothing committed yet".
+        failed = [position.error.str() for position in positions if position.error is not None]
+        if failed:
+            self._join_again(failed[0])
+            return
+        self._seek(
+            [
+                TopicPartition(
+                    position.topic,
+                    position.partition,
+                    position.offset if position.offset >= 0 else OFFSET_BEGINNING,
+                )
+                for position in positions
+            ]
+        )
+
+    def _seek(self, positions: Sequence[TopicPartition]) -> None:
+        try:
+            for position in positions:
+                self._consumer.seek(position)
+        except KafkaException as error:
+            self._join_again(str(error))
+
+    def _join_again(self, why: str) -> None:
+        """Positions are unknown: leaving and joining the group again starts from the committed ones."""
+        _log.warning("could not rewind, joining the group again", extra={"why": why})
+        self._consumer.close()
+        time.sleep(_FAILURE_PAUSE_S)
+        self._consumer = Consumer(dict(self._settings.consumer()))
+        self._consumer.subscribe([self._raw])
 
     def _check_topics(self) -> None:
         try:
