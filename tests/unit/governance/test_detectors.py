@@ -223,6 +223,11 @@ def test_what_is_not_parsed_because_it_cannot_be_dialled_is_no_number(
     assert spans(PhoneDetector([region]).scan(text)) == spans(PhoneDetector([region], gated=False).scan(text))
 
 
+@pytest.mark.parametrize(("region", "local"), [("NF", "54459"), ("DM", "5028263"), ("JE", "028907")])
+def test_a_local_number_that_parsing_completes_is_found(region: str, local: str) -> None:
+    assert [one.end for one in PhoneDetector([region]).scan(local)] == [len(local)]
+
+
 def test_every_regions_own_examples_can_be_dialled() -> None:
     for region in phonenumbers.SUPPORTED_REGIONS:
         for kind in range(11):

@@ -101,4 +101,8 @@ def _candidate(digits: int) -> re.Pattern[str]:
 
 def _shortest(region: str) -> int:
     metadata: Any = PhoneMetadata.metadata_for_region(region)
-    return int(min(metadata.general_desc.possible_length))
+    lengths = metadata.general_desc.possible_length
+    if metadata.national_prefix_transform_rule is not None:
+        # What is dialled locally gets its area code while it is parsed (in Jersey 6 digits become 10).
+        lengths = (*lengths, *metadata.general_desc.possible_length_local_only)
+    return int(min(lengths))
