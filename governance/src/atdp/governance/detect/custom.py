@@ -1,12 +1,12 @@
-"""Patterns that a policy defines, and keys with their values inside text that is not JSON.
+"""Patterns that a policy defines.
 
-Policy patterns run on the `regex` engine with a time limit per string: running out of it is an error, never a skip. A pattern that runs away on
+They run on the `regex` engine with a time limit per string: running out of it is an error, never a skip. A pattern that runs away on
 short hostile texts is refused when the policy is compiled, before it can quarantine real events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import regex
 
@@ -105,47 +105,3 @@ class CustomPattern:
                 raise PolicyError(
                     f"pattern {self._name!r} runs away on repetitive text; bound its repetitions ({{1,40}} instead of +)"
                 ) from error
-
-
-class QuotedPairs:
-    """`"zip": "19122"` or `'zip': '19122'` inside text that is not JSON (cut-off JSON, Python dictionaries, logs).
-
-    The same key rules as for decoded JSON, by normalised key name.
-    """
-
-    entity: str | None = None
-    context: frozenset[str] = frozenset()
-    best_score = 1.0
-
-    def __init__(self, rules: Mapping[str, str], timeout_s: float) -> None:
-        self._rules = rules
-        self._timeout_s = timeout_s
-
-    def scan(self, text: str) -> Sequence[Finding]:
-        """The values of all keys that have a rule (normalised key name → entity)."""
-        if ":" not in text or ('"' not in text and "'" not in text):
-            return ()
-        found = []
-        try:
-            for match in _PAIR.finditer(text, timeout=self._timeout_s):
-                entity = self._rules.get(key_name(match["key"]))
-                if entity is not None:
-                    group = "quoted" if match["quoted"] is not None else "number"
-                    start, end = match.span(group)
-                    if end > start and not is_token(text[start:end]):
-                        found.append(Finding(start, end, entity, 1.0, "key-in-text"))
-        except TimeoutError as error:
-            raise DetectorError(f"the search for keys in text ran longer than {self._timeout_s} s") from error
-        return found
-
-
-# Escaped quotes (JSON inside a string of JSON that was cut off) count as quotes.
-_PAIR = regex.compile(
-    r"""\\*(?P<open>["'])(?P<key>[A-Za-z][A-Za-z0-9_ .-]{0,39})\\*(?P=open)\s{0,4}:\s{0,4}"""
-    r"""(?:\\*(?P<close>["'])(?P<quoted>[^"'\\\r\n]{1,400})|(?P<number>-?[0-9][0-9.]{1,30}))"""
-)
-
-
-def key_name(key: str) -> str:
-    """A key without case and punctuation: `zipCode`, `zip_code` and `ZIP-Code` are one name."""
-    return "".join(character for character in key.lower() if character.isalnum())

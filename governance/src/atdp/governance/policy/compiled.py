@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 import regex
 
-from atdp.governance.detect.custom import CustomPattern, QuotedPairs, key_name
+from atdp.governance.detect.custom import CustomPattern
 from atdp.governance.detect.finding import Detector
+from atdp.governance.detect.pairs import QuotedPairs, key_name
 from atdp.governance.detect.scanner import EntityThreshold, Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY
 from atdp.governance.detect.secrets import SecretDetector

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from atdp.governance.errors import Refusal
 
 _FIRST = frozenset('{["')
+_ROW = re.compile(
+    r"^(?P<before>[ \t]*(?:data:[ \t]*)?)(?P<json>\{[^\r\n]*\}|\[[^\r\n]*\])(?P<after>[ \t]*\r?\n?)",
+    re.MULTILINE,
+)
 _INDENT = re.compile(r"[\[{]\r?\n( +|\t+)\S")
 
 
@@ -49,6 +54,22 @@ def parse(text: str) -> Parsed | None:
     except ValueError:
         return None
     return Parsed(value, repeated)
+
+
+def lines(text: str) -> Iterator[tuple[str, str, str]] | None:
+    """The lines of a text of which some look like JSON each (NDJSON, server-sent events): what stands before, the JSON or "", the rest.
+
+    Joined, the pieces are the text. ``None`` when no line looks like an object or an array.
+    """
+    if _ROW.search(text) is None:
+        return None
+    return _rows(text)
+
+
+def _rows(text: str) -> Iterator[tuple[str, str, str]]:
+    for line in text.splitlines(keepends=True):
+        match = _ROW.fullmatch(line)
+        yield ("", "", line) if match is None else (match["before"], match["json"], match["after"])
 
 
 def write(value: Any, like: str) -> str:

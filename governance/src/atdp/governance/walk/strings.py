@@ -1,8 +1,9 @@
 """One string of an event: decoded, scanned, redacted until nothing more is found, and written back.
 
 A string that is JSON is decoded and its leaves and keys are governed one by one (to ``json_depth`` strings within strings); any other is
-scanned as text. Key rules decide values by the name of their key. Redaction repeats until the text is stable, because taking something away can
-bring together what was apart; text that does not settle is refused.
+scanned as text, after those of its lines that are JSON documents of their own (NDJSON, server-sent events). Key rules decide values by the name
+of their key. Redaction repeats until the text is stable, because taking something away can bring together what was apart; text that does not
+settle is refused.
 
 Results are remembered by a keyed hash of (string, tenant, scope, class): agents send the same system prompts and tool results over and over.
 The memory holds governed text only.
@@ -28,7 +29,9 @@ _ROUNDS: Final = 4
 _NESTING: Final = 200
 """Objects and arrays within one JSON text; deeper is refused before Python's own limit decides."""
 _NUMBER_DIGITS: Final = 7
-"""Integers with at least so many digits are scanned like text; shorter ones are counts and amounts."""
+"""Numbers with at least so many digits before the point are scanned like text; smaller ones are counts, amounts and measures."""
+_WRITTEN_OUT: Final = 1e40
+"""Beyond it a float's digits are noise, and no number of anything is so long."""
 _IDENTIFIER_CHARS: Final = 1_000
 """Identifiers are keys of records and of audit entries; longer ones would not fit there."""
 _KEY_SHOWN: Final = 40
@@ -149,13 +152,30 @@ class _Walk:
     def _string(self, text: str, path: str, key: str, depth: int) -> str | None:
         parsed = json_text.parse(text)
         if parsed is None:
-            return self._plain(text, path, key)
+            return self._plain(self._by_lines(text, path, depth), path, key)
         if depth >= self._policy.document.limits.json_depth:
             raise Refusal("json_depth", f"JSON is nested more than {depth} strings deep")
         value = self._value(parsed.value, path + "#", key, depth + 1, 0)
         if value is parsed.value and not parsed.lossy:
             return text
         return None if isinstance(value, _Dropped) else json_text.write(value, text)
+
+    def _by_lines(self, text: str, path: str, depth: int) -> str:
+        """Lines that are JSON documents of their own, governed as such. The whole is scanned as text afterwards: values may span lines."""
+        rows = json_text.lines(text)
+        if rows is None:
+            return text
+        pieces: list[str] = []
+        for before, row, after in rows:
+            parsed = json_text.parse(row) if row else None
+            if parsed is not None:
+                if depth >= self._policy.document.limits.json_depth:
+                    raise Refusal("json_depth", f"JSON is nested more than {depth} strings deep")
+                value = self._value(parsed.value, path + "#", "", depth + 1, 0)
+                if value is not parsed.value or parsed.lossy:
+                    row = json_text.write(value, row)
+            pieces += (before, row, after)
+        return "".join(pieces)
 
     def _value(self, value: Any, path: str, key: str, depth: int, nesting: int) -> Any:
         """The governed value; the very same object when nothing changed."""
@@ -196,11 +216,12 @@ class _Walk:
 
     def _number(self, value: float, path: str, key: str) -> Any:
         entity = self._policy.entity_of_key(key) if key else None
-        text = str(value)
+        text = _spelled(value)
         if entity is not None:
             governed = self._by_key(text, entity, path)
             return value if governed == text else governed
-        if not isinstance(value, int) or len(text) < _NUMBER_DIGITS:
+        # Digits behind the point are a measure's: a sixteenth of them would pass for a card's.
+        if len(text.partition(".")[0]) < _NUMBER_DIGITS:
             return value
         governed = self._plain(text, path, key)
         return value if governed == text else _DROPPED if governed is None else governed
@@ -256,6 +277,13 @@ def merged(found: Iterable[Found]) -> tuple[Found, ...]:
     return tuple(
         Found(path, entity, operator, count) for (path, entity, operator), count in sorted(counts.items())
     )
+
+
+def _spelled(value: float) -> str:
+    """A number as people write it: 4111111111111111.0 and 4.111111111111111e15 are both 4111111111111111."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < _WRITTEN_OUT:
+        return str(int(value))
+    return repr(value)
 
 
 def _shown(key: str) -> str:
