@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Produ
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
+from atdp.control.stack.kafka_log import KafkaLog
 from atdp.governance.policy import install_default_policy
 from atdp.governance.stage.settings import StageSettings
 from atdp.ingest.home import Home
@@ -65,6 +66,13 @@ def trajectories(count: int, length: int, *, tenant: str = "acme") -> list[Event
         for seq in range(length)
         for number in range(count)
     ]
+
+
+def replace(policy: Path, text: str) -> None:
+    """In one step: a worker that reads in between would see half a policy."""
+    partial = policy.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(policy)
 
 
 @dataclass
@@ -210,6 +218,14 @@ class Rig:
             return [futures[each].result(DEADLINE_S).offset for each in latest]
 
         return ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED)
+
+    def everything_is_read(self) -> bool:
+        """Whether the group's committed offsets are the ends of the raw topic."""
+        group = self.settings.consumer()["group.id"]
+        with KafkaLog(KafkaSettings(self.bootstrap)) as log:
+            ends = log.ends(self.topic("events_raw"))
+            read = log.committed(str(group), self.topic("events_raw"))
+        return all(read.get(partition, 0) == end for partition, end in ends.items())
 
     def close(self) -> None:
         for process in self.workers:

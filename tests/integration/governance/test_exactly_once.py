@@ -14,7 +14,7 @@ import pytest
 
 from atdp.control.stack.kafka import KafkaBroker
 
-from .rig import DEADLINE_S, Rig, new_rig, trajectories
+from .rig import DEADLINE_S, Rig, new_rig, replace, trajectories
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -158,6 +158,47 @@ def test_without_transactions_the_same_freeze_shows_duplicates(
     duplicates, losses = duplicates_and_losses(rig, len(sent))
     assert duplicates > 0
     assert losses == 0
+
+
+# Partitions are assigned within a poll of a closed gate, and paused only after it; here never, so that records come for certain.
+NOT_PAUSED = """
+import sys
+from atdp.governance import worker
+from atdp.governance.stage.loop import Stage
+
+class NotPaused(Stage):
+    def _halt(self, why):
+        super()._halt(why)
+        self._consumer.resume(self._consumer.assignment())
+    def _read_again(self, messages):
+        if messages:
+            print("came to a closed gate", file=sys.stderr, flush=True)
+        {guard}
+
+worker.Stage = NotPaused
+sys.exit(worker.main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "lost"),
+    [("super()._read_again(messages)", False), ("pass", True)],
+    ids=["guarded", "guard off"],
+)
+def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
+    rig: Rig, guard: str, *, lost: bool
+) -> None:
+    policy = rig.home.policies / "default.yaml"
+    usable = policy.read_text()
+    policy.write_text(usable.replace("do: pseudonym", "do: encrypt"))
+    sent = trajectories(20, 3)
+    rig.send(sent)
+    rig.worker(NOT_PAUSED.replace("{guard}", guard))
+    rig.wait(lambda: rig.logs().count("came to a closed gate") >= 2, "records come to the closed gate")
+    assert rig.read("audit") == []
+    replace(policy, usable)
+    rig.wait(rig.everything_is_read, "the worker reads to the end")
+    assert (len(rig.records("audit")) < len(sent)) is lost
 
 
 # Many small transactions, so that kills fall between and within them; and a short session, so that a frozen worker is missed soon.

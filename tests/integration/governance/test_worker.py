@@ -5,7 +5,6 @@ import signal
 import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,7 @@ from atdp.governance.policy.store import default_policy_text
 from atdp.governance.quarantine import unseal
 from atdp.schemas import REDELIVERY, encode, header
 
-from .rig import DEADLINE_S, Rig, event, trajectories
+from .rig import DEADLINE_S, Rig, event, replace, trajectories
 
 pytestmark = pytest.mark.kafka
 
@@ -151,13 +150,6 @@ def test_the_worker_drains_on_sigterm_and_its_metrics_count_what_it_committed(ri
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
     assert len(rig.read("audit")) == len(sent)
-
-
-def replace(policy: Path, text: str) -> None:
-    """In one step: a worker that reads in between would see half a policy."""
-    partial = policy.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(policy)
 
 
 def _nested(depth: int) -> str:

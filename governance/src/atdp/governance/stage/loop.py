@@ -9,7 +9,8 @@ A transaction is bounded by records, seconds and bytes: when time or bytes are u
 consumer goes back to the first record that is not. Every transaction governs one record at least, and the gate bounds the time of one.
 
 A policy that cannot be used halts the loop: partitions are paused, the group membership is kept, and nothing passes until the
-file is mended.
+file is mended. Partitions are assigned within a poll and can be paused only after it, so that poll may bring records: they are read again
+when the gate opens.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class Stage:
             Fenced, TransactionStuck: this process must end.
         """
         if not self._policies_usable():
-            self._consumer.poll(_HALTED_POLL_S)
+            self._read_again(self._usable(self._consumer.consume(1, _HALTED_POLL_S)))
             return 0
         messages = self._usable(
             self._consumer.consume(self._settings.batch_records, self._settings.batch_wait_s)
