@@ -48,6 +48,27 @@ _CONSUMER: Mapping[str, KafkaValue] = {
     "queued.max.messages.kbytes": 64 * 1024,
 }
 
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+"""Errors that librdkafka gets over by itself. `KafkaError.retriable()` is no help: only transactional errors set it."""
+
 ReadOn = Callable[[TopicRole, int], int | None]
 """Topic and partition → offset to read on from, `None` = from the beginning."""
 
@@ -186,10 +207,9 @@ class Intake:
                 f"({error.str()}); records in between were deleted before they landed. Raise the topic's retention; to go on without "
                 "them, use a new catalog"
             )
-        if error.fatal() or not error.retriable():
-            if error.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
-                return  # librdkafka reconnects by itself
+        if error.fatal() or error.code() not in _PASSING:
             raise LakehouseError(f"reading {message.topic()} failed: {error.str()}")
+        _log.info("the broker cannot be read now", extra={"error": error.str()})
 
     def _start(self, role: TopicRole, partition: int) -> TopicPartition:
         offset = self.read_on(role, partition)
