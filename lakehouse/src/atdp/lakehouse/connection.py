@@ -208,6 +208,7 @@ class Connection:
             yield
         finally:
             timer.cancel()
+            timer.join()  # one that is just firing would interrupt the next statement
 
 
 def connect(
