@@ -150,6 +150,67 @@ def test_half_a_record_at_the_end_is_cut(tmp_path: Path) -> None:
     assert numbers(adopted(folders)) == [0, 1, 2, 3]
 
 
+def damaged(folders: SpoolFolders, *, segment_bytes: int, at: int, segment: int) -> FileSpool:
+    """A dead process's spool of nine records, one byte of it changed, as its next owner sees it."""
+    spool = FileSpool(folders.create(), folders, segment_bytes=segment_bytes)
+    for number in range(9):
+        spool.append(record(number))
+    folder = crashed(spool)
+    file = sorted(folder.path.glob("*.seg"))[segment]
+    content = bytearray(file.read_bytes())
+    content[at] ^= 0xFF
+    file.write_bytes(content)
+    return adopted(folders)
+
+
+SIZE = len(encode_frame(record(0)))
+
+
+@pytest.mark.parametrize(("segment", "segment_bytes"), [(1, 3 * SIZE), (0, 9 * SIZE)])
+def test_a_damaged_record_costs_itself_and_is_kept_aside(
+    tmp_path: Path, segment: int, segment_bytes: int
+) -> None:
+    at = SIZE + 20 + (0 if segment else 3 * SIZE)
+    again = damaged(SpoolFolders(tmp_path), segment_bytes=segment_bytes, at=at, segment=segment)
+    assert numbers(again) == [0, 1, 2, 3, 5, 6, 7, 8]
+    assert again.skipped_bytes == SIZE
+    (aside,) = tmp_path.glob("*.damaged")
+    assert aside.stat().st_size == SIZE
+    assert aside.stat().st_mode & 0o777 == 0o600
+    again.acknowledge(again.end)
+    again.close()
+    assert list(tmp_path.glob("*.damaged")) == [aside]
+
+
+@pytest.mark.parametrize("lost", [0, 3, 8])
+def test_records_behind_a_damaged_length_are_counted_and_kept_aside(tmp_path: Path, lost: int) -> None:
+    again = damaged(SpoolFolders(tmp_path), segment_bytes=9 * SIZE, at=lost * SIZE + 3, segment=0)
+    assert numbers(again) == list(range(lost))
+    # The last record of all cannot be told from one that was torn off.
+    expected = (9 - lost) * SIZE if lost < 8 else 0
+    assert again.skipped_bytes == expected
+    assert sum(file.stat().st_size for file in tmp_path.glob("*.damaged")) == expected
+
+
+def test_a_last_record_that_is_whole_but_damaged_is_counted(tmp_path: Path) -> None:
+    again = damaged(SpoolFolders(tmp_path), segment_bytes=9 * SIZE, at=9 * SIZE - 1, segment=0)
+    assert (numbers(again), again.skipped_bytes) == (list(range(8)), SIZE)
+
+
+def test_damage_before_the_cursor_costs_nothing(tmp_path: Path) -> None:
+    folders = SpoolFolders(tmp_path)
+    spool = FileSpool(folders.create(), folders)
+    ends = [spool.append(record(number)) for number in range(5)]
+    spool.acknowledge(ends[2])
+    folder = crashed(spool)
+    (segment,) = folder.path.glob("*.seg")
+    content = bytearray(segment.read_bytes())
+    content[3] ^= 0xFF
+    segment.write_bytes(content)
+    again = adopted(folders)
+    assert (numbers(again), again.skipped_bytes) == ([3, 4], 0)
+
+
 def test_damage_in_a_segment_costs_the_rest_of_that_segment_and_is_counted(tmp_path: Path) -> None:
     folders = SpoolFolders(tmp_path)
     spool = FileSpool(folders.create(), folders, segment_bytes=3 * len(encode_frame(record(0))))
@@ -158,7 +219,7 @@ def test_damage_in_a_segment_costs_the_rest_of_that_segment_and_is_counted(tmp_p
     folder = crashed(spool)
     segment = sorted(folder.path.glob("*.seg"))[1]
     content = bytearray(segment.read_bytes())
-    content[len(encode_frame(record(0))) + 20] ^= 0xFF
+    content[SIZE + 3] ^= 0xFF  # its length
     segment.write_bytes(content)
     again = adopted(folders)
     assert numbers(again) == [0, 1, 2, 3, 6, 7, 8]

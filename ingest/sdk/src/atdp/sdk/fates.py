@@ -114,7 +114,10 @@ class Ledger:
     def lose_bytes(self, count: int) -> None:
         """A part of a spool is not readable any more."""
         self.damaged_bytes += count
-        self.warn_once("a part of the spool is damaged", f"{count} bytes could not be read back")
+        self.warn_once(
+            "a part of the spool is damaged",
+            f"{count} bytes could not be read back and are kept aside, *.damaged",
+        )
 
     def report(self, recovering_bytes: int) -> FlushReport:
         """The state now."""

@@ -91,6 +91,13 @@ class SpoolFolders:
             folder.path.rmdir()
         folder.release()
 
+    def keep_aside(self, folder: OwnedFolder, position: int, damaged: bytes) -> None:
+        """Keep bytes of an owned folder's spool that are no records; the file outlives the folder."""
+        path = self.root / f"{folder.path.name}-{position:016x}.damaged"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(damaged)
+
     @contextlib.contextmanager
     def _serialised(self) -> Iterator[None]:
         fd = os.open(self.root / _ROOT_LOCK, _OPEN, 0o600)

@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 _FRAME = struct.Struct("<II")  # body length in bytes, CRC-32 of the body
+_LENGTH = struct.Struct("<I")
 _BODY = struct.Struct("<B16sHH")  # flags, record id, key length, headers length
 _HEADER = struct.Struct("<BH")  # name length, value length
 PREFIX_BYTES = _FRAME.size
@@ -77,6 +78,36 @@ def body_length(prefix: bytes) -> int | None:
         return None
     length: int = _FRAME.unpack_from(prefix)[0]
     return length if _BODY.size <= length <= MAX_BODY_BYTES else None
+
+
+def behind_damage(buffer: bytes) -> int | None:
+    """Where to go on when no intact frame begins at 0: at the next one that the frames' own lengths lead to, or at the end.
+
+    None when they lead nowhere. Only lengths are followed: what merely looks like a frame may be what somebody wrote into a value.
+    """
+    at = 0
+    while (length := body_length(buffer[at : at + PREFIX_BYTES])) is not None:
+        at += PREFIX_BYTES + length
+        if at > len(buffer):
+            return None
+        if at == len(buffer) or decode_frame(buffer, at) is not None:
+            return at
+    return None
+
+
+def holds_frame(buffer: bytes) -> bool:
+    """Whether an intact frame begins anywhere behind the first byte: then the bytes are more than one frame torn off."""
+    last = len(buffer) - PREFIX_BYTES - _BODY.size
+    for at in range(1, last + 1):
+        (length,) = _LENGTH.unpack_from(buffer, at)
+        # Three cheap looks first, since the checksum of every possible length would take minutes.
+        if (
+            _BODY.size <= length <= len(buffer) - at - PREFIX_BYTES
+            and buffer[at + PREFIX_BYTES] <= REDELIVERY
+            and decode_frame(buffer, at) is not None
+        ):
+            return True
+    return False
 
 
 def _decode_headers(block: memoryview) -> Headers:

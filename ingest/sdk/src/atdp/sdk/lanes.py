@@ -19,6 +19,7 @@ class Lane:
         """Start at the spool's cursor; what an adopted spool already holds may have been sent by its dead owner."""
         self.spool = spool
         self.adopted = adopted
+        self.counted_bytes = 0  # damage that somebody has been told of
         self._position = spool.cursor
         self._sent_before = spool.end if adopted else spool.cursor
         self._under_way: deque[Stored] = deque()

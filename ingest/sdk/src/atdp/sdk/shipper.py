@@ -132,7 +132,10 @@ class Shipper:
 
     def _look_for_the_dead(self) -> None:
         try:
-            self._lanes = [*self._lanes, *(Lane(spool, adopted=True) for spool in self._adopt())]
+            found = [Lane(spool, adopted=True) for spool in self._adopt()]
+            self._lanes = [*self._lanes, *found]
+            for lane in found:
+                self._count_damage(lane)
         except OSError as error:
             self._ledger.warn_once("the spool folder cannot be searched", str(error))
         self._next_adoption = time.monotonic() + ADOPT_EVERY_S
@@ -147,7 +150,6 @@ class Shipper:
 
     def _submit(self, lane: Lane) -> int:
         submitted = 0
-        skipped_bytes = lane.spool.skipped_bytes
         for start, record in lane.unsent(SLICE_BYTES):
             token = self._next_token
             if not self._sender.submit(token, record):
@@ -156,9 +158,13 @@ class Shipper:
             self._under_way[token] = (lane, start, record)
             self._under_way_bytes += len(record.value)
             submitted += 1
-        if lane.spool.skipped_bytes > skipped_bytes:
-            self._ledger.lose_bytes(lane.spool.skipped_bytes - skipped_bytes)
+        self._count_damage(lane)
         return submitted
+
+    def _count_damage(self, lane: Lane) -> None:
+        if (found := lane.spool.skipped_bytes - lane.counted_bytes) > 0:
+            lane.counted_bytes += found
+            self._ledger.lose_bytes(found)
 
     def _settle(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:

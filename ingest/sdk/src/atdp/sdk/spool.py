@@ -10,9 +10,13 @@ interrupted write is overwritten by the next one, and a reader never sees half a
 reading the last segment up to its last intact frame; the cursor is read from its file, and records behind it are sent again:
 at least once, never less.
 
+Damage is passed over by the lengths of frames. What cannot be read is counted as skipped and its bytes are kept aside in a file
+`*.damaged` beside the spools; only a frame that was torn off at the very end, whose append never returned, is cut without a word.
+
 `MemorySpool` has the same behaviour without files, and loses everything with the process.
 """
 
+import contextlib
 import os
 import struct
 import threading
@@ -25,7 +29,15 @@ from typing import Protocol
 
 from atdp.sdk.errors import SpoolFullError
 from atdp.sdk.folders import OwnedFolder, SpoolFolders
-from atdp.sdk.frames import PREFIX_BYTES, Record, body_length, decode_frame, encode_frame
+from atdp.sdk.frames import (
+    PREFIX_BYTES,
+    Record,
+    behind_damage,
+    body_length,
+    decode_frame,
+    encode_frame,
+    holds_frame,
+)
 
 DEFAULT_LIMIT_BYTES = 1024 * 1024 * 1024  # about half a million events of 2 KB: hours of a broker's outage
 SEGMENT_BYTES = (
@@ -146,7 +158,7 @@ class FileSpool:
         sync: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """Open a folder that this process owns, new or adopted; an adopted one is cut behind its last intact record.
+        """Open a folder that this process owns, new or adopted; an adopted one is cut behind its last record.
 
         The bound counts bytes that are not acknowledged; the files may hold up to one segment more.
         """
@@ -160,8 +172,9 @@ class FileSpool:
         self._segment_fd = -1  # opened by the first append
         self._cursor_fd = os.open(folder.path / _CURSOR_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._skipped: dict[int, int] = {}  # bytes of damage by position
+        self.cursor = self._read_cursor()
         self.end = self._cut_torn_tail()
-        self.cursor = min(self._read_cursor(), self.end)
+        self.cursor = min(self.cursor, self.end)
 
     @property
     def skipped_bytes(self) -> int:
@@ -198,8 +211,12 @@ class FileSpool:
             batch = self._read_segment(bases[index], position, stop, max_bytes)
             if batch:
                 return Batch(batch, batch[-1].end)
-            self._skipped[position] = stop - position  # only the next segment is known to begin with a record
-            position = stop
+            rest = self._bytes(bases[index], position, stop)
+            found = behind_damage(rest)
+            # Where lengths lead nowhere, only the next segment is known to begin with a record.
+            next_position = stop if found is None else position + found
+            self._skip(position, next_position, rest)
+            position = next_position
         return Batch([], position)
 
     def acknowledge(self, position: int) -> None:
@@ -280,13 +297,36 @@ class FileSpool:
             return 0
         base = self._bases[-1]
         path = self._path(base)
-        size = path.stat().st_size
-        end = base
-        while batch := self._read_segment(base, end, base + size, SEGMENT_BYTES):
-            end = batch[-1].end
-        if end < base + size:
+        stop = base + path.stat().st_size
+        end = min(max(base, self.cursor), stop)  # what is acknowledged needs no look
+        while True:
+            while batch := self._read_segment(base, end, stop, SEGMENT_BYTES):
+                end = batch[-1].end
+            rest = self._bytes(base, end, stop)
+            found = behind_damage(rest)
+            if found is None or found == len(rest):
+                break
+            end += found  # `read` comes by the damage and counts it
+        if rest:
+            if found is not None or holds_frame(rest):
+                self._skip(end, stop, rest)
             os.truncate(path, end - base)
         return end
+
+    def _bytes(self, base: int, position: int, stop: int) -> bytes:
+        try:
+            with self._path(base).open("rb") as segment:
+                segment.seek(position - base)
+                return segment.read(stop - position)
+        except FileNotFoundError:
+            return b""
+
+    def _skip(self, position: int, next_position: int, rest: bytes) -> None:
+        """Count what lies between as lost, and keep its bytes for whoever can make something of them."""
+        if position not in self._skipped and rest:
+            with contextlib.suppress(OSError):  # counted all the same
+                self._folders.keep_aside(self._folder, position, rest[: next_position - position])
+        self._skipped[position] = next_position - position
 
     def _read_cursor(self) -> int:
         raw = os.pread(self._cursor_fd, _CURSOR.size, 0)
