@@ -1,9 +1,11 @@
 """One behaviour for every sender: each record gets one receipt, and order per key holds."""
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from atdp.schemas import (
     Event,
     Message,
     Part,
+    Reward,
     Source,
     TenantId,
     TrajectoryId,
@@ -200,3 +203,16 @@ def test_a_batch_that_the_gateway_refuses_as_a_whole_is_taken_apart(
     with attached(gateway_receiver.sender(), gateway_receiver.api_key) as sender:
         receipts = send(sender, [record_of(event(0)), record_of(too_large), record_of(event(2))])
     assert [receipts[token].verdict for token in range(3)] == ["delivered", "refused", "delivered"]
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.inf])
+def test_a_number_that_json_cannot_say_refuses_its_event_alone(
+    gateway_receiver: GatewayReceiver, number: float
+) -> None:
+    body = Reward(value=number, source_name="grader", observed_at=datetime.now(UTC))
+    with attached(gateway_receiver.sender(), gateway_receiver.api_key) as sender:
+        receipts = send(
+            sender, [record_of(event(0)), record_of(replace(event(1), body=body)), record_of(event(2))]
+        )
+    assert [receipts[token].verdict for token in range(3)] == ["delivered", "refused", "delivered"]
+    assert "NaN or infinite" in receipts[1].reason

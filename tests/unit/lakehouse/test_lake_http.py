@@ -98,6 +98,13 @@ def test_what_is_wrong_is_said(client: TestClient, keys: KeyStore) -> None:
     assert ask(client, key, "SELECT 1", format="xml")[0] == 422
 
 
+def test_an_answer_is_bounded_in_bytes(client: TestClient, keys: KeyStore) -> None:
+    key, _ = keys.create("acme", "analyst")
+    status, text = ask(client, key, "SELECT repeat(chr(97 + (range % 26)::INT), 100000) FROM range(700)")
+    assert (status, json.loads(text)["error"]["code"]) == (400, "query_failed")
+    assert "more than 67108864 bytes" in text
+
+
 def test_csv_and_arrow_hold_the_same_rows(client: TestClient, keys: KeyStore) -> None:
     key, _ = keys.create("acme", "analyst")
     query = "SELECT trajectory_id, reward FROM trajectories"

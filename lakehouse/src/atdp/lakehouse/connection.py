@@ -21,7 +21,6 @@ from typing import Self
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyiceberg.table import Table
 
 from atdp.ingest.home import Home
@@ -30,11 +29,10 @@ from .duck_types import empty_relation, field_map, quoted, text
 from .errors import LakehouseError, QueryFailed, SnapshotGone
 from .lake import NO_SNAPSHOT, Lake, open_lake
 from .manifests import ListedFile, files_of
-from .projections import PURPOSE_SEPARATOR
 from .result import Result
 from .statement import explain, require_single_select
 from .storage import filesystem_of, is_local, path_in_filesystem
-from .tables import READ_ORDER, TableDefinition, TableName, definitions
+from .tables import PURPOSE_SEPARATOR, READ_ORDER, TableDefinition, TableName, definitions
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
 MACROS: Sequence[str] = ("held_out",)
@@ -171,6 +169,8 @@ class Connection:
         if not is_local(
             table.location()
         ):  # DuckDB's wheel has no httpfs: pyarrow reads, with pushed-down columns
+            import pyarrow.dataset as ds  # takes longer to import than a query to run
+
             self._duck.register(name, ds.dataset(paths, filesystem=filesystem_of(table), format="parquet"))
             return []
         listed = ", ".join(map(text, paths))

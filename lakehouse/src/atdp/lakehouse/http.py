@@ -29,10 +29,11 @@ Format = Literal["json", "csv", "arrow"]
 
 _MEDIA_TYPE = {"json": "application/json", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
 
-HTTP_LIMITS = Limits(memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000)
+HTTP_LIMITS = Limits(memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000, max_bytes=64 * 1024 * 1024)
 
 _PLACES = 4
-"""Statements at a time: with `HTTP_LIMITS` at most 2 GB. More queue in vain on a small machine."""
+"""Statements at a time. More queue in vain on a small machine: one may take `HTTP_LIMITS.memory`, and its answer some ten times
+`max_bytes` while it is written as JSON."""
 
 
 class SqlQuestion(BaseModel):

@@ -11,12 +11,10 @@ from datetime import datetime
 import polars as pl
 
 from .records import REDELIVERED
-from .tables import STORED_MARK, TableName
+from .tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
 
 _STORED = pl.col(REDELIVERED).alias(STORED_MARK)
 ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)
-
-PURPOSE_SEPARATOR = "."
 
 _PURPOSE_NAME = r"^[a-z0-9_]+$"  # nothing that could look like two names
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
 import pyarrow as pa
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 _CELL_WIDTH = 60
 
@@ -35,8 +35,10 @@ class Result:
         """As a pyarrow table."""
         return self.table
 
-    def polars(self) -> pl.DataFrame:
+    def polars(self) -> "pl.DataFrame":
         """As a Polars frame."""
+        import polars as pl  # takes longer to import than a query to run
+
         frame = pl.from_arrow(self.table)
         return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 

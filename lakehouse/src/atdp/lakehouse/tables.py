@@ -28,6 +28,9 @@ COMMIT_ORDER: Sequence[TableName] = ("generations", "rewards", "events", "audit"
 READ_ORDER: Sequence[TableName] = ("events", "generations", "rewards", "audit", "quarantine_index")
 """The opposite order for readers who load tables one after the other, for the same reason."""
 
+PURPOSE_SEPARATOR = "."
+"""Between the purposes in `allowed_purposes`."""
+
 STORED_MARK = "redelivered"
 """Column of the tables that hold each event once: its producer may have sent the row's event before (see `redelivery`)."""
 

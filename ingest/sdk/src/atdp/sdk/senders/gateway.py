@@ -27,6 +27,10 @@ _BAD_RECORD = frozenset(
     {400, 413, 422}
 )  # the request's content is at fault: some record in it will never be taken
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_NO_JSON = (
+    "a number in it is NaN or infinite, which JSON cannot say (as null it would say something else); "
+    "leave the field out, or send by KafkaSender"
+)
 
 
 class GatewaySender:
@@ -101,15 +105,18 @@ class GatewaySender:
         documents = []
         for token, record in batch:
             try:
-                documents.append(event_to_json(decode(record.value)))
+                documents.append(json.dumps(event_to_json(decode(record.value)), allow_nan=False))
             except SchemaError as error:
                 receipts.append(Receipt(token, "refused", str(error)))
+            except ValueError:
+                receipts.append(Receipt(token, "refused", _NO_JSON))
             else:
                 sent.append(token)
         if not sent:
             return receipts
         try:
-            status, body = self._request(json.dumps({"events": documents}).encode(), batch[0][1].redelivery)
+            request = f'{{"events": [{", ".join(documents)}]}}'
+            status, body = self._request(request.encode(), batch[0][1].redelivery)
         except (OSError, http.client.HTTPException) as error:
             self._disconnect()
             reason = f"the gateway does not answer: {cause_of(error)}"
