@@ -5,7 +5,8 @@ changing what the log-probabilities mean, so ids stay as they are or go:
 
 * nothing found → ``exact``: all stay;
 * found in the prompt only → ``context_changed``: prompt ids go, output ids and log-probabilities stay;
-* found in the output, or the tokenizer is unknown → ``dropped``: ids, log-probabilities and loss mask go.
+* found in the output, or the tokenizer is unknown → ``dropped``: ids, log-probabilities and loss mask go. Also when the policy removes
+  fields whose text model calls have read: the ids would still spell it out.
 
 A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if the file still has that hash.
 """
@@ -91,7 +92,7 @@ def govern_tokens(
     """The generation with the ids that may stay, and its fidelity.
 
     ``claimed`` is the fidelity that the event came with: it can get worse here, never better. ``message_changed``: something was
-    replaced in the message that this generation wrote. ``unknown`` means that the producer gave no ids.
+    replaced in the message that this generation wrote, or the policy drops text that it read. ``unknown`` means that the producer gave no ids.
 
     Raises:
         Refusal: the arrays do not fit together.
@@ -108,11 +109,16 @@ def govern_tokens(
         fidelity = DROPPED
     if claimed in _ORDER:
         fidelity = max(fidelity, claimed, key=_ORDER.index)
+    if fidelity in {"spliced", DROPPED}:
+        return without_tokens(generation), fidelity
     if fidelity != EXACT:
         governed["prompt_token_ids"] = None
-    if fidelity in {"spliced", DROPPED}:
-        governed.update(dict.fromkeys(_OUTPUT_FIELDS))
     return governed, fidelity
+
+
+def without_tokens(generation: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation without ids and what belongs to them."""
+    return {**generation, "prompt_token_ids": None, **dict.fromkeys(_OUTPUT_FIELDS)}
 
 
 def _judge(

@@ -14,12 +14,12 @@ from typing import Any
 
 from atdp.governance.consent import permission
 from atdp.governance.errors import Refusal
-from atdp.governance.fidelity import Tokenizers, govern_tokens
+from atdp.governance.fidelity import DROPPED, Tokenizers, govern_tokens, without_tokens
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.governance.walk.record import RecordWalk
+from atdp.governance.walk.record import FIELD, RecordWalk
 from atdp.governance.walk.strings import Found, StringGovernor, merged
 from atdp.schemas import KIND_OF_BODY
 
@@ -83,10 +83,17 @@ class TenantGate:
         written = tuple(
             one for one in found if one.path.startswith(("$.action.message", "$.action.tool_call"))
         )
+        # Log-probabilities and masks mean nothing without their ids: where the policy drops those, all go.
+        cut = (
+            record["action"]["generation"]["output_token_ids"] is not None
+            and generation["output_token_ids"] is None
+        )
+        if cut:
+            generation = without_tokens(generation)
         governed, fidelity = govern_tokens(
             generation,
-            claimed=claimed,
-            message_changed=bool(written),
+            claimed=DROPPED if cut else claimed,
+            message_changed=bool(written) or self.policy.drops_context,
             changes=self._changes,
             readings=self.tokenizers.readings,
         )
@@ -137,7 +144,7 @@ class TenantGate:
         return tuple(
             Found(one["path"], one["entity"], one["operator"], one["count"])
             for one in before["findings"]
-            if one["entity"] in self.policy.operators
+            if (one["entity"] in self.policy.operators or one["entity"] == FIELD)
             and one["operator"] in SEVERITY
             and _PATH.fullmatch(one["path"])
             and self.strings.text(one["path"], "").text == one["path"]

@@ -6,10 +6,8 @@ that no finding can reach.
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import regex
 
@@ -20,7 +18,9 @@ from atdp.governance.detect.scanner import EntityThreshold, Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY
 from atdp.governance.detect.secrets import SecretDetector
 from atdp.governance.errors import PolicyError
+from atdp.governance.event_paths import event_paths
 from atdp.governance.policy.document import ConsentTerms, PolicyDocument, Purpose
+from atdp.governance.policy.dropped import dropped_places, drops_context, drops_leaf
 from atdp.governance.redact.operators import SEVERITY, Operator
 
 
@@ -34,7 +34,10 @@ class CompiledPolicy:
     operators: Mapping[str, Operator]
     key_entities: Mapping[str, str]
     """Normalised key name → entity."""
-    _drops: dict[str, bool] = field(default_factory=dict)
+    dropped: frozenset[str]
+    """Paths of event fields, lists and records (without indexes) that are emptied unread."""
+    drops_context: bool
+    """Whether text that model calls have read is among them: then no token ids may stay."""
 
     @property
     def id(self) -> str:
@@ -51,12 +54,9 @@ class CompiledPolicy:
         return self.key_entities.get(key_name(key))
 
     def drops(self, path: str) -> bool:
-        """Whether the event field at ``path`` (without indexes, e.g. ``observation.messages.name``) is removed unread."""
-        known = self._drops.get(path)
-        if known is None:
-            rule = next(rule for rule in self.document.fields if _fits(path, rule.path))
-            known = self._drops[path] = rule.do == "drop_field"
-        return known
+        """Whether the place at ``path`` (without indexes, e.g. ``observation.messages.name``) is emptied unread."""
+        # A field that the schema does not have yet is decided on by the rules themselves.
+        return path in self.dropped or (path not in event_paths() and drops_leaf(self.document.fields, path))
 
     def consent_of(self, tenant: str) -> ConsentTerms:
         """The tenant's consent by this policy."""
@@ -69,21 +69,14 @@ class CompiledPolicy:
         return tuple(self.document.purposes if terms is None or terms.purposes is None else terms.purposes)
 
 
-_NEVER_DROPPED = ("event_id", "tenant_id", "trajectory_id", "producer_id")
-
-
 def compile_policy(document: PolicyDocument) -> CompiledPolicy:
     """Load what the policy needs.
 
     Raises:
-        PolicyError: an entity without a recognizer, a bad pattern, an unknown phone region, two entities for one key.
+        PolicyError: an entity without a recognizer, a bad pattern, an unknown phone region, two entities for one key, a field rule that cannot
+            hold.
     """
-    for rule in document.fields:
-        if rule.do == "drop_field" and any(_fits(path, rule.path) for path in _NEVER_DROPPED):
-            raise PolicyError(
-                f"policy {document.metadata.id}: the field rule {rule.path!r} would drop one of {', '.join(_NEVER_DROPPED)}, "
-                "without which an event belongs nowhere"
-            )
+    dropped = dropped_places(document.fields, policy=document.metadata.id)
     keys = _key_entities(document)
     detectors = _detectors(document, keys)
     thresholds = {
@@ -104,6 +97,8 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
             for name, rule in document.entities.items()
         },
         key_entities=keys,
+        dropped=dropped,
+        drops_context=drops_context(dropped),
     )
 
 
@@ -161,8 +156,3 @@ def _key_entities(document: PolicyDocument) -> Mapping[str, str]:
                     f"policy {document.metadata.id}: the key {name!r} is both {keys[normal]} and {rule.entity}"
                 )
     return keys
-
-
-@functools.lru_cache(maxsize=4096)
-def _fits(path: str, pattern: str) -> bool:
-    return pattern == "**" or fnmatch.fnmatchcase(path, pattern)

@@ -91,7 +91,10 @@ class KeyRule(_Strict):
 
 
 class FieldRule(_Strict):
-    """What happens at a field of the event; the first rule that fits decides. ``path`` is a glob such as ``metadata_json`` or ``outcome.*``."""
+    """What happens at a field of the event and at all that it holds; the first rule that fits decides.
+
+    ``path`` is a glob such as ``metadata_json``, ``observation.messages`` or ``usage.*``.
+    """
 
     path: Annotated[str, Field(min_length=1)]
     do: Literal["scan", "drop_field"]

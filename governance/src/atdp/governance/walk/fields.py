@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
-from atdp.schemas import newest
+from atdp.governance.event_paths import event_paths
 
 
 class FieldClass(Enum):
@@ -103,51 +102,15 @@ class Place:
 @functools.cache
 def place_of(path: str) -> Place:
     """The place at ``path`` (no indexes); one that the schema does not have is scanned as text."""
-    leaf = _schema_leaves().get(path)
+    leaf = event_paths().get(path)
     kind = class_of(path)
     if leaf is None:
         return Place(f"$.{path}", kind, scanned=kind is not FieldClass.OURS, required=False)
     scanned = leaf.kind != "enum" and kind is not FieldClass.OURS
-    return Place(f"$.{leaf.shown}", kind, scanned, leaf.kind == "string" and not leaf.nullable)
+    return Place(f"$.{leaf.shown}", kind, scanned, required=leaf.empty == "")
 
 
 @functools.cache
 def enum_fields() -> frozenset[str]:
     """Paths whose values the schema itself limits to a few words; they hold no text."""
-    return frozenset(path for path, leaf in _schema_leaves().items() if leaf.kind == "enum")
-
-
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    shown: str
-    kind: str
-    nullable: bool
-
-
-@functools.cache
-def _schema_leaves() -> Mapping[str, _Leaf]:
-    return {leaf.shown.replace("[*]", ""): leaf for leaf in _leaves(newest("event").definition, "", {})}
-
-
-def _leaves(schema: Any, shown: str, named: dict[str, Any]) -> Iterator[_Leaf]:
-    """Everything below ``schema``; a named type may be used before and after its definition."""
-    nullable = False
-    if isinstance(schema, list):
-        nullable = "null" in schema
-        schema = next(branch for branch in schema if branch != "null")
-    if isinstance(schema, str) and schema in named:
-        schema = named[schema]
-    if isinstance(schema, str):
-        yield _Leaf(shown, schema, nullable)
-        return
-    kind = schema["type"]
-    if kind == "record":
-        named[schema["name"]] = schema
-        for field in schema["fields"]:
-            yield from _leaves(field["type"], f"{shown}.{field['name']}" if shown else field["name"], named)
-    elif kind == "array":
-        yield from _leaves(schema["items"], shown + "[*]", named)
-    else:
-        if kind == "enum":
-            named[schema["name"]] = schema
-        yield _Leaf(shown, kind, nullable)
+    return frozenset(path for path, leaf in event_paths().items() if leaf.kind == "enum")

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from atdp.governance.event_paths import event_paths
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.walk.fields import KEYED_DIGEST, FieldClass, Place, is_digest, place_of
 from atdp.governance.walk.strings import Found, Governed, StringGovernor, merged
 
+FIELD = "FIELD"
+"""Stands for an entity in the findings of a place that the policy empties."""
 _SUBJECT_ENTITY = "DATA_SUBJECT"
 
 
 class RecordWalk:
     """Governs one record in place of copies: the returned mapping shares what did not change.
 
-    Lists of numbers (token ids, log-probabilities) are not strings; :mod:`atdp.governance.fidelity` decides on them.
+    Lists of numbers (token ids, log-probabilities) are not strings; :mod:`atdp.governance.fidelity` decides on those that the policy does not
+    drop.
     """
 
     def __init__(self, policy: CompiledPolicy, strings: StringGovernor, trajectory: str) -> None:
@@ -35,6 +39,8 @@ class RecordWalk:
         return governed, merged(self._found)
 
     def _visit(self, value: Any, path: str) -> Any:
+        if self._policy.drops(path):
+            return self._emptied(value, path)
         if isinstance(value, str):
             return self._string(value, path) if value else value
         if isinstance(value, dict):
@@ -49,12 +55,18 @@ class RecordWalk:
             return [item for item in items if item is not None] if isinstance(value[0], str) else items
         return value
 
+    def _emptied(self, value: Any, path: str) -> Any:
+        place = event_paths().get(path)
+        # A field that only a later schema has can be left out by every reader.
+        empty = None if place is None else place.empty
+        if value != empty:
+            self._found.append(Found(place_of(path).shown, FIELD, "drop_field", 1))
+        return empty
+
     def _string(self, value: str, path: str) -> str | None:
         place = place_of(path)
         if not place.scanned:
             return value
-        if self._policy.drops(path):
-            return self._noted(place, Governed(None, (Found("", "FIELD", "drop_field", 1),)))
         match place.kind:
             case FieldClass.DIGEST if is_digest(value):
                 return value

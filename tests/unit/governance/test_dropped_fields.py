@@ -1,0 +1,157 @@
+"""`drop_field` on event fields: what it names goes, wherever it stands in the schema, and a rule that cannot hold is refused."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from atdp.governance.errors import PolicyError
+from atdp.governance.govern import GovernedEvent, TenantGate
+from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
+from atdp.governance.policy.document import TenantTerms
+from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.schemas import decode_record, encode_record
+
+from .planted import NOW, record
+
+SECRET = "the merger closes friday"
+
+
+class CodePoints:
+    """A tokenizer whose ids are code points."""
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
+        return ("".join(map(chr, ids)),)
+
+
+def policy(document: PolicyDocument, *rules: tuple[str, str]) -> CompiledPolicy:
+    data = document.model_dump(mode="json")
+    data["fields"] = [{"path": path, "do": do} for path, do in rules] + data["fields"]
+    return compile_policy(PolicyDocument.model_validate(data))
+
+
+def govern(compiled: CompiledPolicy, event: dict[str, Any]) -> GovernedEvent:
+    gate = TenantGate.of("acme", compiled, TenantTerms(), TenantKey(b"k" * 32), CodePoints())
+    return gate.govern(event, NOW)
+
+
+def planted(kind: str) -> dict[str, Any]:
+    return record(kind, lambda number: f"word{'abcdefghij'[number % 10]}")
+
+
+def generation(prompt: str = SECRET) -> dict[str, Any]:
+    event = planted("action")
+    event["governance"] = None
+    event["action"]["tool_call"] = None
+    event["action"]["generation"].update(
+        prompt_token_ids=list(map(ord, prompt)), output_token_ids=[111, 107], output_logprobs=[-0.5, -0.5],
+        loss_mask=None,
+    )  # fmt: skip
+    return event
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "expected"),
+    [
+        ("observation", "observation", {"observation": {"messages": [], "tools_json": None, "context_base": None}}),
+        ("observation.*", "observation", {"observation": {"messages": [], "context_base": None}}),
+        ("observation.messages", "observation", {"observation": {"messages": []}}),
+        ("observation.messages.parts.text", "observation", {}),
+        ("usage", "gap", {"usage": None}),
+        ("usage.*", "gap", {"usage": None}),
+        ("usage.input_tokens", "gap", {}),
+        ("latency_us", "gap", {"latency_us": None}),
+        ("caused_by", "gap", {"caused_by": []}),
+        ("status", "gap", {"status": "unknown"}),
+        ("agent", "gap", {"agent": {"id": "", "version": None, "framework": None}}),
+        ("action.generation", "action", {"action": {"generation": None}}),
+        ("action.generation.sampling.seed", "action", {}),
+        ("outcome.error", "outcome", {"outcome": {"error": None}}),
+        ("reward.value", "reward", {"reward": {"value": None}}),
+    ],
+)  # fmt: skip
+def test_what_a_rule_names_is_emptied_and_said(
+    default_document: PolicyDocument, path: str, kind: str, expected: dict[str, Any]
+) -> None:
+    compiled = policy(default_document, (path, "drop_field"))
+    governed = govern(compiled, planted(kind))
+    value: Any = governed.record
+    for name in path.removesuffix(".*").split("."):
+        value = value[0] if isinstance(value, list) and value else value
+        value = value[name] if isinstance(value, dict) else None
+    assert governed.changed
+    assert ("FIELD", "drop_field") in {(one.entity, one.operator) for one in governed.found}
+    for name, fields in expected.items():
+        if isinstance(fields, dict):
+            assert {key: governed.record[name][key] for key in fields} == fields
+        else:
+            assert governed.record[name] == fields
+    if not expected:
+        assert value is None
+    again = govern(compiled, decode_record(encode_record("event", governed.record))[1])
+    assert again.record == governed.record
+
+
+def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(default_document: PolicyDocument) -> None:
+    compiled = policy(default_document, ("observation.messages.role", "scan"), ("observation", "drop_field"))
+    (message,) = govern(compiled, planted("observation")).record["observation"]["messages"]
+    assert message["role"].startswith("word")
+    assert {name for name, value in message.items() if value} == {"role"}
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("observaton.*", "fits no field"),
+        ("observation.message", "fits no field"),
+        ("seq", "would drop seq"),
+        ("occurred_at", "would drop occurred_at"),
+        ("kind", "would drop kind"),
+        ("tenant_*", "would drop tenant_id"),
+        ("cost.amount", "would drop cost.amount"),
+        ("reward", "would drop reward.observed_at"),
+    ],
+)
+def test_a_rule_that_cannot_hold_closes_the_gate(
+    default_document: PolicyDocument, path: str, says: str
+) -> None:
+    with pytest.raises(PolicyError, match=says):
+        policy(default_document, (path, "drop_field"))
+    policy(default_document, ("reward.observed_at", "scan"), ("reward.*", "drop_field"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["observation", "observation.*", "observation.messages", "observation.messages.parts", "outcome.message",
+     "action.message.parts.text", "trajectory_started.task", "trajectory_started.*"],
+)  # fmt: skip
+def test_token_ids_never_spell_out_text_that_the_policy_drops(
+    default_document: PolicyDocument, path: str
+) -> None:
+    kept = govern(policy(default_document), generation())
+    assert kept.record["governance"]["token_fidelity"] == "exact"
+    governed = govern(policy(default_document, (path, "drop_field")), generation())
+    tokens = governed.record["action"]["generation"]
+    assert [tokens[name] for name in ("prompt_token_ids", "output_token_ids", "output_logprobs")] == [
+        None
+    ] * 3
+    assert governed.record["governance"]["token_fidelity"] == "dropped"
+    assert governed.record["governance"]["training_eligible"] is False
+    assert json.dumps(list(map(ord, SECRET)))[1:-1] not in json.dumps(tokens, default=str)
+
+
+@pytest.mark.parametrize(
+    ("path", "fidelity"),
+    [
+        ("action.generation.prompt_token_ids", "context_changed"),
+        ("action.generation.output_token_ids", "dropped"),
+        ("action.generation.*_token_ids", "dropped"),
+        ("observation.messages.role", "dropped"),
+        ("observation.context_hash", "exact"),
+        ("usage", "exact"),
+    ],
+)
+def test_fidelity_follows_what_is_dropped(default_document: PolicyDocument, path: str, fidelity: str) -> None:
+    governed = govern(policy(default_document, (path, "drop_field")), generation())
+    assert governed.record["governance"]["token_fidelity"] == fidelity
