@@ -11,13 +11,14 @@ from typing import Any
 import fastavro
 import pytest
 
-from atdp.governance.errors import SecretsError
+from atdp.governance.errors import HomeUnavailable, SecretsError
 from atdp.governance.gate import Gate, RawRecord
 from atdp.governance.govern import GovernedEvent, TenantGate, findings_records
 from atdp.governance.master_secret import MasterSecret, load_master_secret
 from atdp.governance.policy import PolicyStore, install_default_policy
 from atdp.governance.quarantine import unseal
 from atdp.governance.walk.strings import Found
+from atdp.ingest.errors import KeyStoreError
 from atdp.ingest.keys import ApiKey, KeyStore
 from atdp.schemas import (
     Agent,
@@ -283,3 +284,43 @@ def test_a_record_that_takes_longer_than_one_may_is_quarantined_and_the_next_is_
     assert (decided.decision, decided.reason, decided.governed) == ("quarantined", "too_costly", None)
     gate.record_s = 20.0
     assert gate.decide(raw(key), NOW).decision == "passed"
+
+
+def test_a_key_store_that_cannot_be_read_is_nobodys_fault(gate: Gate, store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    record = raw(key)
+    gate.check()
+    store.close()
+    with pytest.raises(HomeUnavailable, match="key store"):
+        gate.decide(record, NOW)
+    with pytest.raises(HomeUnavailable, match="key store"):
+        gate.check()
+
+
+def test_what_a_key_sent_before_it_was_revoked_is_told_by_the_brokers_clock_alone(
+    gate: Gate, store: KeyStore
+) -> None:
+    key, principal = store.create("acme", "agent")
+    child, _ = store.create_session_key(principal, tenant="acme", session="{}")
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    store.revoke(principal.key_id)
+    after = datetime.now(UTC) + timedelta(seconds=1)
+    for each in (key, child):
+        record = raw(each)
+        assert gate.decide(record, NOW).reason == "revoked_key"
+        sent = dataclasses.replace(record, timestamp=before)
+        assert gate.decide(sent, NOW).reason == "revoked_key"  # says the producer
+        assert gate.decide(dataclasses.replace(sent, appended=True), NOW).decision == "passed"
+        late = dataclasses.replace(record, timestamp=after, appended=True)
+        assert gate.decide(late, NOW).reason == "revoked_key"
+
+
+@pytest.mark.parametrize("tenant", ["", "..", "a/b", "x" * 64, "a%b", "é", "a\x00b", "a'b", "unknown", "*"])
+def test_a_name_that_no_tenant_can_have_is_refused_whoever_signs(
+    gate: Gate, store: KeyStore, tenant: str
+) -> None:
+    operator, _ = store.create("*", "operator")
+    decided = gate.decide(raw(operator, tenant=tenant), NOW)
+    assert (decided.decision, decided.reason, decided.tenant) == ("quarantined", "bad_tenant", "unknown")
+    with pytest.raises(KeyStoreError):
+        store.create(tenant, "agent")

@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from prometheus_client import CollectorRegistry
 
+from atdp.governance.errors import HomeUnavailable
 from atdp.governance.gate import Decided, Output
 from atdp.governance.stage.loop import Stage
 from atdp.governance.stage.metrics import StageMetrics
@@ -50,8 +51,10 @@ class FakeConsumer:
         self.positions = {0: 0, 1: 0}
         self.committed_offsets: list[TopicPartition] = []
         self.closed = False
+        self.paused = False
 
     def consume(self, count: int, _wait_s: float) -> list[FakeMessage]:
+        assert not self.paused
         found: list[FakeMessage] = []
         while len(found) < count and any(position < 10 for position in self.positions.values()):
             partition = min(self.positions, key=lambda each: self.positions[each])
@@ -67,6 +70,15 @@ class FakeConsumer:
 
     def assignment(self) -> list[TopicPartition]:
         return []
+
+    def poll(self, _wait_s: float) -> None:
+        return None
+
+    def pause(self, _: object) -> None:
+        self.paused = True
+
+    def resume(self, _: object) -> None:
+        self.paused = False
 
     def position(self, *_: object) -> list[TopicPartition]:
         return []
@@ -113,6 +125,9 @@ class FakeGate:
         @staticmethod
         def refresh() -> bool:
             return False
+
+    def check(self) -> None:
+        return None
 
     def __init__(self, on_decide: Callable[[], None], size: int) -> None:
         self.on_decide = on_decide
@@ -211,3 +226,37 @@ def test_an_offset_that_could_not_be_asked_for_is_not_the_beginning(monkeypatch:
     monkeypatch.setattr(consumer, "seek", refuse)
     made._abort_and_rewind()
     assert consumer.closed
+
+
+def test_a_key_store_that_fails_stops_the_gate_and_loses_and_sets_aside_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, consumer, writes = stage(monkeypatch)
+    told: list[str | None] = []
+    made._on_state = told.append
+    gate = made._gate
+    whole, decided = gate.decide, 0
+
+    def fails_in_the_middle(raw: Any, now: datetime) -> Decided:
+        nonlocal decided
+        decided += 1
+        if decided > 5:
+            raise HomeUnavailable("the key store cannot be read")
+        return whole(raw, now)
+
+    def still_gone() -> None:
+        raise HomeUnavailable("the key store cannot be read")
+
+    consumer.committed_offsets = [TopicPartition("raw", 0, -1001), TopicPartition("raw", 1, -1001)]
+    monkeypatch.setattr(gate, "decide", fails_in_the_middle)
+    assert made.step() == 0
+    monkeypatch.setattr(gate, "check", still_gone)
+    for _ in range(3):
+        assert made.step() == 0
+    assert (writes.committed, consumer.paused) == ([], True)
+    assert told == ["the key store cannot be read"]
+
+    monkeypatch.setattr(gate, "check", lambda: None)
+    monkeypatch.setattr(gate, "decide", whole)
+    assert run(made) == [20]
+    assert told == ["the key store cannot be read", None]

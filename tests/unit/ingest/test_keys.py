@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.governance.gate import UNKNOWN_TENANT as OF_THE_GATE
 from atdp.ingest.errors import KeyStoreError
 from atdp.ingest.keys import UNKNOWN_TENANT, ApiKey, KeyStore, Principal
 

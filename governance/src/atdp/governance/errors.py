@@ -1,7 +1,7 @@
 """What can go wrong in the gate, by fate.
 
-Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* stops the gate until a person has mended a file,
-and everything else that derives from :class:`GovernanceError` stops the process. No message ever quotes event data.
+Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* or a *home that does not answer* stops the gate
+until that is mended, and everything else that derives from :class:`GovernanceError` stops the process. No message ever quotes event data.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ class GovernanceError(Exception):
 
 class PolicyError(GovernanceError):
     """A policy cannot be used as written. The gate waits, and nothing passes, until it is mended."""
+
+
+class HomeUnavailable(GovernanceError):
+    """What the gate decides by (the key store) cannot be read. No record is at fault: the gate waits, and nothing passes or is set aside."""
 
 
 class SecretsError(GovernanceError):

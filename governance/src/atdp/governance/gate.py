@@ -2,7 +2,7 @@
 
 Every record ends in exactly one decision, and every decision has an audit record: governed (`passed`, `changed`), quarantined, or
 dropped by policy. Whatever goes wrong with a record, in our code or in a recognizer, is a quarantine; only the home's own state
-(policies, secrets) can stop the gate as a whole.
+(policies, keys, secrets) can stop the gate as a whole.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
-from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant
+from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, look_up
 from atdp.governance.budget import RECORD_S, spending
 from atdp.governance.engine import engine_version
-from atdp.governance.errors import EventDropped, Refusal
+from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
 from atdp.governance.fidelity import Tokenizers
 from atdp.governance.govern import GovernedEvent, TenantGate, findings_records
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.store import PolicyStore
 from atdp.governance.quarantine import pointer, seal
 from atdp.governance.walk.strings import Found
+from atdp.ingest.keys import UNKNOWN_TENANT
 from atdp.schemas import (
     HEADER_BYTES,
     REDELIVERY,
@@ -36,7 +37,6 @@ from atdp.schemas import (
 )
 
 Decision: TypeAlias = Literal["passed", "changed", "quarantined", "dropped"]
-UNKNOWN_TENANT = "unknown"
 MAX_VALUE_BYTES = 8_000_000
 """Largest governed value; below the topic's `max.message.bytes`, so that no record can make every transaction fail."""
 
@@ -59,6 +59,8 @@ class RawRecord:
     partition: int
     offset: int
     timestamp: datetime
+    appended: bool = False
+    """Whether ``timestamp`` is the broker's (log append time), not the producer's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,7 +110,11 @@ class Gate:
     _tenants: dict[tuple[str, str], TenantGate] = field(default_factory=dict)
 
     def decide(self, raw: RawRecord, now: datetime) -> Decided:
-        """The decision on one record; never raises for anything that is wrong with the record."""
+        """The decision on one record; never raises for anything that is wrong with the record.
+
+        Raises:
+            HomeUnavailable: nothing can be decided now; the record is to be read again.
+        """
         facts = _Facts()
         try:
             with spending(self.record_s):
@@ -125,12 +131,22 @@ class Gate:
             )
         except Refusal as refusal:
             return self._refused(raw, facts, refusal, now)
+        except HomeUnavailable:
+            raise
         except Exception as error:  # noqa: BLE001 - every fault must become a quarantine
             # A fault of ours in one record must neither let it pass nor stop the partition for all others.
             _log.exception(
                 "a record could not be governed", extra={"partition": raw.partition, "offset": raw.offset}
             )
             return self._refused(raw, facts, Refusal("internal_error", type(error).__name__), now)
+
+    def check(self) -> None:
+        """Ask what decisions depend on.
+
+        Raises:
+            HomeUnavailable: it does not answer.
+        """
+        look_up(self.keys, "")
 
     def forget(self) -> None:
         """Drop what was built from policies that have changed since."""
@@ -139,7 +155,9 @@ class Gate:
     def _govern(self, raw: RawRecord, facts: _Facts, now: datetime) -> GovernedEvent:
         if len(raw.value) > MAX_RAW_BYTES:
             raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
-        principal = authenticate(raw.value, raw.headers, self.keys)
+        principal = authenticate(
+            raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
+        )
         if principal.role != "operator":
             facts.tenant = principal.tenant
         try:

@@ -8,9 +8,9 @@ fences its predecessor and aborts what that left open; after a failed transactio
 A transaction is bounded by records, seconds and bytes: when time or bytes are used up, what is governed so far is committed and the
 consumer goes back to the first record that is not. Every transaction governs one record at least, and the gate bounds the time of one.
 
-A policy that cannot be used halts the loop: partitions are paused, the group membership is kept, and nothing passes until the
-file is mended. Partitions are assigned within a poll and can be paused only after it, so that poll may bring records: they are read again
-when the gate opens.
+A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are paused, the group membership is kept, and
+nothing passes until it is mended. Partitions are assigned within a poll and can be paused only after it, so that poll may bring records:
+they are read again when the gate opens.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -30,7 +31,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from atdp.governance.errors import GovernanceError, PolicyError
+from atdp.governance.errors import GovernanceError, HomeUnavailable, PolicyError
 from atdp.governance.gate import Decided, Gate, Output, RawRecord
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
@@ -86,7 +87,7 @@ class Stage:
         Raises:
             Fenced, TransactionStuck: this process must end.
         """
-        if not self._policies_usable():
+        if not self._home_usable():
             self._read_again(self._usable(self._consumer.consume(1, _HALTED_POLL_S)))
             return 0
         messages = self._usable(
@@ -101,6 +102,11 @@ class Stage:
             self._metrics.transactions.labels("aborted").inc()
             _log.warning("a transaction was given up and will be repeated", extra={"why": str(failure)})
             self._abort_and_rewind()
+            return 0
+        except HomeUnavailable as missing:
+            self._metrics.transactions.labels("aborted").inc()
+            self._abort_and_rewind()
+            self._halt(str(missing))
             return 0
         self._metrics.transactions.labels("committed").inc()
         self._metrics.seconds.observe(time.monotonic() - started)
@@ -150,12 +156,13 @@ class Stage:
             first.setdefault(message.partition(), message.offset())
         self._seek([TopicPartition(self._raw, partition, offset) for partition, offset in first.items()])
 
-    def _policies_usable(self) -> bool:
+    def _home_usable(self) -> bool:
         try:
+            self._gate.check()
             if self._gate.policies.refresh():
                 self._gate.forget()
                 _log.info("policies loaded")
-        except PolicyError as error:
+        except (PolicyError, HomeUnavailable) as error:
             self._halt(str(error))
             return False
         if self._halted is not None:
@@ -173,7 +180,7 @@ class Stage:
         self._halted = why
         self._metrics.halted.set(1)
         self._on_state(why)
-        _log.error("the gate is closed until the policies are mended", extra={"why": why})
+        _log.error("the gate is closed until its home is mended", extra={"why": why})
 
     def _usable(self, messages: Sequence[Message]) -> list[Message]:
         usable = []
@@ -254,7 +261,9 @@ class Stage:
 
 def _raw_record(message: Message) -> RawRecord:
     kind, milliseconds = message.timestamp()
+    # A topic's partitions may hold records of before it began to stamp them itself: each says who stamped it.
     return RawRecord(
+        appended=kind == TIMESTAMP_LOG_APPEND_TIME,
         value=message.value() or b"",
         headers=[(name, value or b"") for name, value in message.headers() or ()],
         topic=message.topic(),

@@ -39,7 +39,9 @@ class StageMetrics:
             registry=self.registry,
         )
         self.halted = Gauge(
-            "atdp_governance_halted", "1 while an unusable policy stops the gate.", registry=self.registry
+            "atdp_governance_halted",
+            "1 while an unusable policy or key store stops the gate.",
+            registry=self.registry,
         )
         self.lag = Gauge(
             "atdp_governance_lag_records",

@@ -40,28 +40,30 @@ CREATE TABLE IF NOT EXISTS keys (
 ) STRICT;
 """
 
-_REVOKED = """EXISTS (
+_REVOKED_AT = """(
     WITH RECURSIVE line (parent, revoked_at) AS (
         SELECT k.parent, k.revoked_at
         UNION ALL
         SELECT up.parent, up.revoked_at FROM keys up JOIN line ON up.key_id = line.parent
     )
-    SELECT 1 FROM line WHERE revoked_at IS NOT NULL
+    SELECT min(revoked_at) FROM line
 )"""
-"""Whether a key or any key above it was revoked."""
+"""When a key, or the first key above it, was revoked; NULL for one that holds."""
 
 
 @dataclass(frozen=True)
 class StoredKey:
     """A key as the store knows it.
 
-    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor.
+    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor, `revoked_at_us` is the earliest of these
+    (microseconds since the epoch).
     """
 
     principal: Principal
     verifier: bytes
     created_at_us: int
     revoked: bool
+    revoked_at_us: int | None = None
 
     def __repr__(self) -> str:
         return f"StoredKey({self.principal!r}, revoked={self.revoked})"
@@ -204,13 +206,19 @@ class KeyStore:
 
     def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
         rows = self._db.execute(
-            f"SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED}"  # noqa: S608 - constant text
+            f"SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED_AT}"  # noqa: S608 - constant text
             f" FROM keys k {where} ORDER BY k.created_at, k.key_id",
             parameters,
         )
         return [
-            StoredKey(Principal(key_id, tenant, role, session), verifier, created_at, bool(revoked))
-            for key_id, tenant, role, session, verifier, created_at, revoked in rows
+            StoredKey(
+                Principal(key_id, tenant, role, session),
+                verifier,
+                created_at,
+                revoked_at is not None,
+                revoked_at,
+            )
+            for key_id, tenant, role, session, verifier, created_at, revoked_at in rows
         ]
 
     def _data_version(self) -> int:
