@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,9 +22,10 @@ from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
 from atdp.governance.fidelity import Tokenizers
 from atdp.governance.govern import GovernedEvent, TenantGate, findings_records
 from atdp.governance.master_secret import MasterSecret
+from atdp.governance.memory import Memory
 from atdp.governance.policy.store import PolicyStore
 from atdp.governance.quarantine import pointer, seal
-from atdp.governance.walk.strings import Found
+from atdp.governance.walk.strings import MEMORY_BYTES, Found, Governed
 from atdp.ingest.keys import UNKNOWN_TENANT
 from atdp.schemas import (
     HEADER_BYTES,
@@ -45,6 +47,9 @@ MAX_RAW_BYTES = 8_388_608
 arrive; of them only hash and size are kept."""
 MAX_AUDIT_BYTES = 900_000
 """Below Kafka's default bound on a record, which an audit topic made by other hands may have."""
+
+_TENANTS = 1_000
+"""Tenants whose gates are kept; another's is made in microseconds."""
 
 _log = logging.getLogger("atdp.governance")
 
@@ -107,7 +112,8 @@ class Gate:
     tokenizers: Tokenizers
     record_s: float = RECORD_S
     """Seconds of CPU time that one record may take; what takes longer is quarantined as `too_costly`."""
-    _tenants: dict[tuple[str, str], TenantGate] = field(default_factory=dict)
+    _tenants: OrderedDict[tuple[str, str], TenantGate] = field(default_factory=OrderedDict)
+    _memory: Memory[Governed] = field(default_factory=lambda: Memory(MEMORY_BYTES))
 
     def decide(self, raw: RawRecord, now: datetime) -> Decided:
         """The decision on one record; never raises for anything that is wrong with the record.
@@ -191,7 +197,11 @@ class Gate:
                 self.policies.terms_of(tenant),
                 self.secret.tenant_key(tenant),
                 self.tokenizers,
+                self._memory,
             )
+            if len(self._tenants) > _TENANTS:
+                self._tenants.popitem(last=False)
+        self._tenants.move_to_end((tenant, policy.content_hash))
         return known
 
     def _passed(self, raw: RawRecord, facts: _Facts, event: GovernedEvent, now: datetime) -> Decided:

@@ -15,12 +15,13 @@ from typing import Any
 from atdp.governance.consent import permission
 from atdp.governance.errors import Refusal
 from atdp.governance.fidelity import DROPPED, Tokenizers, govern_tokens, without_tokens
+from atdp.governance.memory import Memory
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.record import FIELD, RecordWalk
-from atdp.governance.walk.strings import Found, StringGovernor, merged
+from atdp.governance.walk.strings import Found, Governed, StringGovernor, merged
 from atdp.schemas import KIND_OF_BODY
 
 _BODIES = tuple(KIND_OF_BODY.values())
@@ -48,10 +49,16 @@ class TenantGate:
 
     @classmethod
     def of(
-        cls, tenant: str, policy: CompiledPolicy, terms: TenantTerms, key: TenantKey, tokenizers: Tokenizers
+        cls,
+        tenant: str,
+        policy: CompiledPolicy,
+        terms: TenantTerms,
+        key: TenantKey,
+        tokenizers: Tokenizers,
+        memory: Memory[Governed] | None = None,
     ) -> TenantGate:
-        """The gate of a tenant under a policy."""
-        strings = StringGovernor(policy, key)
+        """The gate of a tenant under a policy. ``memory``: shared with other tenants' gates; by default one of its own."""
+        strings = StringGovernor(policy, key, memory)
         return cls(tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers)
 
     def govern(self, record: Mapping[str, Any], now: datetime) -> GovernedEvent:

@@ -15,19 +15,20 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atdp.governance.budget import check_budget
 from atdp.governance.detect.finding import Detector, Finding
 from atdp.governance.errors import DetectorError, Refusal
+from atdp.governance.memory import Memory
 
 _LIFT = 0.35
 _LIFTED_AT_LEAST = 0.4
 _WORDS_BEFORE = 5
 # Enough characters to hold five words; longer ones are no context words.
 _WINDOW_CHARS = 100
+_SPAN_BYTES = 150
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -59,13 +60,12 @@ class Scanner:
         thresholds: Mapping[str, EntityThreshold],
         *,
         leaf_chars: int,
-        cache_entries: int = 50_000,
+        cache_bytes: int = 32 * 1024 * 1024,
     ) -> None:
         self._thresholds = dict(thresholds)
         self._detectors = tuple((detector, self._indispensable(detector)) for detector in detectors)
         self._leaf_chars = leaf_chars
-        self._cache: OrderedDict[bytes, tuple[Span, ...]] = OrderedDict()
-        self._cache_entries = cache_entries
+        self._cache = Memory[tuple[Span, ...]](cache_bytes)
         self._cache_key = os.urandom(16)
         own = [threshold.context for threshold in thresholds.values() if threshold.context is not None]
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
@@ -85,17 +85,15 @@ class Scanner:
             encoded = text.encode()
         except UnicodeEncodeError as error:
             raise Refusal("lone_surrogate", "a string holds half of a surrogate pair") from error
-        digest = hashlib.blake2b(encoded, digest_size=16, key=self._cache_key)
-        for word in sorted(nearby):
-            digest.update(b"\x1f" + word.encode())
-        cached = self._cache.get(digest.digest())
-        if cached is not None:
-            self._cache.move_to_end(digest.digest())
-            return cached
-        spans = self.scan_uncached(text, nearby)
-        self._cache[digest.digest()] = spans
-        if len(self._cache) > self._cache_entries:
-            self._cache.popitem(last=False)
+        # The length first: else a text could end like another's context words.
+        digest = hashlib.blake2b(b"%d\x1f" % len(encoded), digest_size=16, key=self._cache_key)
+        digest.update(encoded)
+        digest.update("\x1f".join(sorted(nearby)).encode())
+        at = digest.digest()
+        spans = self._cache.get(at)
+        if spans is None:
+            spans = self.scan_uncached(text, nearby)
+            self._cache.put(at, spans, _SPAN_BYTES * len(spans))
         return spans
 
     def scan_uncached(self, text: str, nearby: frozenset[str] = frozenset()) -> tuple[Span, ...]:

@@ -5,20 +5,22 @@ scanned as text, after those of its lines that are JSON documents of their own (
 of their key. Redaction repeats until the text is stable, because taking something away can bring together what was apart; text that does not
 settle is refused.
 
-Results are remembered by a keyed hash of (string, tenant, scope, class): agents send the same system prompts and tool results over and over.
-The memory holds governed text only.
+Results are remembered by a keyed hash of (string, scope, class): agents send the same system prompts and tool results over and over. The memory
+holds governed text only; all tenants share one, within one bound of bytes, each under a hash key of its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter, OrderedDict
+import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from atdp.governance.errors import Refusal
+from atdp.governance.memory import Memory
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import Operator
 from atdp.governance.redact.pseudonyms import TenantKey, is_token
@@ -34,6 +36,9 @@ _WRITTEN_OUT: Final = 1e40
 """Beyond it a float's digits are noise, and no number of anything is so long."""
 _IDENTIFIER_CHARS: Final = 1_000
 """Identifiers are keys of records and of audit entries; longer ones would not fit there."""
+MEMORY_BYTES: Final = 128 * 1024 * 1024
+"""Governed text that one gate remembers, of all tenants together."""
+_FOUND_BYTES: Final = 150
 _KEY_SHOWN: Final = 40
 _TAIL = "[*]"
 
@@ -66,12 +71,13 @@ _DROPPED: Final = _Dropped()
 class StringGovernor:
     """Governs strings under one policy and one tenant's key. Not for several threads at once."""
 
-    def __init__(self, policy: CompiledPolicy, key: TenantKey, *, remembered: int = 20_000) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, key: TenantKey, memory: Memory[Governed] | None = None
+    ) -> None:
         self._policy = policy
         self._key = key
         self._scoped = any(operator.scope == "trajectory" for operator in policy.operators.values())
-        self._memory: OrderedDict[bytes, Governed] = OrderedDict()
-        self._remembered = remembered
+        self._memory = Memory[Governed](MEMORY_BYTES) if memory is None else memory
         self._memory_key = os.urandom(16)
 
     def text(self, text: str, trajectory: str) -> Governed:
@@ -108,22 +114,25 @@ class StringGovernor:
         if not text:
             return Governed(text, ())
         try:
-            digest = hashlib.blake2b(text.encode(), digest_size=16, key=self._memory_key)
+            encoded = text.encode()
         except UnicodeEncodeError as error:
             raise Refusal("lone_surrogate", "a string holds half of a surrogate pair") from error
-        digest.update(b"\x1f\x01" if identifier else b"\x1f\x00")
+        digest = hashlib.blake2b(
+            b"%d\x1f%d\x1f" % (identifier, len(encoded)), digest_size=16, key=self._memory_key
+        )
+        digest.update(encoded)
         if self._scoped:
             digest.update(trajectory.encode("utf-8", "surrogatepass"))
         at = digest.digest()
         known = self._memory.get(at)
         if known is not None:
-            self._memory.move_to_end(at)
             return known
         walk = _Walk(self._policy, self._key, trajectory, identifier=identifier)
         result = walk.run(text)
-        self._memory[at] = result
-        if len(self._memory) > self._remembered:
-            self._memory.popitem(last=False)
+        held = sys.getsizeof(result.text) + sum(
+            _FOUND_BYTES + sys.getsizeof(one.path) for one in result.found
+        )
+        self._memory.put(at, result, held)
         return result
 
 
