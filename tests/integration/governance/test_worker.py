@@ -7,12 +7,15 @@ import urllib.request
 from collections import Counter, defaultdict
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from atdp.governance.master_secret import load_master_secret
 from atdp.governance.policy import set_consent
 from atdp.governance.policy.store import default_policy_text
 from atdp.governance.quarantine import unseal
-from atdp.schemas import REDELIVERY, encode, header
+from atdp.ingest.keys import KeyStore
+from atdp.schemas import REDELIVERY, SigningKey, encode, header, headers
 
 from .rig import DEADLINE_S, Rig, event, replace, trajectories
 
@@ -150,6 +153,68 @@ def test_the_worker_drains_on_sigterm_and_its_metrics_count_what_it_committed(ri
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
     assert len(rig.read("audit")) == len(sent)
+
+
+def test_no_record_stops_those_behind_it_however_large_or_slow(rig: Rig) -> None:
+    """A value that compresses below the topic's bound and does not fit into quarantine; findings beyond an audit record's bound."""
+    numbers = iter(range(10**6))
+
+    def deep() -> object:
+        nested: object = {"email": f"p{next(numbers)}@leak.org"}
+        for _ in range(100):
+            nested = {f"k{next(numbers):036d}x": nested}
+        return nested
+
+    good = event("t", 2, "hello")
+    many = event("t", 1, json.dumps([deep() for _ in range(60)]))
+    producer = Producer(
+        {
+            "bootstrap.servers": rig.bootstrap,
+            "compression.type": "zstd",
+            "message.max.bytes": 100_000_000,
+            "batch.num.messages": 1,
+        }
+    )
+    zeros = b"\0" * 12_000_000
+    for value, key in ((zeros, None), (encode(many), rig.keys["acme"]), (encode(good), rig.keys["acme"])):
+        signed = headers(SigningKey.parse(key), value) if key else []
+        producer.produce(rig.topic("events_raw"), key=good.key, value=value, headers=signed)
+        assert producer.flush(30) == 0
+    rig.worker()
+    audits = rig.wait_for_audits(3)
+    assert [(audit["decision"], audit["reason"]) for audit in audits] == [
+        ("quarantined", "too_large"),
+        ("changed", None),
+        ("passed", None),
+    ]
+    assert sum(one["count"] for one in audits[1]["findings"]) == 60
+    (kept,) = rig.records("events_quarantine")
+    assert kept["payload_encrypted"] == b""
+
+
+def test_the_backlog_of_a_revoked_key_passes_where_the_broker_stamps_records(rig: Rig) -> None:
+    admin = AdminClient({"bootstrap.servers": rig.bootstrap})
+    stamped = ConfigResource(
+        ConfigResource.Type.TOPIC,
+        rig.topic("events_raw"),
+        incremental_configs=[
+            ConfigEntry(
+                "message.timestamp.type",
+                "LogAppendTime",
+                incremental_operation=AlterConfigOpType.SET,
+            )
+        ],
+    )
+    rig.send([event("t", 0, "stamped by the producer")])
+    for future in admin.incremental_alter_configs([stamped]).values():
+        future.result(30)
+    rig.send([event("t", 1, "before")])
+    with KeyStore(rig.home.keys_db) as keys:
+        keys.revoke(rig.keys["acme"].key_id)
+    rig.send([event("t", 2, "after")])
+    rig.worker()
+    audits = rig.wait_for_audits(3)
+    assert [audit["reason"] for audit in audits] == ["revoked_key", None, "revoked_key"]
 
 
 def _nested(depth: int) -> str:

@@ -175,6 +175,7 @@ HARMLESS = [
     "skill-based routing, task-oriented, sky_blue_shirt",
     "https://example.com/a:b/c@2x.png and http://host:8080/path",
     "password=<SECRET> and api_key=<SECRET_1a2b3c4d5e>",
+    "password=$DB_PASSWORD and token=${TOKEN} and secret=$(pass show db)",
 ]
 
 
@@ -188,6 +189,19 @@ def test_a_secret_is_found_wherever_it_stands(name: str) -> None:
     detector = SecretDetector(5.0)
     for text in (secret, f"see {secret} now", f"a\n{secret}\nb"):
         assert f"secret:{name}" in {one.rule for one in detector.scan(text)}, text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("password=pa$$w0rd123 and", "pa$$w0rd123"),
+        ("password: P@ss$word1", "P@ss$word1"),
+        ("PASSWORD=$1eCr3t", "$1eCr3t"),
+        ("api_key=" + "k" * 3_000, "k" * 3_000),
+    ],
+)
+def test_a_dollar_does_not_end_a_secret(text: str, secret: str) -> None:
+    assert secret in {text[one.start : one.end] for one in SecretDetector(5.0).scan(text)}
 
 
 @pytest.mark.parametrize("text", HARMLESS)

@@ -1,6 +1,7 @@
 """Token ids are raw text in another coding: what stays, what goes, and what is refused."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,8 @@ def test_without_ids_exactness_cannot_be_claimed() -> None:
         {"output_logprobs": [-0.5]},
         {"loss_mask": [1, 1]},
         {"output_token_ids": None, "prompt_token_ids": None},
+        {"output_token_ids": None},
+        {"output_token_ids": None, "output_logprobs": None, "loss_mask": [1]},
     ],
 )
 def test_arrays_that_do_not_fit_together_are_refused(fields: dict[str, Any]) -> None:
@@ -133,3 +136,34 @@ def test_an_id_outside_the_vocabulary_an_altered_file_and_a_path_are_unknown(tmp
     (tmp_path / other).mkdir()
     (tmp_path / other / "tokenizer.json").write_bytes((tmp_path / name / "tokenizer.json").read_bytes())
     assert folder.readings(other, [0]) is None
+
+
+@pytest.mark.parametrize("before", ["x" * 50, "x" * 199, "x" * 250, "x" * 1_000, "word " * 100, "y\n" * 150])
+@pytest.mark.parametrize("cut", range(1, len(SECRET)))
+def test_a_value_across_the_seam_is_seen_whatever_stands_before_and_behind_it(before: str, cut: int) -> None:
+    prompt, output = before + SECRET[:cut], SECRET[cut:] + before
+    governed, said = judged(generation(prompt, output))
+    assert said == "dropped"
+    assert governed["prompt_token_ids"] is governed["output_token_ids"] is None
+    assert judged(generation(before, before))[1] == "exact"
+
+
+def test_the_seam_does_not_cut_a_number_into_another() -> None:
+    def scanned(text: str) -> bool:
+        assert re.search(r"(?<!\d)\d{5}(?!\d)", text) is None
+        return False
+
+    number = "1234567890 "
+    for shift in range(11):
+        text = "x" * shift + " " + number * 60
+        given = generation(text, text)
+        assert govern_tokens(
+            given, claimed=None, message_changed=False, changes=scanned, readings=readings
+        )[1] == "exact"  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_log_probability_that_is_no_number_takes_the_ids_with_it(value: float) -> None:
+    governed, said = judged(generation("hi", "there", output_logprobs=[-0.5, value, -0.5, -0.5, -0.5]))
+    assert said == "dropped"
+    assert governed["output_logprobs"] is governed["output_token_ids"] is None

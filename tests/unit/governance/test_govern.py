@@ -303,3 +303,15 @@ def test_two_processes_with_other_hash_seeds_give_the_same_bytes() -> None:
         for seed in ("1", "2")
     }
     assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kind", ["reward", "feedback"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_reward_that_is_no_number_does_not_pass(gate: TenantGate, kind: str, value: float) -> None:
+    event = record(kind, lambda number: "x")
+    gate.govern(event, NOW)
+    event[kind]["value"] = value
+    with pytest.raises(Refusal, match=rf"not_finite: \$\.{kind}\.value"):
+        gate.govern(event, NOW)
+    event[kind]["value"] = None
+    gate.govern(event, NOW)

@@ -5,8 +5,8 @@ changing what the log-probabilities mean, so ids stay as they are or go:
 
 * nothing found → ``exact``: all stay;
 * found in the prompt only → ``context_changed``: prompt ids go, output ids and log-probabilities stay;
-* found in the output, or the tokenizer is unknown → ``dropped``: ids, log-probabilities and loss mask go. Also when the policy removes
-  fields whose text model calls have read: the ids would still spell it out.
+* found in the output, a log-probability that is no finite number, or the tokenizer is unknown → ``dropped``: ids, log-probabilities and loss
+  mask go. Also when the policy removes fields whose text model calls have read: the ids would still spell it out.
 
 A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if the file still has that hash.
 """
@@ -14,6 +14,8 @@ A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if th
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -101,11 +103,9 @@ def govern_tokens(
     _check_shape(generation)
     governed = dict(generation)
     if prompt is None and output is None:
-        if generation.get("output_logprobs") is not None or generation.get("loss_mask") is not None:
-            raise Refusal("bad_generation", "log-probabilities or a loss mask without output token ids")
         return governed, claimed if claimed in _ORDER and claimed != EXACT else UNKNOWN
     fidelity = _judge(prompt, output or (), generation.get("tokenizer_hash") or "", changes, readings)
-    if message_changed:
+    if message_changed or not all(map(math.isfinite, generation.get("output_logprobs") or ())):
         fidelity = DROPPED
     if claimed in _ORDER:
         fidelity = max(fidelity, claimed, key=_ORDER.index)
@@ -139,23 +139,39 @@ def _judge(
     if any(map(changes, read)):
         return CONTEXT_CHANGED
     # A value may begin in the prompt and end in the output.
-    seams = (_last_words(before) + after[:_SEAM_CHARS] for before, after in zip(read, written, strict=True))
+    seams = (_end(before) + _start(after) for before, after in zip(read, written, strict=True))
     return DROPPED if any(map(changes, seams)) else EXACT
 
 
 _SEAM_CHARS = 200
 """Characters on either side of the border between prompt and output that are scanned together: longer than the values that patterns find."""
+_WORD_CHARS = 200
+"""So much more, where the cut would fall into a word: half a number may look like another thing. A longer word is cut all the same."""
+_SPACE = re.compile(r"\s")
 
 
-def _last_words(text: str) -> str:
-    tail = text[-_SEAM_CHARS:]
-    # Not from the middle of a word: half a number may look like another thing.
-    return tail if len(tail) == len(text) else tail.partition(" ")[2]
+def _end(text: str) -> str:
+    at = len(text) - _SEAM_CHARS
+    if at <= 0:
+        return text
+    longer = text[max(0, at - _WORD_CHARS) : at]
+    spaces = [space.end() for space in _SPACE.finditer(longer)]
+    return longer[spaces[-1] if spaces else 0 :] + text[at:]
+
+
+def _start(text: str) -> str:
+    longer = text[_SEAM_CHARS : _SEAM_CHARS + _WORD_CHARS]
+    space = _SPACE.search(longer)
+    return text[:_SEAM_CHARS] + (longer if space is None else longer[: space.start()])
 
 
 def _check_shape(generation: Mapping[str, Any]) -> None:
     output = generation.get("output_token_ids")
     for name in ("output_logprobs", "loss_mask"):
         values = generation.get(name)
-        if values is not None and output is not None and len(values) != len(output):
+        if values is None:
+            continue
+        if output is None:
+            raise Refusal("bad_generation", f"{name} without output_token_ids")
+        if len(values) != len(output):
             raise Refusal("bad_generation", f"{name} and output_token_ids differ in length")

@@ -6,6 +6,7 @@ bytes in any process. What must not pass is an exception (:class:`Refusal`, :cla
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from atdp.governance.walk.record import FIELD, RecordWalk
 from atdp.governance.walk.strings import Found, Governed, StringGovernor, merged
 from atdp.schemas import KIND_OF_BODY
 
+_VALUED = frozenset({"reward", "feedback"})
 _BODIES = tuple(KIND_OF_BODY.values())
 _PATH = re.compile(r"\$[\w.\[\]*#{}<>…-]{1,400}|…")
 
@@ -71,6 +73,11 @@ class TenantGate:
         kind = record["kind"]
         if kind not in _BODIES or [name for name in _BODIES if record[name] is not None] != [kind]:
             raise Refusal("bad_body", "the event does not have exactly the body that its kind names")
+        # As content, not as an attribute: a reward that is not a number is none, and every mean that it enters would be none either. (Of
+        # log-probabilities that are not numbers only the ids go: the conversation around them is worth as much as before.)
+        value = record[kind].get("value") if kind in _VALUED else None
+        if value is not None and not math.isfinite(value):
+            raise Refusal("not_finite", f"$.{kind}.value is not a finite number")
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         walked, found = RecordWalk(self.policy, self.strings, trajectory).run(dict(record))
         fidelity = self._govern_tokens(record, walked, found)

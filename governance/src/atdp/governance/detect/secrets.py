@@ -126,9 +126,10 @@ RULES: Sequence[SecretRule] = (
         name="assignment",
         words=("pass", "pwd", "secret", "key", "token", "credential"),
         # The name may be part of a longer one (DB_PASSWORD, "userPassword"); the value ends at a quote, or at white space or a separator.
+        # What begins like a variable ($PASSWORD, ${PASSWORD}, $(pass show x)) refers to a secret and is none.
         pattern=rf"(?:{_ASSIGNED})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
         rf"(?P<quote>['\"]){_NOT_A_TOKEN}(?P<secret>(?:(?!(?P=quote))[^\r\n]){{3,400}})(?P=quote)"
-        rf"|{_NOT_A_TOKEN}(?P<secret>[^\s'\",;&<>(){{}}\[\]$]{{4,400}}))",
+        rf"|{_NOT_A_TOKEN}(?!\$[A-Za-z_{{(])(?P<secret>[^\s'\",;&<>(){{}}\[\]]{{4,4000}}))",
         ignore_case=True,
     ),
     SecretRule(
