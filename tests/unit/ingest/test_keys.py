@@ -141,10 +141,6 @@ def test_impossible_keys_are_refused_with_a_reason(
         store.create(tenant, role)
 
 
-def test_the_gate_files_records_of_no_known_tenant_under_a_name_that_no_tenant_can_have() -> None:
-    assert OF_THE_GATE == UNKNOWN_TENANT
-
-
 @pytest.mark.parametrize(
     ("role", "may", "may_not"),
     [
