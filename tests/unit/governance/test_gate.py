@@ -10,6 +10,8 @@ from typing import Any
 
 import fastavro
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from atdp.governance.errors import HomeUnavailable, SecretsError
 from atdp.governance.gate import Gate, RawRecord
@@ -20,6 +22,7 @@ from atdp.governance.quarantine import unseal
 from atdp.governance.walk.strings import Found
 from atdp.ingest.errors import KeyStoreError
 from atdp.ingest.keys import ApiKey, KeyStore
+from atdp.ingest.service.logs import JsonFormatter
 from atdp.schemas import (
     Agent,
     Event,
@@ -324,3 +327,21 @@ def test_a_name_that_no_tenant_can_have_is_refused_whoever_signs(
     assert (decided.decision, decided.reason, decided.tenant) == ("quarantined", "bad_tenant", "unknown")
     with pytest.raises(KeyStoreError):
         store.create(tenant, "agent")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.booleans())
+def test_whatever_is_damaged_no_log_line_audit_or_reason_quotes_the_event(
+    gate: Gate, store: KeyStore, caplog: pytest.LogCaptureFixture, place: int, byte: int, cut: bool
+) -> None:
+    key, _ = store.create("acme", "agent")
+    value = bytearray(raw(key, text="536-90-4399 Jane", trajectory="536-90-4399").value)
+    place = 10 + place % (len(value) - 10)
+    value[place] = byte
+    damaged = bytes(value[:place] if cut else value)
+    record = dataclasses.replace(raw(key), value=damaged, headers=headers(SigningKey.parse(key), damaged))
+    decided = gate.decide(record, NOW)
+    said = decided.audit.value + (decided.quarantined.value if decided.quarantined else b"")
+    assert b"536-90-4399" not in said
+    shown = JsonFormatter("governance")
+    assert all("536-90-4399" not in shown.format(line) for line in caplog.records)
