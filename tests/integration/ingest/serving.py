@@ -20,7 +20,10 @@ def serving(app: Any) -> Iterator[str]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    # A request that nobody waits for any more would keep the server for ever.
+    server = uvicorn.Server(
+        uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    )
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listener])), daemon=True)
     thread.start()
@@ -32,5 +35,6 @@ def serving(app: Any) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(60)
+        assert not thread.is_alive(), "the server did not stop"
         loop.close()
         listener.close()

@@ -19,11 +19,12 @@ from atdp.schemas.values import Action, Event
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
 from atdp.trainer.inference.app import create_app
 from atdp.trainer.model import ModelShape
+from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
 from atdp.trainer.run_name import RunBusyError, only_process
 from atdp.trainer.testing import served
 from atdp.trainer.tokenizer import tokenizer_hash
-from atdp.trainer.training import Progress, Told, TrainOptions, TrainResult, train
+from atdp.trainer.training import train
 from atdp.trainer.weight_sync import WeightSyncError
 
 SHAPE = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)

@@ -84,7 +84,7 @@ def train(
       atdp train --model orderdesk --algo sft --dataset logs-1 --steps 300
       atdp train --model orderdesk --dataset week-12 --steps 20 --json
     """
-    from atdp.trainer.training import TrainOptions
+    from atdp.trainer.options import TrainOptions
     from atdp.trainer.training import train as run_training
 
     options = TrainOptions(

@@ -13,8 +13,9 @@ from transformers.utils import logging as transformers_logging
 
 from atdp.control.demo.settings import AGENTS_SQL, HELD_OUT, MODEL, DemoSettings
 from atdp.ingest.home import Home
+from atdp.trainer.options import TrainOptions, TrainResult
 from atdp.trainer.registry import Published, WeightRegistry
-from atdp.trainer.training import TrainOptions, TrainResult, train
+from atdp.trainer.training import train
 
 OnStep = Callable[[int], None]
 
