@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pytest
 
 from atdp.control.errors import PortTaken, StackError
 from atdp.control.stack.ledger import Ledger, ServiceEntry, StackEntry
@@ -257,28 +258,53 @@ def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(tmp
     assert running.entry("good").phase == "stopped"
 
 
-def test_children_end_when_their_supervisor_is_killed(tmp_path: Path) -> None:
-    program = (
-        "import os, pathlib, sys, time\n"
+PATIENT = "import time; time.sleep(600)"
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+)
+
+
+def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
+    """Process id of a child whose supervisor has been killed; the child was running its program by then."""
+    supervisor = (
+        "import os, pathlib, signal, sys, time\n"
         "from atdp.control.stack.processes import Child\n"
-        "child = Child([sys.executable, '-c', 'import time; time.sleep(600)'], env=os.environ, "
-        f"log=pathlib.Path({str(tmp_path / 'log')!r}))\n"
+        f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
+        f"child = Child([sys.executable, '-c', {program!r}], env=os.environ, log=log, when_orphaned=signal.{by.name})\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen([sys.executable, "-c", supervisor], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
+        until(lambda: program is not DEAF or (tmp_path / "log").read_bytes() != b"")
         assert psutil.pid_exists(pid)
         parent.kill()
+    return pid
 
-    def ended() -> bool:
-        try:
-            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
 
-    until(ended)
+def has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize(("program", "by"), [(PATIENT, signal.SIGTERM), (DEAF, signal.SIGKILL)])
+def test_children_end_when_their_supervisor_is_killed(
+    tmp_path: Path, program: str, by: signal.Signals
+) -> None:
+    pid = orphaned(tmp_path, program, by=by)
+    until(lambda: has_ended(pid))
+
+
+def test_a_deaf_child_that_is_only_asked_outlives_its_supervisor(tmp_path: Path) -> None:
+    """Guard of the guard: why the broker is not asked."""
+    pid = orphaned(tmp_path, DEAF, by=signal.SIGTERM)
+    try:
+        assert not has_ended(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_leftovers_are_ended_but_never_a_stranger_who_got_the_same_process_id(tmp_path: Path) -> None:

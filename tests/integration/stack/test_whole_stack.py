@@ -91,6 +91,16 @@ class CommandLine:
         said = (Home(self.home).logs / "supervisor.log").read_text("utf-8")
         return said.count(f"atdp: {service} died with {by.name}")
 
+    def lives(self) -> str:
+        """What still runs for this home, and the ends of its logs."""
+        commands = [
+            f"{pid} {' '.join(psutil.Process(pid).cmdline())}"
+            for pid in self.processes()
+            if psutil.pid_exists(pid)
+        ]
+        ends = [f"{log.name}: {log.read_text('utf-8')[-1500:]}" for log in Home(self.home).logs.glob("*.log")]
+        return "\n".join(commands + ends)
+
     def processes(self) -> list[int]:
         """Every process that was started for this home."""
         return [
@@ -117,10 +127,10 @@ def stack() -> Iterator[CommandLine]:
             assert atdp.processes() == []
 
 
-def until(condition: Callable[[], bool], timeout_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + timeout_s
+def until(condition: Callable[[], bool], *, left: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
     while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
+        assert time.monotonic() < deadline, f"did not happen in time\n{left()}"
         time.sleep(0.2)
 
 
@@ -207,7 +217,7 @@ def test_a_killed_supervisor_leaves_nothing_running_and_the_next_start_carries_o
     rows = stack.rows("SELECT count(*) AS n FROM events")
     gateway = stack.entry("gateway").port
     stack.kill("supervisor")
-    until(lambda: stack.processes() == [])
+    until(lambda: stack.processes() == [], left=stack.lives)
     assert stack.supervisor() is None
     stack("up", "--detach")
     assert stack.entry("gateway").port == gateway

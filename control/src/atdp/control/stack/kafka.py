@@ -34,6 +34,9 @@ from atdp.control.stack.restarts import describe_exit
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
+# Unlike our services, a broker does not bound its own orderly end, and without a supervisor nobody else would.
+# Nothing acknowledged is lost by a kill: records are in the files, and the next start recovers their indexes.
+WHEN_ORPHANED = signal.SIGKILL
 START_TIMEOUT_S = 90.0  # about 2 s alone on 2 cores; much more when a whole stack starts on a busy machine
 STOP_TIMEOUT_S = 20.0  # a clean stop takes about 0.2 s; without it the next start replays the log
 _LOG_TAIL_LINES = 25
@@ -188,7 +191,7 @@ class KafkaBroker:
         Raises BrokerFailed with the end of the log when the process ends or does not answer in time.
         """
         command = self.command()
-        self._child = Child(command, env=os.environ, log=self.console_log)
+        self._child = Child(command, env=os.environ, log=self.console_log, when_orphaned=WHEN_ORPHANED)
         deadline = time.monotonic() + timeout_s
         while not self.is_ready():
             if (code := self._child.exit_code()) is not None:

@@ -21,7 +21,7 @@ import psutil
 
 from atdp.control.errors import ControlError, NotRunning, StackError
 from atdp.control.stack.jars import Progress
-from atdp.control.stack.kafka import KafkaBroker, answers, quiet_client, tail
+from atdp.control.stack.kafka import WHEN_ORPHANED, KafkaBroker, answers, quiet_client, tail
 from atdp.control.stack.ledger import Ledger, unwritable
 from atdp.control.stack.ports import KeptPorts
 from atdp.control.stack.processes import ProcessId, end_leftovers
@@ -116,6 +116,7 @@ class Stack:
             log=broker.console_log,
             port=broker.port,
             wave=0,
+            when_orphaned=WHEN_ORPHANED,
             on_ready=lambda: _ensure_topics(settings, 1, report),
             log_tail=broker.log_tail,
         )

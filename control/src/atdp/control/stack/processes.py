@@ -43,9 +43,18 @@ class ProcessId:
 class Child:
     """One running child process."""
 
-    def __init__(self, command: Sequence[str], *, env: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path,
+        when_orphaned: signal.Signals = signal.SIGTERM,
+    ) -> None:
         """Start it; standard output and error go to the end of ``log``.
 
+        ``when_orphaned`` is what the kernel sends it when the supervisor dies. Nobody is left then to kill a program
+        that does not heed it: SIGTERM is for those that bound their own end.
         Call from the supervisor's main thread.
         """
         launcher = [
@@ -54,7 +63,7 @@ class Child:
             "-S",
             str(tether.__file__),
             str(os.getpid()),
-            str(int(signal.SIGTERM)),
+            str(int(when_orphaned)),
         ]
         try:
             log.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ last.
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class Service:
     after: tuple[str, ...] = ()
     wave: int = 1
     stop_grace_s: float = 20.0
+    when_orphaned: signal.Signals = signal.SIGTERM
     needed: bool = True
     env: Mapping[str, str] = field(default_factory=dict)
     on_ready: Callable[[], None] = lambda: None

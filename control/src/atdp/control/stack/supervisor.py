@@ -129,7 +129,12 @@ class Supervisor:
         service = watched.service
         try:
             command = service.command()
-            watched.child = Child(command, env={**self._environ, **service.env}, log=service.log)
+            watched.child = Child(
+                command,
+                env={**self._environ, **service.env},
+                log=service.log,
+                when_orphaned=service.when_orphaned,
+            )
         except StackError as error:
             if not self._up:
                 raise
