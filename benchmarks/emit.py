@@ -27,6 +27,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atdp.sdk import Durability
 
 WARM_UP, PACED, PACE_PER_S, UNPACED = 200, 2_000, 300, 20_000
 TEXT = (
@@ -57,7 +61,7 @@ def bare(folder: Path, _target: str) -> tuple[Emit, Finish]:
     return emit, lambda: written
 
 
-def atdp(durability: str) -> Callable[[Path, str], tuple[Emit, Finish]]:
+def atdp(durability: "Durability") -> Callable[[Path, str], tuple[Emit, Finish]]:
     def contender(folder: Path, target: str) -> tuple[Emit, Finish]:
         from atdp.schemas import Generation, Usage
         from atdp.sdk import KafkaSender, Recorder
@@ -68,7 +72,7 @@ def atdp(durability: str) -> Callable[[Path, str], tuple[Emit, Finish]]:
             api_key="atdp_0123456789ab_benchmark",
             sender=KafkaSender(bootstrap, topic_name=topic),
             spool_dir=folder,
-            durability=durability,  # type: ignore[arg-type]
+            durability=durability,
         )
         trajectory = recorder.trajectory().start()
         generation = Generation(model="m", served_model="m", finish_reason="stop")

@@ -129,18 +129,3 @@ def _undecided(codes: tuple[str, ...], *, hold: bool) -> Judgement:
     return Judgement(
         verdict=Verdict.INCONCLUSIVE, hold=hold, reason_codes=codes, difference=None, lower=None, upper=None
     )
-
-
-def sessions_needed(policy: CanaryPolicy, *, rate: float, gain: float) -> int:
-    """Sessions a side after which PASS is expected, for a stable success `rate` and a true `gain`; for planning."""
-    n = policy.min_sessions
-    while n < policy.max_sessions:
-        p1, p0 = min(max(rate + gain, 0.0), 1.0), rate
-        counts = CanaryCounts(
-            canary_sessions=n, canary_judged=n, canary_successes=math.floor(p1 * n),
-            stable_sessions=n, stable_judged=n, stable_successes=math.floor(p0 * n),
-        )  # fmt: skip
-        if judge(counts, share=0.5, policy=policy).verdict is Verdict.PASS:
-            return n
-        n += max(1, n // 20)
-    return policy.max_sessions
