@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.atdp-ready
-MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml)
+MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-sglang lint members format demo clean
@@ -22,7 +22,7 @@ test: lint members ## Everything CI runs: lint, then unit, contract, integration
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sglang" $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
-	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" trainer/sglang/run_contract.sh $(ARGS)
+	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
 
 lint: setup ## Style, types and directions of imports
 	@$(BIN)/ruff check .

@@ -183,7 +183,7 @@ def broker(bootstrap: str | None) -> Iterator[str]:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic
 
-    from atdp.control.stack.kafka import KafkaBroker
+    from atdp.stack.broker.kafka import KafkaBroker
 
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         own = None if bootstrap else KafkaBroker(Path(folder))

@@ -76,7 +76,7 @@ class Stack:
         self.environ = {**inherited, "ATDP_HOME": str(home)}
 
     def atdp(self, *arguments: str) -> str:
-        command = [sys.executable, "-m", "atdp.control.cli", *arguments]
+        command = [sys.executable, "-m", "atdp.stack.cli", *arguments]
         done = subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(
@@ -86,8 +86,8 @@ class Stack:
 
     def processes(self) -> dict[str, psutil.Process]:
         """The supervisor and the services."""
-        from atdp.control.stack.ledger import Ledger
-        from atdp.ingest.home import Home
+        from atdp.runtime.home import Home
+        from atdp.stack.ledger import Ledger
 
         stack = Ledger(Home(self.home)).read()
         assert stack is not None
@@ -162,8 +162,8 @@ class Poller:
 
 
 def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, Any]:
-    from atdp.ingest.home import Home
-    from atdp.ingest.keys import KeyStore
+    from atdp.runtime.home import Home
+    from atdp.runtime.keys import KeyStore
 
     home = Home(stack.home)
     bootstrap = home.endpoints()["kafka"]

@@ -28,7 +28,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
     Agent,
     Event,
@@ -109,7 +109,7 @@ def broker() -> Iterator[str]:
     if running := os.environ.get("ATDP_KAFKA_BOOTSTRAP"):
         yield running
         return
-    from atdp.control.stack.kafka import KafkaBroker
+    from atdp.stack.broker.kafka import KafkaBroker
 
     folder = Path(tempfile.mkdtemp(prefix="atdp-bench-kafka-"))
     own = KafkaBroker(folder)
@@ -277,7 +277,7 @@ def run(seconds: float) -> dict[str, Any]:
             assert served.stdout is not None
             engine_url = f"http://127.0.0.1:{served.stdout.readline().strip()}"
             command = [
-                *(sys.executable, "-m", "atdp.ingest.gateway"),
+                *(sys.executable, "-m", "atdp.gateway"),
                 *("--home", str(home), "--topic", topic, "--engine", engine_url),
             ]
             with child(command, ATDP_KAFKA_BOOTSTRAP=bootstrap):

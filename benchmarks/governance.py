@@ -24,15 +24,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.fidelity import TokenizerFolder
 from atdp.governance.gate import Gate, RawRecord
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore, compile_policy, install_default_policy
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.walk import json_text
-from atdp.ingest.importers.tau_bench import TauBench
-from atdp.ingest.importers.trajectory import Failed, events
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey, decode_record, encode, headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

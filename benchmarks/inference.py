@@ -18,18 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from atdp.trainer.inference.decoder_choice import DecoderKind
-from atdp.trainer.inference.engine import Engine
-from atdp.trainer.inference.sampling import Sampling
-from atdp.trainer.inference.sequence import Job
-from atdp.trainer.inference.served_model import ServedModel
+from atdp.inference.worker.decoder_choice import DecoderKind
+from atdp.inference.worker.engine import Engine
+from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.sequence import Job
+from atdp.inference.worker.served_model import ServedModel
 
 PROMPT, NEW = 100, 64
 
 
 def make_model(folder: Path) -> Path:
+    from atdp.inference.tokenizer import train_tokenizer
     from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-    from atdp.trainer.tokenizer import train_tokenizer
 
     tokenizer = train_tokenizer([], 261)
     save_tokenizer(tokenizer, folder, context=2048)

@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
-from atdp.control.cli.app import build
 from atdp.schemas import SchemaName, newest, topics
+from atdp.stack.cli.app import build
 
 REFERENCE = Path(__file__).parent / "reference"
 LAKEHOUSE = Path(__file__).parents[1] / "lakehouse/src/atdp/lakehouse"

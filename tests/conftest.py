@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from atdp.control.stack.kafka import KafkaBroker
+from atdp.stack.broker.kafka import KafkaBroker
 
 NewTopic = Callable[..., str]
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.ingest.chat import message_from_chat
+from atdp.schemas.conversation import message_from_chat
 from atdp.sdk import as_message
 
 texts = st.text(max_size=12)

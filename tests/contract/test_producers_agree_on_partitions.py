@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from atdp.ingest.event_log import KafkaEventLog, Position, Record
-from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.gateway.event_log import KafkaEventLog, Position, Record
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import record_key
 from atdp.sdk import KafkaSender, Recorder
 

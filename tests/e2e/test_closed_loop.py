@@ -12,11 +12,11 @@ import psutil
 import pytest
 from rich.console import Console
 
-from atdp.control.demo.run import DemoResult, run_demo
-from atdp.control.demo.settings import DemoSettings
-from atdp.control.stack.ledger import Ledger
-from atdp.ingest.home import Home
+from atdp.runtime.home import Home
+from atdp.stack.ledger import Ledger
 from atdp.trainer.model import ModelShape
+from order_desk.run import DemoResult, run_demo
+from order_desk.settings import DemoSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(1800)]
 

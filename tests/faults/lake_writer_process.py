@@ -16,11 +16,11 @@ from typing import Any
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
-from atdp.ingest.service.process import Service
 from atdp.lakehouse import commit
 from atdp.lakehouse.positions import Advance
 from atdp.lakehouse.sink import TableSink
 from atdp.lakehouse.writer import WriterSettings, run
+from atdp.runtime.service.process import Service
 
 
 class UnguardedSink(TableSink):

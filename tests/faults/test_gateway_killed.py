@@ -15,8 +15,7 @@ import httpx
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from atdp.control.stack.ports import choose_free_port
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
     Agent,
     Event,
@@ -29,6 +28,7 @@ from atdp.schemas import (
     header,
     new_event_id,
 )
+from atdp.stack.ports import choose_free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
@@ -41,7 +41,7 @@ DEADLINE_S = 360.0  # several starts of a gateway; each takes half a minute on a
 def start(home: Path, port: int, topic: str, bootstrap: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "atdp.ingest.gateway"),
+            *(sys.executable, "-m", "atdp.gateway"),
             *("--home", str(home), "--port", str(port), "--topic", topic),
         ],
         env={**os.environ, "ATDP_KAFKA_BOOTSTRAP": bootstrap},

@@ -19,9 +19,9 @@ import openai
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from atdp.control.stack.ports import choose_free_port
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import Action, Event, decode, header
+from atdp.stack.ports import choose_free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
@@ -105,7 +105,7 @@ def test_every_answer_that_an_agent_saw_is_in_the_topic(
 
     def start() -> subprocess.Popen[bytes]:
         command = [
-            *(sys.executable, "-m", "atdp.ingest.gateway", "--home", str(tmp_path)),
+            *(sys.executable, "-m", "atdp.gateway", "--home", str(tmp_path)),
             *("--port", str(port), "--topic", topic, "--engine", engine),
         ]
         environment = {**os.environ, "ATDP_KAFKA_BOOTSTRAP": kafka_bootstrap}

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as Topic
 
-from atdp.control.stack.kafka import KafkaBroker
+from atdp.stack.broker.kafka import KafkaBroker
 
 from .sdk_processes import Agents, lines_of, lost, outcome, unmarked_duplicates
 

@@ -29,15 +29,13 @@ import pyarrow.parquet as pq
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from atdp.control.stack.ledger import Ledger, ServiceEntry
-from atdp.control.stack.processes import Child, ProcessId
+from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.policy.store import default_policy_text
-from atdp.ingest.home import Home
-from atdp.ingest.importers.tau_bench import TauBench
-from atdp.ingest.importers.trajectory import Failed, events
-from atdp.ingest.keys import KeyStore
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import TableName
+from atdp.runtime.home import Home
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
     Agent,
     Event,
@@ -57,6 +55,8 @@ from atdp.schemas import (
 from atdp.schemas import (
     Message as ChatMessage,
 )
+from atdp.stack.ledger import Ledger, ServiceEntry
+from atdp.stack.processes import Child, ProcessId
 
 FORBIDDEN = "never-keep-this"
 """An event that holds it is dropped by the policy of these tests."""
@@ -85,7 +85,7 @@ class Stack:
     def running(self) -> Iterator[None]:
         """Up, and down again; it goes down as well when the tests are killed."""
         log = self.home.root.parent / "stack.log"
-        command = [sys.executable, "-m", "atdp.control.stack.local", "--home", str(self.home.root)]
+        command = [sys.executable, "-m", "atdp.stack.local", "--home", str(self.home.root)]
         supervisor = Child(command, env=self.environ, log=log)
         try:
             deadline = time.monotonic() + DEADLINE_S
@@ -104,7 +104,7 @@ class Stack:
 
     def atdp(self, *arguments: str) -> str:
         """Run a verb as a user does."""
-        command = [sys.executable, "-m", "atdp.control.cli", *arguments]
+        command = [sys.executable, "-m", "atdp.stack.cli", *arguments]
         done = subprocess.run(
             command, env=self.environ, capture_output=True, text=True, timeout=400, check=False
         )
@@ -237,7 +237,7 @@ class Importing:
         command = [
             sys.executable,
             "-m",
-            "atdp.control.cli",
+            "atdp.stack.cli",
             "import",
             "tau-bench",
             str(file),

@@ -14,12 +14,11 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Produ
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from atdp.control.stack.kafka_log import KafkaLog
 from atdp.governance.policy import install_default_policy
 from atdp.governance.stage.settings import StageSettings
-from atdp.ingest.home import Home
-from atdp.ingest.kafka_settings import KafkaSettings
-from atdp.ingest.keys import ApiKey, KeyStore
+from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime.keys import ApiKey, KeyStore
 from atdp.schemas import (
     Agent,
     Event,
@@ -35,6 +34,7 @@ from atdp.schemas import (
     headers,
 )
 from atdp.schemas import Message as ChatMessage
+from atdp.stack.kafka_log import KafkaLog
 
 DEADLINE_S = 180.0
 START = datetime(2026, 11, 1, tzinfo=UTC)

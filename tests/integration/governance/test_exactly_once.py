@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from atdp.control.stack.kafka import KafkaBroker
+from atdp.stack.broker.kafka import KafkaBroker
 
 from .rig import DEADLINE_S, Rig, new_rig, replace, trajectories
 

@@ -14,7 +14,7 @@ from atdp.governance.master_secret import load_master_secret
 from atdp.governance.policy import set_consent
 from atdp.governance.policy.store import default_policy_text
 from atdp.governance.quarantine import unseal
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, SigningKey, encode, header, headers
 
 from .rig import DEADLINE_S, Rig, event, replace, trajectories

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka import Producer
 
-from atdp.ingest.kafka_settings import KafkaSettings
 from atdp.lakehouse.writer import SOURCES, WriterSettings
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas.codec import encode
 from atdp.schemas.headers import REDELIVERY
 from atdp.schemas.topics import TopicRole

@@ -13,14 +13,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from prometheus_client import CollectorRegistry
 
-from atdp.control.stack.kafka_log import KafkaLog
-from atdp.ingest.kafka_settings import KafkaSettings
 from atdp.lakehouse import Lake, LakehouseError, connect, open_lake
 from atdp.lakehouse.errors import PositionsLost, TopicChanged
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.testing import SampleTrajectory, many
 from atdp.lakehouse.writer import Writer, WriterSettings
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas.values import Event
+from atdp.stack.kafka_log import KafkaLog
 
 pytestmark = pytest.mark.kafka
 

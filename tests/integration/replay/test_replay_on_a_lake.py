@@ -22,18 +22,18 @@ import typer
 import uvicorn
 from typer.testing import CliRunner
 
-from atdp.control.cli.app import build
-from atdp.control.release.evaluate import add_to
-from atdp.ingest.home import Home
+from atdp.inference.tokenizer import train_tokenizer
+from atdp.inference.worker.app import create_app
 from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.replay import DatasetError, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.command import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
+from atdp.runtime.home import Home
 from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
-from atdp.trainer.inference.app import create_app
+from atdp.stack.cli.app import build
+from atdp.stack.cli.replay import add_to
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-from atdp.trainer.tokenizer import train_tokenizer
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
 

@@ -9,13 +9,13 @@ from typing import Protocol
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from atdp.ingest.event_log import EventLog, MemoryEventLog
-from atdp.ingest.gateway import GatewaySettings, create_app
-from atdp.ingest.home import Home
-from atdp.ingest.keys import KeyStore
+from atdp.gateway import GatewaySettings, create_app
+from atdp.gateway.event_log import EventLog, MemoryEventLog
+from atdp.runtime.home import Home
+from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, headers
 from atdp.sdk import GatewaySender, KafkaSender, MemorySender, Sender
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 
 from ..ingest.serving import serving  # noqa: TID252 - the tests are no package with an absolute name
 

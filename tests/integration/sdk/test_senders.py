@@ -25,7 +25,7 @@ from atdp.schemas import (
     new_event_id,
 )
 from atdp.sdk import GatewaySender, KafkaSender, Receipt, Recorder, Sender
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 
 from .conftest import API_KEY, TENANT, GatewayReceiver, Receiver, record_of
 

@@ -7,9 +7,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from atdp.control.errors import BrokerFailed, PortTaken
-from atdp.control.stack.java import find_java
-from atdp.control.stack.kafka import KafkaBroker
+from atdp.stack.broker.java import find_java
+from atdp.stack.broker.kafka import KafkaBroker
+from atdp.stack.errors import BrokerFailed, PortTaken
 
 pytestmark = pytest.mark.kafka
 

@@ -8,13 +8,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from atdp.control.errors import StackError
-from atdp.control.stack.flow import Reader, lag
-from atdp.control.stack.kafka import KafkaBroker
-from atdp.control.stack.kafka_log import KafkaLog
-from atdp.control.stack.topics import ensure_topics
-from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import topics
+from atdp.stack.broker.kafka import KafkaBroker
+from atdp.stack.errors import StackError
+from atdp.stack.flow import Reader, lag
+from atdp.stack.kafka_log import KafkaLog
+from atdp.stack.topics import ensure_topics
 
 pytestmark = pytest.mark.kafka
 

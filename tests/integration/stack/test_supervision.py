@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from atdp.control.errors import PortTaken, StackError
-from atdp.control.stack.ledger import Ledger, ServiceEntry, StackEntry
-from atdp.control.stack.ports import choose_free_port
-from atdp.control.stack.processes import Child, ProcessId, end_leftovers
-from atdp.control.stack.restarts import RestartPolicy
-from atdp.control.stack.services import Probe, Service, probe_http
-from atdp.control.stack.supervisor import Supervisor
-from atdp.ingest.home import Home
+from atdp.runtime.home import Home
+from atdp.stack.errors import PortTaken, StackError
+from atdp.stack.ledger import Ledger, ServiceEntry, StackEntry
+from atdp.stack.ports import choose_free_port
+from atdp.stack.processes import Child, ProcessId, end_leftovers
+from atdp.stack.restarts import RestartPolicy
+from atdp.stack.services import Probe, Service, probe_http
+from atdp.stack.supervisor import Supervisor
 
 # Serves 200 on /healthz; on /readyz only once the file `ready-<name>` exists. Writes its name to `order` when
 # it stops.
@@ -268,7 +268,7 @@ def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
     """Process id of a child whose supervisor has been killed; the child was running its program by then."""
     supervisor = (
         "import os, pathlib, signal, sys, time\n"
-        "from atdp.control.stack.processes import Child\n"
+        "from atdp.stack.processes import Child\n"
         f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
         f"child = Child([sys.executable, '-c', {program!r}], env=os.environ, log=log, when_orphaned=signal.{by.name})\n"
         "print(child.pid, flush=True)\n"

@@ -15,10 +15,10 @@ import httpx
 import psutil
 import pytest
 
-from atdp.control.stack.kafka import KafkaBroker
-from atdp.control.stack.ledger import Ledger, ServiceEntry
-from atdp.ingest.home import Home
 from atdp.lakehouse import connect
+from atdp.runtime.home import Home
+from atdp.stack.broker.kafka import KafkaBroker
+from atdp.stack.ledger import Ledger, ServiceEntry
 
 # A start alone may take minutes on a busy machine.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -43,7 +43,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str, expect: int | None = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "atdp.control.cli", *arguments],
+            [sys.executable, "-m", "atdp.stack.cli", *arguments],
             env=self.environ,
             capture_output=True,
             text=True,
@@ -119,7 +119,7 @@ def stack() -> Iterator[CommandLine]:
             yield atdp
         finally:
             subprocess.run(
-                [sys.executable, "-m", "atdp.control.cli", "down"],
+                [sys.executable, "-m", "atdp.stack.cli", "down"],
                 env=atdp.environ,
                 capture_output=True,
                 check=False,

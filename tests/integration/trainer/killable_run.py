@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.model import CausalLM, ModelShape, new_model
@@ -30,7 +31,6 @@ from atdp.trainer.position import Position
 from atdp.trainer.run import Pace, RunSettings, TrainRun
 from atdp.trainer.source import MemorySource
 from atdp.trainer.step import StepRules
-from atdp.trainer.tokenizer import train_tokenizer
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
 
 STEPS = 6

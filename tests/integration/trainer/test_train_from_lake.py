@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from atdp.ingest.home import Home
+from atdp.inference.tokenizer import tokenizer_hash
+from atdp.inference.worker.app import create_app
 from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.runtime.home import Home
 from atdp.schemas.values import Action, Event
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
-from atdp.trainer.inference.app import create_app
 from atdp.trainer.model import ModelShape
 from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
 from atdp.trainer.run_name import RunBusyError, only_process
 from atdp.trainer.testing import served
-from atdp.trainer.tokenizer import tokenizer_hash
 from atdp.trainer.training import train
 from atdp.trainer.weight_sync import WeightSyncError
 

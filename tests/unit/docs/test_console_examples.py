@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from atdp.control.cli.app import build, load
+from atdp.stack.cli.app import build, load
 
 ROOT = Path(__file__).parents[3]
 PAGES = [

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.governance.budget import spending
-from atdp.governance.detect.dialling import may_be_dialled
 from atdp.governance.detect.finding import Detector, Finding
-from atdp.governance.detect.gates import GATES
+from atdp.governance.detect.phone_prefilter import may_be_dialled
 from atdp.governance.detect.phones import PhoneDetector
+from atdp.governance.detect.prefilters import GATES
 from atdp.governance.detect.presidio import PatternDetector, pattern_detectors, recognizer_classes
 from atdp.governance.detect.secrets import RULES, SecretDetector
 from atdp.governance.errors import DetectorError, PolicyError, Refusal

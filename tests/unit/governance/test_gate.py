@@ -20,9 +20,9 @@ from atdp.governance.master_secret import MasterSecret, load_master_secret
 from atdp.governance.policy import PolicyStore, install_default_policy
 from atdp.governance.quarantine import unseal
 from atdp.governance.walk.strings import Found
-from atdp.ingest.errors import KeyStoreError
-from atdp.ingest.keys import ApiKey, KeyStore
-from atdp.ingest.service.logs import JsonFormatter
+from atdp.runtime.errors import KeyStoreError
+from atdp.runtime.keys import ApiKey, KeyStore
+from atdp.runtime.service.logs import JsonFormatter
 from atdp.schemas import (
     Agent,
     Event,

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atdp.governance.byte_lru import Memory
 from atdp.governance.gate import Gate
-from atdp.governance.memory import Memory
 from atdp.governance.policy import CompiledPolicy
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.strings import Governed, StringGovernor
-from atdp.ingest.keys import KeyStore
+from atdp.runtime.keys import KeyStore
 
 from .test_gate import NOW, gate, raw, store  # noqa: F401 - fixtures
 

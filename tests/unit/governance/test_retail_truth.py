@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.fidelity import TokenizerFolder
 from atdp.governance.govern import TenantGate
 from atdp.governance.policy import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.ingest.importers.tau_bench import TauBench
-from atdp.ingest.importers.trajectory import Failed, events
 from atdp.schemas import decode_record, encode, encode_record
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"

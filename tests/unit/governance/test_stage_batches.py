@@ -13,7 +13,7 @@ from atdp.governance.gate import Decided, Output
 from atdp.governance.stage.loop import Stage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
-from atdp.ingest.kafka_settings import KafkaSettings
+from atdp.runtime.kafka_settings import KafkaSettings
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from atdp.ingest.gateway.problems import Problem, problem_response
-from atdp.ingest.keys import KeyStore
 from atdp.lakehouse import Lake
 from atdp.lakehouse.http import router
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.runtime.keys import KeyStore
+from atdp.runtime.service.problems import Problem, problem_response
 
 
 @pytest.fixture

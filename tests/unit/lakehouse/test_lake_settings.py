@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from atdp.ingest.home import Home
 from atdp.lakehouse import CatalogError, LakeSettings, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.runtime.home import Home
 
 
 def test_the_default_is_sqlite_and_files_in_the_home(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.sdk.frames import Record, decode_frame, encode_frame
+from atdp.sdk.record_framing import Record, decode_frame, encode_frame
 
 names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
 records = st.builds(

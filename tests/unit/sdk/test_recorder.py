@@ -34,7 +34,7 @@ from atdp.schemas import (
     verify,
 )
 from atdp.sdk import ConfigurationError, KafkaSender, MemorySender, Recorder
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 MakeRecorder = Callable[..., Recorder]

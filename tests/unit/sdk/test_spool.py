@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atdp.sdk.errors import SpoolError, SpoolFullError
-from atdp.sdk.folders import OwnedFolder, SpoolFolders
-from atdp.sdk.frames import Record, encode_frame
+from atdp.sdk.record_framing import Record, encode_frame
 from atdp.sdk.spool import SEGMENT_BYTES, FileSpool, MemorySpool, Spool
+from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
 
 MIB = 1024 * 1024
 MakeSpool = Callable[[int], Spool]

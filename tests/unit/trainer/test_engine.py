@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atdp.trainer.errors import NotReadyError, RequestError
-from atdp.trainer.inference.decoder import Floats, Prefilled, PrefillRow
-from atdp.trainer.inference.engine import Engine
-from atdp.trainer.inference.sampling import Sampling
-from atdp.trainer.inference.sequence import Job, Progress
+from atdp.inference.errors import NotReadyError, RequestError
+from atdp.inference.worker.decoder import Floats, Prefilled, PrefillRow
+from atdp.inference.worker.engine import Engine
+from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.sequence import Job, Progress
 
 
 class CountingDecoder:

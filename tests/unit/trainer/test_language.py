@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.trainer.chat import ChatTemplate, default_template, parse_tool_calls
-from atdp.trainer.errors import RequestError
+from atdp.inference.chat_template import ChatTemplate, default_template, parse_tool_calls
+from atdp.inference.errors import RequestError
+from atdp.inference.tokenizer import TURN_END, register_tokenizer, train_tokenizer
 from atdp.trainer.model import save_tokenizer
-from atdp.trainer.sft import conversation_row
+from atdp.trainer.sft_loop import conversation_row
 from atdp.trainer.testing import ANSWER, QUESTION, TOOLS
-from atdp.trainer.tokenizer import TURN_END, register_tokenizer, train_tokenizer
 
 TEMPLATE = ChatTemplate(default_template(), eos_token=TURN_END)
 TALK: list[dict[str, Any]] = [

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atdp.trainer.errors import ModelError
-from atdp.trainer.inference.decoder import PrefillRow
-from atdp.trainer.inference.decoder_choice import load_decoder
-from atdp.trainer.inference.qwen3 import Qwen3Decoder
+from atdp.inference.errors import ModelError
+from atdp.inference.tokenizer import train_tokenizer
+from atdp.inference.worker.decoder import PrefillRow
+from atdp.inference.worker.decoder_choice import load_decoder
+from atdp.inference.worker.qwen3 import Qwen3Decoder
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-from atdp.trainer.tokenizer import train_tokenizer
 
 VOCAB = 261
 TOKENS = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.algo.losses import Clip, policy_loss
 from atdp.trainer.attention import packed_attention
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import token_logprobs
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.packing import pack
-from atdp.trainer.tokenizer import train_tokenizer
 
 
 def random_rows(count: int, seed: int) -> tuple[list[Row], list[float]]:

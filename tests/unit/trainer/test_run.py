@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.errors import CheckpointError
 from atdp.trainer.groups import GroupRules, assemble
 from atdp.trainer.model import ModelShape, new_model
@@ -19,7 +20,6 @@ from atdp.trainer.position import Position
 from atdp.trainer.run import Pace, RunSettings, TrainRun
 from atdp.trainer.source import MemorySource, Poll
 from atdp.trainer.step import StepRules
-from atdp.trainer.tokenizer import train_tokenizer
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
 
 TOKENIZER = train_tokenizer([], 261)

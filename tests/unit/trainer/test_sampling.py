@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from atdp.trainer.errors import RequestError
-from atdp.trainer.inference.sampling import Sampling, draw, log_softmax
+from atdp.inference.errors import RequestError
+from atdp.inference.worker.sampling import Sampling, draw, log_softmax
 
 LOGITS = np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32))
 

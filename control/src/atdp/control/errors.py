@@ -1,37 +1,33 @@
-"""What can go wrong in the control plane, the local stack and the command line."""
+"""What can go wrong in the release flow. Three fates: do something else, try again, repair an effect."""
 
 
-class ControlError(Exception):
-    """Base of every error that ``atdp.control`` raises on purpose."""
+class ReleaseError(Exception):
+    """Base of everything that the release flow raises on purpose."""
 
 
-class StackError(ControlError):
-    """The local stack cannot start, stop or be read; the message says what to do next."""
+class Refused(ReleaseError):
+    """A guard of the release flow says no. `code` is stable; nothing was recorded."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-class JavaUnsuitable(StackError):
-    """No Java runtime that can run the broker."""
+class Conflict(ReleaseError):
+    """Another writer decided first; nothing was recorded. Read the history and decide again."""
 
 
-class JarsUnavailable(StackError):
-    """The broker's jars are neither in the cache nor to be had from the Maven repository."""
+class EffectFailed(ReleaseError):
+    """A decision is recorded but not yet in force; `atdp control reconcile` carries on from there."""
 
 
-class PortTaken(StackError):
-    """A port that this home has used so far now belongs to another process."""
+class EngineSilent(EffectFailed):
+    """An engine does not answer; one that answers but has no weights yet is not silent."""
 
 
-class BrokerFailed(StackError):
-    """The broker ended or did not answer in time; the message holds the end of its log."""
+class StoreError(ReleaseError):
+    """The event store cannot be read or written, or holds an event that this version does not know."""
 
 
-class HomeUnusable(StackError):
-    """The home folder cannot be written (permissions, disk full)."""
-
-
-class AlreadyRunning(StackError):
-    """A stack of this home is running already."""
-
-
-class NotRunning(StackError):
-    """No stack of this home is running."""
+class PublishFailed(ReleaseError):
+    """Decisions wait in the outbox; they are published when Kafka can be reached again."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from atdp.governance.errors import HomeUnavailable, Refusal
-from atdp.ingest.errors import IngestError
-from atdp.ingest.keys import Principal, StoredKey, tenant_problem
+from atdp.runtime.errors import PlatformError
+from atdp.runtime.keys import Principal, StoredKey, tenant_problem
 from atdp.schemas import KEY_ID, SIGNATURE, SigningKey, header, verify
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -58,7 +58,7 @@ def look_up(keys: KeyLookup, key_id: str) -> StoredKey | None:
     """
     try:
         return keys(key_id)
-    except (sqlite3.Error, OSError, IngestError) as error:
+    except (sqlite3.Error, OSError, PlatformError) as error:
         raise HomeUnavailable(f"the key store cannot be read: {type(error).__name__}: {error}") from error
 
 

@@ -17,16 +17,16 @@ from typing import Any, Literal, TypeAlias
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, look_up
 from atdp.governance.budget import RECORD_S, spending
+from atdp.governance.byte_lru import Memory
 from atdp.governance.engine import engine_version
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
 from atdp.governance.fidelity import Tokenizers
 from atdp.governance.govern import GovernedEvent, TenantGate, findings_records
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.memory import Memory
 from atdp.governance.policy.store import PolicyStore
 from atdp.governance.quarantine import pointer, seal
 from atdp.governance.walk.strings import MEMORY_BYTES, Found, Governed
-from atdp.ingest.keys import UNKNOWN_TENANT
+from atdp.runtime.keys import UNKNOWN_TENANT
 from atdp.schemas import (
     HEADER_BYTES,
     REDELIVERY,

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from atdp.governance.byte_lru import Memory
 from atdp.governance.consent import permission
 from atdp.governance.errors import Refusal
 from atdp.governance.fidelity import DROPPED, Tokenizers, govern_tokens, without_tokens
-from atdp.governance.memory import Memory
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY

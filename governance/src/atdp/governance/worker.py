@@ -20,11 +20,11 @@ from atdp.governance.stage.loop import Stage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
-from atdp.ingest.errors import IngestError
-from atdp.ingest.home import Home
-from atdp.ingest.kafka_settings import KafkaSettings
-from atdp.ingest.keys import KeyStore
-from atdp.ingest.service import Service
+from atdp.runtime.errors import PlatformError
+from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime.keys import KeyStore
+from atdp.runtime.service import Service
 
 _log = logging.getLogger("atdp.governance")
 _RETRY_S = 0.5
@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 on_state=lambda why: service.health.ready() if why is None else service.health.not_ready(why),
             )
             run(service, settings, stage)
-    except (GovernanceError, IngestError) as error:
+    except (GovernanceError, PlatformError) as error:
         _log.error("stopped: %s", error)
         return 1
     return 0

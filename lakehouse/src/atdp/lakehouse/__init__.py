@@ -1,8 +1,8 @@
 """Iceberg tables, exactly-once sink, datasets and governed SQL of ATDP."""
 
-from .connection import Connection, Limits, connect
-from .datasets import Dataset, create_dataset, list_datasets, load_dataset
-from .errors import (
+from atdp.lakehouse.connection import Connection, Limits, connect
+from atdp.lakehouse.datasets import Dataset, create_dataset, list_datasets, load_dataset
+from atdp.lakehouse.errors import (
     CatalogError,
     DatasetError,
     LakehouseError,
@@ -10,10 +10,15 @@ from .errors import (
     QueryRefused,
     SnapshotGone,
 )
-from .lake import Lake, open_lake
-from .reader import GenerationRecord, GovernedTrajectories, TrajectoryRecord, governed_trajectories
-from .result import Result
-from .settings import LakeSettings
+from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.reader import (
+    GenerationRecord,
+    GovernedTrajectories,
+    TrajectoryRecord,
+    governed_trajectories,
+)
+from atdp.lakehouse.result import Result
+from atdp.lakehouse.settings import LakeSettings
 
 __all__ = [
     "CatalogError",

@@ -13,9 +13,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.table import Table
 
-from .errors import CatalogError
-from .settings import LakeSettings
-from .tables import NAMESPACE, TableDefinition, definitions
+from atdp.lakehouse.errors import CatalogError
+from atdp.lakehouse.settings import LakeSettings
+from atdp.lakehouse.tables import NAMESPACE, TableDefinition, definitions
 
 
 def open_catalog(settings: LakeSettings) -> Catalog:

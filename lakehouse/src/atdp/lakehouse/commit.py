@@ -38,10 +38,10 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from .errors import CatalogError
-from .manifests import COMPRESSION, added_manifest, merged
-from .positions import PROPERTY, Positions, positions_of
-from .retention import KEEP_SNAPSHOTS, expired
+from atdp.lakehouse.errors import CatalogError
+from atdp.lakehouse.manifests import COMPRESSION, added_manifest, merged
+from atdp.lakehouse.positions import PROPERTY, Positions, positions_of
+from atdp.lakehouse.retention import KEEP_SNAPSHOTS, expired
 
 _log = logging.getLogger("atdp.lakehouse")
 

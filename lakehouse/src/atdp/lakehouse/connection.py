@@ -23,16 +23,15 @@ import duckdb
 import pyarrow as pa
 from pyiceberg.table import Table
 
-from atdp.ingest.home import Home
-
-from .duck_types import empty_relation, field_map, quoted, text
-from .errors import LakehouseError, QueryFailed, SnapshotGone
-from .lake import NO_SNAPSHOT, Lake, open_lake
-from .manifests import ListedFile, files_of
-from .result import Result
-from .statement import explain, require_single_select
-from .storage import filesystem_of, is_local, path_in_filesystem
-from .tables import PURPOSE_SEPARATOR, READ_ORDER, TableDefinition, TableName, definitions
+from atdp.lakehouse.duck_types import empty_relation, field_map, quoted, text
+from atdp.lakehouse.errors import LakehouseError, QueryFailed, SnapshotGone
+from atdp.lakehouse.lake import NO_SNAPSHOT, Lake, open_lake
+from atdp.lakehouse.manifests import ListedFile, files_of
+from atdp.lakehouse.result import Result
+from atdp.lakehouse.statement import explain, require_single_select
+from atdp.lakehouse.storage import filesystem_of, is_local, path_in_filesystem
+from atdp.lakehouse.tables import PURPOSE_SEPARATOR, READ_ORDER, TableDefinition, TableName, definitions
+from atdp.runtime.home import Home
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
 MACROS: Sequence[str] = ("held_out",)

@@ -25,13 +25,13 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
-from .commit import commit
-from .connection import ANY_PURPOSE, Connection, connect
-from .errors import DatasetError
-from .lake import NO_SNAPSHOT, Lake
-from .queries import query
-from .reader import GovernedTrajectories, Purpose, governed_trajectories
-from .tables import READ_ORDER, TableName
+from atdp.lakehouse.commit import commit
+from atdp.lakehouse.connection import ANY_PURPOSE, Connection, connect
+from atdp.lakehouse.errors import DatasetError
+from atdp.lakehouse.lake import NO_SNAPSHOT, Lake
+from atdp.lakehouse.queries import query
+from atdp.lakehouse.reader import GovernedTrajectories, Purpose, governed_trajectories
+from atdp.lakehouse.tables import READ_ORDER, TableName
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _ATTEMPTS = 5

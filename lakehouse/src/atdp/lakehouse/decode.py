@@ -17,10 +17,9 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import polars_avro
 
+from atdp.lakehouse.errors import UndecodableRecord
 from atdp.schemas.codec import HEADER_BYTES, SchemaName, decode_record, newest
 from atdp.schemas.errors import SchemaError
-
-from .errors import UndecodableRecord
 
 _SYNC = bytes(range(16))  # a container of one block, never stored: any marker will do
 _ROWS_PER_CHUNK = 8192

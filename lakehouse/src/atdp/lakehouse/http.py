@@ -15,15 +15,14 @@ import pyarrow as pa
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from atdp.ingest.gateway.identity import authenticate
-from atdp.ingest.gateway.problems import Problem
-from atdp.ingest.home import Home
-from atdp.ingest.keys import ANY_TENANT, KeyStore, Principal
-
-from .connection import ANALYTICS, Limits, connect
-from .errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
-from .lake import Lake, open_lake
-from .result import Result
+from atdp.lakehouse.connection import ANALYTICS, Limits, connect
+from atdp.lakehouse.errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
+from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.result import Result
+from atdp.runtime.home import Home
+from atdp.runtime.keys import ANY_TENANT, KeyStore, Principal
+from atdp.runtime.service.authentication import authenticate
+from atdp.runtime.service.problems import Problem
 
 Format = Literal["json", "csv", "arrow"]
 
@@ -80,7 +79,7 @@ class _Place:
 
 
 def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LIMITS) -> APIRouter:
-    """The route, for an application that handles `atdp.ingest.gateway.problems.Problem`."""
+    """The route, for an application that handles `atdp.runtime.service.problems.Problem`."""
     place = _Place(home, keys)
     routes = APIRouter()
 

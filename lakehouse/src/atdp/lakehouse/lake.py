@@ -7,13 +7,12 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from atdp.ingest.home import Home
-
-from .catalog import ensure_tables, open_catalog
-from .errors import LakehouseError
-from .positions import positions_of
-from .settings import LakeSettings
-from .tables import READ_ORDER, TableName, definitions
+from atdp.lakehouse.catalog import ensure_tables, open_catalog
+from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.positions import positions_of
+from atdp.lakehouse.settings import LakeSettings
+from atdp.lakehouse.tables import READ_ORDER, TableName, definitions
+from atdp.runtime.home import Home
 
 NO_SNAPSHOT = -1
 """Stands for a table that has no snapshot yet: it reads as empty."""

@@ -28,7 +28,7 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
-from .tables import TableDefinition
+from atdp.lakehouse.tables import TableDefinition
 
 _EPOCH = date(1970, 1, 1)
 _DAY = "__day"

@@ -27,7 +27,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from .errors import LakehouseError
+from atdp.lakehouse.errors import LakehouseError
 
 FAN_IN = 16
 """Manifests of one size class that make one of the next. Larger: fewer rewrites, slower planning."""

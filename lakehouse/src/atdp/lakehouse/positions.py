@@ -17,7 +17,7 @@ from typing import Self
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot, ancestors_of
 
-from .errors import CommitRefused, PositionsLost, TopicChanged
+from atdp.lakehouse.errors import CommitRefused, PositionsLost, TopicChanged
 
 PROPERTY = "atdp.offsets"
 """Key in the snapshot summary. Every commit of ours carries it, also those that add no rows."""

@@ -10,8 +10,8 @@ from datetime import datetime
 
 import polars as pl
 
-from .records import REDELIVERED
-from .tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
+from atdp.lakehouse.records import REDELIVERED
+from atdp.lakehouse.tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
 
 _STORED = pl.col(REDELIVERED).alias(STORED_MARK)
 ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)

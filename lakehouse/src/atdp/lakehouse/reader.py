@@ -15,16 +15,15 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
+from atdp.lakehouse.connection import ANY_PURPOSE, Connection, connect
+from atdp.lakehouse.duck_types import text
+from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.queries import query
+from atdp.lakehouse.sampling_effects import altered_by
+from atdp.lakehouse.tables import TableName
 from atdp.schemas.context import extend
 from atdp.schemas.values import Message, Observation, Outcome, Part, TokenFidelity
-
-from .connection import ANY_PURPOSE, Connection, connect
-from .draw import altered_by
-from .duck_types import text
-from .errors import LakehouseError
-from .lake import Lake
-from .queries import query
-from .tables import TableName
 
 Purpose = Literal["train", "replay"]
 Key = tuple[str, str, int]

@@ -27,10 +27,10 @@ from pyiceberg.conversions import from_bytes
 from pyiceberg.table import Table
 from pyiceberg.types import PrimitiveType
 
-from .manifests import ListedFile, files_of
-from .records import REDELIVERED
-from .storage import filesystem_of, path_in_filesystem
-from .tables import STORED_MARK, TableName
+from atdp.lakehouse.manifests import ListedFile, files_of
+from atdp.lakehouse.records import REDELIVERED
+from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
+from atdp.lakehouse.tables import STORED_MARK, TableName
 
 ONCE_PER_EVENT: Collection[TableName] = ("events", "generations", "rewards", "quarantine_index")
 """Tables that hold an event once. `audit` holds decisions: an event that was sent again was decided again, perhaps otherwise."""

@@ -16,8 +16,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
-from .manifests import files_of
-from .storage import filesystem_of, path_in_filesystem
+from atdp.lakehouse.manifests import files_of
+from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 
 KEEP_SNAPSHOTS = 24
 """Snapshots of `main` that stay in the metadata. At one commit per second a reader has this many seconds to plan a snapshot that

@@ -17,9 +17,8 @@ from typing import Self
 
 from sqlalchemy import URL, make_url
 
-from atdp.ingest.home import Home
-
-from .errors import CatalogError
+from atdp.lakehouse.errors import CatalogError
+from atdp.runtime.home import Home
 
 _PREFIX = "ATDP_CATALOG__"
 

@@ -18,21 +18,20 @@ import polars as pl
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
+from atdp.lakehouse import commit
+from atdp.lakehouse.decode import decode
+from atdp.lakehouse.errors import UndecodableRecord, WriteTooOld
+from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.layout import Layout
+from atdp.lakehouse.poison_record import blames_a_record, first_unstorable
+from atdp.lakehouse.positions import Advance, Positions, TopicIdentity, positions_of, require_same_topic
+from atdp.lakehouse.projections import rows_of
+from atdp.lakehouse.records import REDELIVERED, RecordBatch, beyond
+from atdp.lakehouse.redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
+from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS
+from atdp.lakehouse.tables import TableDefinition, TableName, definitions
 from atdp.schemas.codec import SchemaName
 from atdp.schemas.topics import TopicRole, topic
-
-from . import commit
-from .decode import decode
-from .errors import UndecodableRecord, WriteTooOld
-from .lake import Lake
-from .layout import Layout
-from .positions import Advance, Positions, TopicIdentity, positions_of, require_same_topic
-from .projections import rows_of
-from .records import REDELIVERED, RecordBatch, beyond
-from .redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
-from .retention import GRACE_S, KEEP_SNAPSHOTS
-from .tables import TableDefinition, TableName, definitions
-from .unstorable import blames_a_record, first_unstorable
 
 _log = logging.getLogger("atdp.lakehouse")
 

@@ -6,7 +6,7 @@ by DuckDB's lock on everything else.
 
 import duckdb
 
-from .errors import QueryFailed, QueryRefused
+from atdp.lakehouse.errors import QueryFailed, QueryRefused
 
 
 def require_single_select(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Statement:

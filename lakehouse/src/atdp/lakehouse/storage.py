@@ -4,7 +4,7 @@ from pyarrow.fs import FileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
-from .errors import CatalogError
+from atdp.lakehouse.errors import CatalogError
 
 
 def filesystem_of(table: Table) -> FileSystem:

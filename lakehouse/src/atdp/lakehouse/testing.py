@@ -9,6 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.positions import TopicIdentity
+from atdp.lakehouse.records import RecordBatch
+from atdp.lakehouse.sink import Committed, TopicSink
 from atdp.schemas.codec import encode
 from atdp.schemas.ids import deterministic_event_id
 from atdp.schemas.topics import TopicRole, topic
@@ -37,11 +41,6 @@ from atdp.schemas.values import (
     Versions,
     VersionSpan,
 )
-
-from .lake import Lake
-from .positions import TopicIdentity
-from .records import RecordBatch
-from .sink import Committed, TopicSink
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 

@@ -13,19 +13,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atdp.ingest.errors import IngestError
-from atdp.ingest.kafka_settings import KafkaSettings
-from atdp.ingest.service.process import Service
+from atdp.lakehouse.consumer import POLL_S, Intake, identify_topics
+from atdp.lakehouse.errors import CommitRefused, LakehouseError, WriteTooOld
+from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.metrics import WriterMetrics
+from atdp.lakehouse.positions import TopicIdentity
+from atdp.lakehouse.retention import collect
+from atdp.lakehouse.sink import TableSink, TopicSink
+from atdp.lakehouse.tables import TableName, definitions
+from atdp.runtime.errors import PlatformError
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime.service.process import Service
 from atdp.schemas.topics import TopicRole, topic
-
-from .errors import CommitRefused, LakehouseError, WriteTooOld
-from .intake import POLL_S, Intake, identify_topics
-from .lake import Lake, open_lake
-from .metrics import WriterMetrics
-from .positions import TopicIdentity
-from .retention import collect
-from .sink import TableSink, TopicSink
-from .tables import TableName, definitions
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -210,7 +209,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with service.serving():
         try:
             run(service)
-        except (LakehouseError, IngestError):
+        except (LakehouseError, PlatformError):
             _log.exception("the lake writer stops")
             return 1
     return 0
@@ -220,7 +219,7 @@ def run(service: Service, settings: WriterSettings | None = None, *, make: MakeS
     """Build the writer and step it until the service is told to stop.
 
     Raises:
-        LakehouseError, IngestError: a person has to look.
+        LakehouseError, PlatformError: a person has to look.
     """
     chosen = settings or WriterSettings(set_aside=frozenset(service.options.set_aside))
     writer = Writer(

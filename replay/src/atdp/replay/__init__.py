@@ -4,9 +4,10 @@
 what the candidate would have achieved, and gives a verdict with reasons.
 """
 
+from atdp.inference.errors import EngineError
 from atdp.replay.config import ReplayConfig
 from atdp.replay.dataset import PinnedDataset
-from atdp.replay.errors import ConfigError, DatasetError, EngineError, ReplayError, ScoringError
+from atdp.replay.errors import ConfigError, DatasetError, ReplayError, ScoringError
 from atdp.replay.report import ReplayReport
 from atdp.replay.run import Policy, replay
 from atdp.replay.verdict import Reason, Verdict

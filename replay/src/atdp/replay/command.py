@@ -5,17 +5,18 @@ The stack's engines are used when no URL is given (`atdp.replay.engines`). Engin
 
 from pathlib import Path
 
-from atdp.ingest.home import Home
+from atdp.inference.errors import EngineError
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
 from atdp.replay.engines import StackEngines
-from atdp.replay.errors import DatasetError, EngineError
+from atdp.replay.errors import DatasetError
 from atdp.replay.lineage import trained_on
 from atdp.replay.page import render
 from atdp.replay.report import ReplayReport
 from atdp.replay.run import Policy, replay
 from atdp.replay.source import pinned_dataset
 from atdp.replay.weights import weights_sha256
+from atdp.runtime.home import Home
 
 
 def evaluate_dataset(

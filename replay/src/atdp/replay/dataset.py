@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atdp.replay.canonical import canonical_bytes
 from atdp.replay.coverage import key_of
 from atdp.replay.records import Trajectory
+from atdp.schemas.canonical_json import canonical_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

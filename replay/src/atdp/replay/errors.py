@@ -22,7 +22,3 @@ class LineageError(ReplayError):
 
 class ScoringError(ReplayError):
     """An inference engine did not give the log-probabilities that were asked for."""
-
-
-class EngineError(ReplayError):
-    """No engine serves the version that is to be scored, and none could be made to."""

@@ -7,10 +7,10 @@ holds no clock and no URL. The HTML page is a function of the same value (`atdp.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from atdp.replay.canonical import canonical_bytes, sha256, to_json
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
 from atdp.replay.verdict import Reason, Verdict
+from atdp.schemas.canonical_json import canonical_bytes, sha256, to_json
 
 FORMAT = "atdp.replay/1"
 """Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number may change."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import httpx
 
-from atdp.replay.canonical import sha256
 from atdp.replay.config import ReplayConfig
 from atdp.replay.coverage import Coverage, TrajectoryKey, select
 from atdp.replay.dataset import PinnedDataset
@@ -22,6 +21,7 @@ from atdp.replay.gate import judge
 from atdp.replay.report import DatasetInput, PolicyInput, ReplayInputs, ReplayReport
 from atdp.replay.scoring import HttpScorer, Scorer, score
 from atdp.replay.verdict import Reason, Verdict
+from atdp.schemas.canonical_json import sha256
 
 
 @dataclass(frozen=True, kw_only=True)

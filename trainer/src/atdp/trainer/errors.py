@@ -11,20 +11,11 @@ class OptionsError(TrainerError):
     """What was asked of a training cannot be done; nothing was trained."""
 
 
-class ModelError(TrainerError):
-    """A model directory is missing, incomplete or of a kind that cannot be served or trained."""
-
 
 class RegistryError(TrainerError):
     """The weight registry has no such version, or a version's files no longer match its manifest."""
 
 
-class RequestError(TrainerError):
-    """A request to the inference worker cannot be carried out as it stands (HTTP 400)."""
-
-
-class NotReadyError(TrainerError):
-    """The inference worker has no weights yet (HTTP 503)."""
 
 
 class SourceError(TrainerError):

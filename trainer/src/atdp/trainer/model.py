@@ -17,10 +17,10 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
+from atdp.inference.chat_template import default_template
+from atdp.inference.errors import ModelError
+from atdp.inference.tokenizer import END_OF_TEXT, TURN_END
 from atdp.trainer.attention import PACKED_ATTENTION
-from atdp.trainer.chat import default_template
-from atdp.trainer.errors import ModelError
-from atdp.trainer.tokenizer import END_OF_TEXT, TURN_END
 
 CausalLM = Any
 """A transformers causal language model (the library publishes no types)."""

@@ -24,9 +24,9 @@ from typing import Any
 
 import torch
 
+from atdp.runtime.durable_files import write_durably
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState, seed_everything
-from atdp.trainer.durable_file import write_durably
 from atdp.trainer.errors import PlanError
 from atdp.trainer.groups import GroupRules, SetAside, assemble
 from atdp.trainer.linearize import Row, linearize

@@ -1,123 +1,93 @@
-"""Supervised fine-tuning on logged conversations: the start of a model, or training where no token ids were logged.
-
-Loss is on what the assistant wrote, its end-of-turn token included; everything else is context. The template's prefix stability
-makes the pieces of a conversation independent: they are tokenised one by one and never across a border.
-"""
+"""A supervised run: governed conversations → rows → a published version. How training is done: sft.py."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import json
+import tempfile
+from dataclasses import asdict, replace
+from pathlib import Path
 
-import numpy as np
-import torch
 from tokenizers import Tokenizer
 
-from atdp.trainer.chat import ChatTemplate, Message, Tool
-from atdp.trainer.checkpoint import seed_everything
-from atdp.trainer.errors import TrainingError
-from atdp.trainer.linearize import Row
-from atdp.trainer.model import CausalLM
-from atdp.trainer.step import likelihood_step
-from atdp.trainer.trajectory import Trajectory
+from atdp.inference.chat_template import ChatTemplate, default_template
+from atdp.inference.tokenizer import TURN_END, train_tokenizer
+from atdp.trainer.base import already_published, identity, newest
+from atdp.trainer.errors import SourceError
+from atdp.trainer.model import load_model, new_model, save_model, save_tokenizer
+from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult, reasons
+from atdp.trainer.position import Position
+from atdp.trainer.registry import Lineage, WeightRegistry
+from atdp.trainer.run_name import settings_hash, unpublished_name
+from atdp.trainer.sft_loop import SftRules, conversation_row, rendered_texts, supervise
+from atdp.trainer.source import TrajectorySource
 
 
-@dataclass(frozen=True, kw_only=True)
-class SftRules:
-    """How supervised training is done."""
+def imitate(
+    options: TrainOptions,
+    registry: WeightRegistry,
+    source: TrajectorySource,
+    on_progress: Progress,
+    on_begin: Told,
+) -> TrainResult:
+    """Train a new model, or one that exists, to write what was logged; publish it.
 
-    steps: int = 300
-    batch: int = 64
-    """Conversations per step."""
-    learning_rate: float = 1e-3
-    warmup: float = 0.05
-    """Share of the steps over which the learning rate rises; afterwards it falls along a cosine to a tenth."""
-    weight_decay: float = 0.01
-    budget: int = 4096
-    max_grad_norm: float = 1.0
-    seed: int = 0
-
-
-def conversation_row(
-    messages: Sequence[Message], tools: Sequence[Tool], template: ChatTemplate, tokenizer: Tokenizer
-) -> Row:
-    """One conversation as a row; a message's loss tokens end with the turn's end.
-
-    Raises TrainingError when the template is not prefix-stable for it (then no exact loss mask exists).
+    Raises SourceError when there is no conversation to learn from.
     """
-    tokens: list[int] = []
-    trained: list[bool] = []
-    held = ""
-
-    def extend(text: str, *, train: bool) -> None:
-        nonlocal held
-        if not text.startswith(held):
-            raise TrainingError(
-                "the chat template changes earlier turns when later ones are added; use a prefix-stable one"
-            )
-        ids = tokenizer.encode(text[len(held) :], add_special_tokens=False).ids
-        tokens.extend(ids)
-        trained.extend([train] * len(ids))
-        held = text
-
-    for number, message in enumerate(messages):
-        if message["role"] == "assistant":
-            extend(template.render(messages[:number], tools, add_generation_prompt=True), train=False)
-            extend(template.render(messages[: number + 1], tools), train=True)
-    if not tokens:
-        raise TrainingError("the conversation has no assistant message")
-    return Row(
-        tokens=np.array(tokens, np.int64),
-        trained=np.array(trained, bool),
-        logprobs=np.zeros(len(tokens), np.float32),
+    base = newest(registry, options) if options.from_version is not None else None
+    rules = SftRules(steps=options.steps, batch=options.batch, learning_rate=options.rate, seed=options.seed)
+    new = (asdict(options.shape), options.vocabulary)
+    settings = settings_hash(
+        asdict(replace(rules, steps=0)), options.selection, identity(base) if base else new
     )
-
-
-def rendered_texts(trajectories: Sequence[Trajectory], template: ChatTemplate) -> list[str]:
-    """What a tokenizer should be trained on: the conversations as the model will see them."""
-    return [template.render(t.messages, t.tools) for t in trajectories if t.messages]
-
-
-def supervise(
-    model: CausalLM,
-    rows: Sequence[Row],
-    rules: SftRules,
-    *,
-    on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
-) -> dict[str, Any]:
-    """Train for ``rules.steps``; epochs are reshuffled by the seed. Returns figures of the whole training."""
-    usable = [row for row in rows if row.loss_tokens]
-    if not usable:
-        raise TrainingError("nothing to train on: no logged conversation with an assistant message")
-    seed_everything(rules.seed)
-    shuffle = np.random.default_rng(rules.seed)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=rules.learning_rate, betas=(0.9, 0.99), weight_decay=rules.weight_decay
-    )
-    started, tokens, loss = time.perf_counter(), 0, math.nan
-    order: list[int] = []
-    for step in range(1, rules.steps + 1):
-        while len(order) < min(rules.batch, len(usable)):
-            order += shuffle.permutation(len(usable)).tolist()
-        chosen, order = order[: rules.batch], order[rules.batch :]
-        for group in optimizer.param_groups:
-            group["lr"] = rules.learning_rate * schedule(step, rules)
-        batch = [usable[n] for n in chosen]
-        loss = likelihood_step(
-            model, optimizer, batch, budget=rules.budget, max_grad_norm=rules.max_grad_norm
+    if (done := already_published(options, registry, settings)) is not None:
+        return done
+    name = options.run_name or unpublished_name(registry, options.model, "sft", base, settings)
+    on_begin(f"run {name}, " + (f"from {base.model} {base.version}" if base else "a new model"))
+    poll = source.poll(Position())
+    told = [t for t in poll.trajectories if any(message.get("role") == "assistant" for message in t.messages)]
+    if not told:
+        raise SourceError(
+            f"no governed conversation to learn from ({reasons(poll.refused)}); import or record some first"
         )
-        tokens += sum(len(row) for row in batch)
-        on_step(step, {"loss": loss, "tokens": tokens})
-    return {"loss": loss, "steps": rules.steps, "tokens": tokens, "seconds": time.perf_counter() - started}
+    with tempfile.TemporaryDirectory(prefix="atdp-tokenizer-") as scratch:
+        if base is None:
+            tokenizer_from = Path(scratch)
+            template = ChatTemplate(default_template(), eos_token=TURN_END)
+            trained = train_tokenizer(rendered_texts(told, template), options.vocabulary)
+            save_tokenizer(trained, tokenizer_from, context=options.shape.context)
+            model = new_model(options.shape, trained, seed=options.seed)
+        else:
+            tokenizer_from = base.path
+            model = load_model(base.path)
+        template, tokenizer = _language(tokenizer_from)
+        rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in told]
+        metrics = supervise(
+            model, rows, rules, on_step=lambda n, figures: on_progress(n, options.steps, figures)
+        )
+        lineage = Lineage(
+            run_id=name,
+            kind="sft",
+            parent=base.version if base else None,
+            snapshots=poll.snapshots,
+            policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
+            trained_on={t.key: t.task for t in told},
+            config={"settings": settings, **options.to_json(), **asdict(rules)},
+            metrics=metrics,
+        )
+        published = registry.publish(
+            options.model, lambda path: save_model(model, path, tokenizer_from=tokenizer_from), lineage
+        )
+    return TrainResult(
+        published=published,
+        steps=options.steps,
+        trajectories_used=len(told),
+        set_aside={},
+        refused=poll.refused,
+        metrics=metrics,
+    )
 
 
-def schedule(step: int, rules: SftRules) -> float:
-    """Share of the learning rate at ``step`` (from 1)."""
-    warmup = max(1, round(rules.warmup * rules.steps))
-    if step <= warmup:
-        return step / warmup
-    progress = (step - warmup) / max(1, rules.steps - warmup)
-    return 0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress))
+def _language(directory: Path) -> tuple[ChatTemplate, Tokenizer]:
+    settings = json.loads((directory / "tokenizer_config.json").read_text())
+    template = ChatTemplate(settings.get("chat_template") or default_template(), eos_token=TURN_END)
+    return template, Tokenizer.from_file(str(directory / "tokenizer.json"))

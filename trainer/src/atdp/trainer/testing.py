@@ -19,10 +19,10 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 
-from atdp.trainer.chat import ChatTemplate, default_template
+from atdp.inference.chat_template import ChatTemplate, default_template
+from atdp.inference.tokenizer import TURN_END, train_tokenizer
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-from atdp.trainer.sft import SftRules, conversation_row, supervise
-from atdp.trainer.tokenizer import TURN_END, train_tokenizer
+from atdp.trainer.sft_loop import SftRules, conversation_row, supervise
 
 TOOLS: list[dict[str, Any]] = [
     {

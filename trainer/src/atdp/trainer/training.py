@@ -11,18 +11,18 @@ from collections.abc import Mapping
 
 import torch
 
+from atdp.inference.tokenizer import register_tokenizer
 from atdp.lakehouse.datasets import load_dataset
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.tables import TableName
 from atdp.trainer.base import too_old
 from atdp.trainer.errors import SourceError
-from atdp.trainer.imitation import imitate
+from atdp.trainer.grpo import reinforce
 from atdp.trainer.lake_source import LakeSource
 from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
-from atdp.trainer.reinforcement import reinforce
-from atdp.trainer.tokenizer import register_tokenizer
+from atdp.trainer.sft import imitate
 from atdp.trainer.weight_sync import WeightSyncError, load_into_engine
 
 

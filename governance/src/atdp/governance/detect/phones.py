@@ -2,7 +2,7 @@
 
 The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost of plain Presidio is here. The gate: a
 number without ``+`` has at least as many digits as the shortest number of the policy's regions, with at most four punctuation characters
-between two digits (the library's own candidate pattern). Behind the gate, :mod:`~atdp.governance.detect.dialling` keeps the library from
+between two digits (the library's own candidate pattern). Behind the gate, :mod:`~atdp.governance.detect.phone_prefilter` keeps the library from
 parsing what can be no number.
 """
 
@@ -18,8 +18,8 @@ from phonenumbers import PhoneMetadata, PhoneNumberMatcher
 from phonenumbers.phonenumberutil import _PLUS_CHARS, _VALID_PUNCTUATION
 
 from atdp.governance.budget import check_budget
-from atdp.governance.detect.dialling import may_be_dialled
 from atdp.governance.detect.finding import Finding
+from atdp.governance.detect.phone_prefilter import may_be_dialled
 from atdp.governance.detect.presidio import without_duplicates
 from atdp.governance.errors import DetectorError, PolicyError
 

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from atdp.governance.detect.finding import Finding
-from atdp.governance.detect.gates import GATES, Gate
+from atdp.governance.detect.prefilters import GATES, Gate
 from atdp.governance.errors import DetectorError
 
 PATTERN_TIMEOUT_S = 5.0

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atdp.governance.budget import check_budget
+from atdp.governance.byte_lru import Memory
 from atdp.governance.detect.finding import Detector, Finding
 from atdp.governance.errors import DetectorError, Refusal
-from atdp.governance.memory import Memory
 
 _LIFT = 0.35
 _LIFTED_AT_LEAST = 0.4

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from atdp.ingest.kafka_settings import KafkaSettings, KafkaValue
+from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, topic
 
 GROUP = "atdp-governance"

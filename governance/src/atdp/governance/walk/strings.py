@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from atdp.governance.byte_lru import Memory
 from atdp.governance.errors import Refusal
-from atdp.governance.memory import Memory
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import Operator
 from atdp.governance.redact.pseudonyms import TenantKey, is_token

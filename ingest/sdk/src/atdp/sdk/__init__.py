@@ -4,8 +4,8 @@ import logging
 
 from atdp.sdk.decorators import observe
 from atdp.sdk.defaults import default_recorder, emit_reward, flush, init, trajectory
+from atdp.sdk.delivery_report import Fate, FlushReport
 from atdp.sdk.errors import ConfigurationError, SdkError, SpoolError, SpoolFullError
-from atdp.sdk.fates import Fate, FlushReport
 from atdp.sdk.messages import as_message, as_messages
 from atdp.sdk.recorder import Recorder
 from atdp.sdk.senders import GatewaySender, KafkaSender, MemorySender, Receipt, Sender, Verdict

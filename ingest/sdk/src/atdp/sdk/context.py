@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from atdp.schemas import Body, Message, Observation, context_hash, contributed_messages, delta
+from atdp.sdk.json_text import json_text
 from atdp.sdk.messages import MessageLike, as_messages
-from atdp.sdk.texts import json_text
 
 
 class HeldContext:

@@ -6,9 +6,9 @@
 from typing import Any, Unpack
 
 from atdp.schemas import EventId
+from atdp.sdk.delivery_report import FlushReport
 from atdp.sdk.envelope import RewardFields
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.fates import FlushReport
 from atdp.sdk.recorder import Recorder
 from atdp.sdk.trajectory import Trajectory, current_trajectory
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from atdp.schemas import Cost, Error, Governance, Reward, Status, Usage, Versions
-from atdp.sdk.texts import content_text
+from atdp.sdk.json_text import content_text
 
 
 class Extras(TypedDict, total=False):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from atdp.schemas import Message, Part, PartType
-from atdp.sdk.texts import canonical_json, json_text
+from atdp.sdk.json_text import canonical_json, json_text
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 

@@ -37,16 +37,16 @@ from atdp.schemas import (
     new_event_id,
 )
 from atdp.sdk.causes import cause_of
+from atdp.sdk.delivery_report import FlushReport, Ledger
 from atdp.sdk.envelope import RewardFields, make_reward
 from atdp.sdk.errors import ConfigurationError, SpoolError
-from atdp.sdk.fates import FlushReport, Ledger
-from atdp.sdk.folders import SpoolFolders
 from atdp.sdk.forks import renew_after_fork
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.port import Sender
 from atdp.sdk.settings import Durability, OnFull, SpoolSettings
 from atdp.sdk.shipper import Shipper
 from atdp.sdk.spool import DEFAULT_LIMIT_BYTES, FileSpool, MemorySpool, Spool
+from atdp.sdk.spool_locks import SpoolFolders
 from atdp.sdk.trajectory import Identity, Trajectory, current_trajectory
 
 Make: TypeAlias = Callable[[], Event]

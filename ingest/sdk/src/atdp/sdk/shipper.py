@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 from atdp.schemas import EventId
 from atdp.sdk.causes import cause_of
-from atdp.sdk.fates import Ledger
-from atdp.sdk.frames import Record
-from atdp.sdk.lanes import Lane
+from atdp.sdk.delivery_report import Ledger
+from atdp.sdk.in_flight import Lane
+from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
 

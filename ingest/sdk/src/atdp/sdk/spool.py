@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Protocol
 
 from atdp.sdk.errors import SpoolFullError
-from atdp.sdk.folders import OwnedFolder, SpoolFolders
-from atdp.sdk.frames import (
+from atdp.sdk.record_framing import (
     PREFIX_BYTES,
     Record,
     behind_damage,
@@ -38,6 +37,7 @@ from atdp.sdk.frames import (
     encode_frame,
     holds_frame,
 )
+from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
 
 DEFAULT_LIMIT_BYTES = 1024 * 1024 * 1024  # about half a million events of 2 KB: hours of a broker's outage
 SEGMENT_BYTES = (

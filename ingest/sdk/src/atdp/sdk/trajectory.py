@@ -48,9 +48,9 @@ from atdp.sdk.ambient import Ambient
 from atdp.sdk.causes import cause_of
 from atdp.sdk.context import HeldContext
 from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
+from atdp.sdk.json_text import content_text, json_text, parsed_json
 from atdp.sdk.messages import MessageLike, as_message
 from atdp.sdk.steps import Steps
-from atdp.sdk.texts import content_text, json_text, parsed_json
 
 
 class Journal(Protocol):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from atdp.schemas import SchemaError, decode, event_to_json
 from atdp.sdk.causes import cause_of
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt
 

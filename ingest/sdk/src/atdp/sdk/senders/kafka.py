@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from atdp.schemas import REDELIVERY, topic
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt
 
@@ -71,7 +71,7 @@ class KafkaSender:
                 "compression.type": "zstd",
                 "partitioner": "murmur2_random",  # as Java and the gateway: a mix would split a trajectory over partitions
                 "reconnect.backoff.max.ms": 2000,
-                # As everywhere in the platform (see atdp.ingest.kafka_settings): keep the known brokers when none answers.
+                # As everywhere in the platform (see atdp.runtime.kafka_settings): keep the known brokers when none answers.
                 "metadata.recovery.strategy": "none",
             }
             | {name.replace("_", "."): value for name, value in conf.items()}

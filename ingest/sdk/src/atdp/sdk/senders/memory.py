@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from atdp.schemas import Event, decode
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt, Verdict
 

@@ -10,7 +10,7 @@ Three fates, three answers: DELIVERED (the receiver has it durably), RETRY (try 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from atdp.sdk.frames import Record
+from atdp.sdk.record_framing import Record
 
 Verdict: TypeAlias = Literal["delivered", "retry", "refused"]
 

@@ -1,0 +1,39 @@
+"""Opens the release flow of a running stack."""
+
+import httpx
+
+from atdp.control.errors import ReleaseError
+from atdp.control.flow import ReleaseFlow
+from atdp.control.http import HttpFleet, HttpRouter
+from atdp.control.outbox import KafkaTopic, Outbox
+from atdp.control.store import ReleaseStore
+from atdp.runtime.errors import PlatformError
+from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.schemas import topic
+
+
+def open_flow(
+    home: Home, store: ReleaseStore, client: httpx.Client, *, model: str, actor: str
+) -> ReleaseFlow:
+    """The release flow of a running stack. Decisions are published when a broker is known."""
+    try:
+        settings = KafkaSettings.from_env(home)
+        outbox = Outbox(store, KafkaTopic(topic("control").name, settings.config()))
+    except PlatformError:
+        outbox = None
+    try:
+        key = home.operator_key_file.read_text("utf-8").strip()
+    except OSError as error:
+        raise ReleaseError(
+            f"cannot read the operator's key ({error}); start the stack with `atdp up`"
+        ) from error
+    return ReleaseFlow(
+        model=model,
+        store=store,
+        fleet=HttpFleet(client, home.endpoints, home.weights),
+        router=HttpRouter(client, home.endpoints, key),
+        weights=home.weights,
+        actor=actor,
+        outbox=outbox,
+    )

@@ -1,1 +1,0 @@
-"""The local stack: one machine's broker and services, started, watched and stopped together."""

@@ -1,0 +1,112 @@
+"""Reading the topics from their beginnings with a consumer of the demo's own."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
+from atdp.schemas import TopicRole, decode_record, topic
+from order_desk.errors import DemoError
+from order_desk.ledger import LogCount
+
+BEHIND_THE_GATE: tuple[TopicRole, ...] = ("events_governed", "events_quarantine", "audit", "control")
+"""Topics in which no raw value may be left."""
+
+_TIMEOUT_S = 60.0
+_CONSUME_S = 0.25
+"""`consume` waits this long for a full batch, also at the end of the log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogRecord:
+    """One record as it lies in the log."""
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[LogRecord]:
+    """Every committed record of a topic up to its end of now, partition by partition.
+
+    Raises:
+        DemoError: the broker stopped answering.
+    """
+    name = topic(role).name
+    options: dict[str, KafkaValue] = {
+        "group.id": "atdp-demo-accounting",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+    consumer = Consumer(kafka.config(**options))
+    try:
+        partitions = consumer.list_topics(name, timeout=_TIMEOUT_S).topics[name].partitions
+        left = set(partitions)
+        consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in partitions])
+        deadline = time.monotonic() + _TIMEOUT_S
+        while left:
+            messages = consumer.consume(5000, timeout=_CONSUME_S)
+            if messages:
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif time.monotonic() > deadline:
+                raise DemoError(
+                    f"the broker gave no more records of {name}; partitions {sorted(left)} are not read to the end"
+                )
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    yield LogRecord(
+                        key=message.key() or b"",
+                        value=message.value() or b"",
+                        headers=tuple((key, value or b"") for key, value in message.headers() or ()),
+                    )
+                elif error.name() == "_PARTITION_EOF":
+                    left.discard(message.partition())
+                else:
+                    raise DemoError(f"reading {name}: {error.str()}")
+    except KafkaException as error:
+        raise DemoError(f"reading {name}: {error.args[0].str()}") from error
+    finally:
+        consumer.close()
+
+
+def count_log(kafka: KafkaSettings) -> LogCount:
+    """Count what the topics hold."""
+    raw = sum(1 for _ in read_topic(kafka, "events_raw"))
+    governed = Counter(
+        decode_record(record.value)[1]["event_id"] for record in read_topic(kafka, "events_governed")
+    )
+    quarantined, quarantined_ids = Counter[tuple[str, str]](), Counter[str]()
+    for record in read_topic(kafka, "events_quarantine"):
+        refused = decode_record(record.value)[1]
+        quarantined[refused["tenant_id"], refused["reason"]] += 1
+        quarantined_ids.update(_readable(refused))
+    dropped, dropped_ids, findings = 0, Counter[str](), Counter[tuple[str, str]]()
+    for record in read_topic(kafka, "audit"):
+        decision = decode_record(record.value)[1]
+        if decision["decision"] == "dropped":
+            dropped += 1
+            dropped_ids.update(_readable(decision))
+        for finding in decision["findings"]:
+            findings[finding["entity"], finding["operator"]] += finding["count"]
+    return LogCount(
+        raw_records=raw,
+        governed=governed,
+        quarantined=quarantined,
+        quarantined_ids=quarantined_ids,
+        dropped_by_policy=dropped,
+        dropped_ids=dropped_ids,
+        findings=findings,
+    )
+
+
+def _readable(record: Mapping[str, Any]) -> list[str]:
+    """The event id of a decision; empty when the gate could not read one."""
+    return [] if record["event_id"] is None else [record["event_id"]]

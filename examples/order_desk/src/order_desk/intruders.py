@@ -1,0 +1,69 @@
+"""Records that must never pass the gate: what a broken or dishonest producer might write into the raw topic.
+
+Written past SDK and gateway, which would refuse them; so governance alone stands in their way.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from confluent_kafka import Producer
+
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.schemas import (
+    Event,
+    Feedback,
+    SigningKey,
+    Source,
+    TenantId,
+    TrajectoryId,
+    encode,
+    headers,
+    new_event_id,
+    topic,
+)
+from order_desk.agents import AGENT
+from order_desk.errors import DemoError
+
+Headers = list[tuple[str, bytes]]
+
+
+def intrude(kafka: KafkaSettings, *, api_key: str, tenant: str, other_tenant: str, times: int = 3) -> int:
+    """Write each kind of bad record ``times`` times with ``tenant``'s key; returns how many records the log took.
+
+    Raises:
+        DemoError: the broker did not take them.
+    """
+    key = SigningKey.parse(api_key)
+    producer = Producer(kafka.config(enable_idempotence=True, partitioner="murmur2_random"))
+    written = 0
+    for _ in range(times):
+        own, foreign = _event(tenant), _event(other_tenant)
+        for event, value, signed in (
+            (own, b"not an event at all", True),
+            (foreign, encode(foreign), True),
+            (own, encode(own), False),
+        ):
+            marks: Headers = list(headers(key, value if signed else value + b"!"))
+            producer.produce(topic("events_raw").name, key=event.key, value=value, headers=marks)
+            written += 1
+    if producer.flush(30.0):
+        raise DemoError(
+            "the broker did not acknowledge the intruders' records; see logs/kafka.log in the demo's home"
+        )
+    return written
+
+
+def _event(tenant: str) -> Event:
+    event_id = new_event_id()
+    return Event(
+        event_id=event_id,
+        tenant_id=TenantId(tenant),
+        trajectory_id=TrajectoryId(f"intruder-{event_id}"),
+        producer_id=f"intruder-{event_id}",
+        seq=0,
+        occurred_at=datetime.now(UTC),
+        agent=AGENT,
+        source=Source(format="sdk"),
+        body=Feedback(type="comment", text="let me in", actor="intruder"),
+    )

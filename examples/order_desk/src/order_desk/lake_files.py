@@ -1,0 +1,50 @@
+"""Reading the lake's files with nothing but Parquet: neither the writer's figures nor the SQL layer take part.
+
+Which files belong to the current snapshot is Iceberg's to say; what is in them is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.tables import TableName, definitions
+from order_desk.errors import DemoError
+
+
+def data_files(lake: Lake, table: TableName) -> list[Path]:
+    """The data files of a table's current snapshot.
+
+    Raises:
+        DemoError: the warehouse is not on this machine's disk.
+    """
+    return [_local(task.file.file_path) for task in lake.table(table).scan().plan_files()]
+
+
+def landed_ids(lake: Lake) -> list[str]:
+    """Event id of every row of the `events` table."""
+    found: list[str] = []
+    for file in data_files(lake, "events"):
+        found += pq.read_table(file, columns=["event_id"], partitioning=None)["event_id"].to_pylist()
+    return found
+
+
+def tables(lake: Lake) -> Iterator[tuple[TableName, pa.Table]]:
+    """Every table's rows, file by file."""
+    for name in definitions():
+        for file in data_files(lake, name):
+            yield name, pq.read_table(file, partitioning=None)
+
+
+def _local(path: str) -> Path:
+    parsed = urlparse(path)
+    if parsed.scheme not in {"", "file"}:
+        raise DemoError(
+            f"the demo counts files on this machine's disk; {path} is elsewhere (unset ATDP_WAREHOUSE)"
+        )
+    return Path(unquote(parsed.path))

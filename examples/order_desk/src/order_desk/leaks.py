@@ -1,0 +1,135 @@
+"""The search for raw values behind the gate.
+
+What the customers gave away is known word for word. Every record of every topic behind the gate, every string and every
+decoded token sequence of the lake's files, and every other file of the home is searched for it. Excepted are only
+the places whose purpose is to hold raw data: the raw topic inside the broker's folder, and the agents' own spools.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from tokenizers import Tokenizer
+
+from atdp.lakehouse.lake import Lake
+from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.schemas import TopicRole, decode_record, topic
+from order_desk.customers import Planted
+from order_desk.event_log_count import BEHIND_THE_GATE, read_topic
+from order_desk.lake_files import tables
+
+_RAW_BY_PURPOSE = ("kafka", "spool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakReport:
+    """What was searched and what was found: place → planted values left there (never the values)."""
+
+    values_planted: int
+    bytes_searched: Mapping[str, int]
+    left: Mapping[str, int]
+
+    @property
+    def raw_values_left(self) -> int:
+        """Planted values found anywhere behind the gate, by place."""
+        return sum(self.left.values())
+
+
+def search_home(home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[Planted]) -> LeakReport:
+    """Search everything behind the gate of one home."""
+    readings = _tokenizers(home)
+    places = [(f"topic {topic(role).name}", _topic_bytes(kafka, role, readings)) for role in BEHIND_THE_GATE]
+    places.append(("lake files", _lake_bytes(lake, readings)))
+    places.append(("other files of the home", _file_bytes(home.root)))
+    return search(places, {each.value for each in planted})
+
+
+def search(places: Iterable[tuple[str, Iterable[bytes]]], values: set[str]) -> LeakReport:
+    """Search named places, each given as chunks of bytes, for values."""
+    needles = {value: value.encode() for value in values}
+    searched: Counter[str] = Counter()
+    found: set[tuple[str, str]] = set()
+    for place, chunks in places:
+        searched[place] += 0
+        for chunk in chunks:
+            searched[place] += len(chunk)
+            found.update((place, value) for value, needle in needles.items() if needle in chunk)
+    return LeakReport(
+        values_planted=len(values),
+        bytes_searched=dict(searched),
+        left=dict(Counter(place for place, _ in found)),
+    )
+
+
+def _topic_bytes(kafka: KafkaSettings, role: TopicRole, readings: list[Tokenizer]) -> Iterator[bytes]:
+    batch: list[bytes] = []
+    for record in read_topic(kafka, role):
+        batch += [record.key, record.value, *(value for _, value in record.headers)]
+        if role == "events_governed":
+            batch += _generation_text(decode_record(record.value)[1], readings)
+        if len(batch) > 20_000:
+            yield b"\n".join(batch)
+            batch = []
+    yield b"\n".join(batch)
+
+
+def _generation_text(event: Mapping[str, object], readings: list[Tokenizer]) -> list[bytes]:
+    action = event["action"]
+    generation = action["generation"] if isinstance(action, dict) else None
+    if not generation:
+        return []
+    ids = [*(generation["prompt_token_ids"] or ()), *(generation["output_token_ids"] or ())]
+    return [_decode(reading, ids) for reading in readings] if ids else []
+
+
+def _lake_bytes(lake: Lake, readings: list[Tokenizer]) -> Iterator[bytes]:
+    for _, table in tables(lake):
+        for column in table.columns:
+            for chunk in column.chunks:
+                yield from strings_of(chunk)
+        for name in ("prompt_token_ids", "output_token_ids"):
+            if name in table.column_names:
+                rows = [ids for ids in table[name].to_pylist() if ids]
+                for reading in readings:
+                    yield b"\n".join(_decode(reading, ids) for ids in rows)
+
+
+def strings_of(array: pa.Array) -> Iterator[bytes]:
+    """The text of every string leaf of an array, as it lies in memory."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            yield from strings_of(array.field(index))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from strings_of(array.values)
+    elif pa.types.is_map(kind):
+        yield from strings_of(array.keys)
+        yield from strings_of(array.items)
+    elif pa.types.is_dictionary(kind):
+        yield from strings_of(array.dictionary)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        data = array.buffers()[2]
+        if data is not None:
+            yield data.to_pybytes()
+
+
+def _file_bytes(root: Path) -> Iterator[bytes]:
+    for folder in sorted(root.iterdir()):
+        if folder.name in _RAW_BY_PURPOSE:
+            continue
+        for file in [folder] if folder.is_file() else sorted(folder.rglob("*")):
+            if file.is_file():
+                yield file.read_bytes()
+
+
+def _tokenizers(home: Home) -> list[Tokenizer]:
+    return [Tokenizer.from_file(str(file)) for file in sorted(home.tokenizers.glob("*/tokenizer.json"))]
+
+
+def _decode(tokenizer: Tokenizer, ids: list[int]) -> bytes:
+    return str(tokenizer.decode(ids, skip_special_tokens=False)).encode()

@@ -1,0 +1,1 @@
+"""Client of SGLang servers, and the embedded inference worker."""

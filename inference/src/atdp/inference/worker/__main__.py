@@ -1,0 +1,60 @@
+"""``python -m atdp.inference.worker``: run one worker as a service of the stack."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, build, run. Exit code 2 when the model cannot be served."""
+    # Before NumPy is loaded: more threads than one lose time on models of this size.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+    from atdp.inference.errors import ModelError
+    from atdp.inference.worker.admin import EngineMetrics
+    from atdp.inference.worker.app import create_app
+    from atdp.runtime.service import Service, add_health_routes, run_http
+
+    service = Service.start("inference-0", argv, options=_options, description=__doc__)
+    chosen = service.options
+    try:
+        app = create_app(
+            chosen.model_dir,
+            chosen.weight_version,
+            decoder=chosen.decoder,
+            device=chosen.device,
+            max_rows=chosen.max_rows,
+            seed=chosen.seed,
+            remember=service.home.run / f"{service.name}.weights.json",
+        )
+    except ModelError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    engine = app.state.worker.engine
+    service.health.registry.register(EngineMetrics(engine))
+    service.health.add_ready_check("model", lambda: None if engine.loaded else "no model loaded")
+    add_health_routes(app, service.health)
+    service.health.ready()
+    run_http(service, app)
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model-dir", type=Path, help="model directory to serve from the start (default: none)"
+    )
+    parser.add_argument("--weight-version", help="its version (default: from its manifest)")
+    parser.add_argument(
+        "--decoder", choices=("auto", "light", "transformers"), default="auto", help="who does the arithmetic"
+    )
+    parser.add_argument("--device", default="cpu", help="torch device of the transformers decoder")
+    parser.add_argument("--max-rows", type=int, default=64, help="sequences decoded together (default 64)")
+    parser.add_argument("--seed", type=int, help="seed of the draws (default: from the system)")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

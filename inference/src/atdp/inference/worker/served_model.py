@@ -1,0 +1,102 @@
+"""A model directory opened for serving: decoder, tokenizer, chat template and who they are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from atdp.inference.chat_template import ChatTemplate, default_template, template_hash
+from atdp.inference.errors import ModelError
+from atdp.inference.tokenizer import tokenizer_hash
+from atdp.inference.worker.decoder import Decoder
+from atdp.inference.worker.decoder_choice import DecoderKind, load_decoder
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedModel:
+    """Everything that changes together when weights are swapped."""
+
+    path: Path
+    version: str
+    name: str
+    model_type: str
+    architectures: tuple[str, ...]
+    decoder: Decoder
+    tokenizer: Tokenizer
+    template: ChatTemplate
+    eos_ids: frozenset[int]
+    tokenizer_hash: str
+    template_hash: str
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        version: str | None = None,
+        kind: DecoderKind = "auto",
+        max_rows: int = 64,
+        device: str = "cpu",
+    ) -> ServedModel:
+        """Load ``path``. ``version`` defaults to the one in its manifest. Raises ModelError with the reason."""
+        if not path.is_dir():
+            raise ModelError(f"Failed to load weights: {path} is not a directory on this machine.")
+        config = _json(path / "config.json", required=True)
+        settings = _json(path / "tokenizer_config.json", required=False)
+        manifest = _json(path / "manifest.json", required=False)
+        try:
+            tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        except (
+            Exception
+        ) as error:  # the tokenizers library raises bare Exception for a missing or broken file
+            raise ModelError(f"Failed to load {path / 'tokenizer.json'}: {error}") from error
+        tokens = {key: _token_text(settings.get(key)) for key in ("eos_token", "bos_token", "pad_token")}
+        source = settings.get("chat_template") or default_template()
+        eos = config.get("eos_token_id")
+        eos_ids = set(eos) if isinstance(eos, list) else ({eos} if eos is not None else set())
+        if (declared := tokenizer.token_to_id(tokens["eos_token"])) is not None:
+            eos_ids.add(declared)
+        return cls(
+            path=path,
+            version=version or str(manifest.get("version") or "default"),
+            name=str(manifest.get("model") or path.name),
+            model_type=str(config.get("model_type")),
+            architectures=tuple(config.get("architectures") or ()),
+            decoder=load_decoder(path, kind=kind, max_rows=max_rows, device=device),
+            tokenizer=tokenizer,
+            template=ChatTemplate(source, **tokens),
+            eos_ids=frozenset(eos_ids),
+            tokenizer_hash=tokenizer_hash(path / "tokenizer.json"),
+            template_hash=template_hash(source),
+        )
+
+    def text(self, ids: tuple[int, ...], *, skip_special_tokens: bool = True) -> str:
+        """Decode token ids."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens))
+
+    def ids(self, text: str) -> tuple[int, ...]:
+        """Encode text; control tokens written in it are control tokens, as in every chat template."""
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _json(path: Path, *, required: bool) -> dict[str, Any]:
+    if not path.is_file():
+        if required:
+            raise ModelError(f"Failed to load weights: {path} does not exist.")
+        return {}
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ModelError(f"Failed to load weights: {path} is not JSON: {error}") from error
+    return value if isinstance(value, dict) else {}
+
+
+def _token_text(value: object) -> str:
+    """Special tokens are written as text or as ``{"content": text}``."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,42 @@
+"""`python -m atdp.gateway`.
+
+The gateway alone, as a service process (the whole stack adds SQL to it).
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Sequence
+
+from atdp.gateway.app import create_app
+from atdp.gateway.settings import GatewaySettings
+from atdp.runtime.errors import SettingsError
+from atdp.runtime.service import Service, run_http
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, build, run. Exit code 2 when a setting is wrong."""
+    service = Service.start("gateway", argv, options=_options, description=__doc__)
+    try:
+        settings = GatewaySettings.from_env(service.home)
+        chosen = {
+            name: value
+            for name in ("topic", "engine")
+            if (value := getattr(service.options, name)) is not None
+        }
+        run_http(service, create_app(dataclasses.replace(settings, **chosen), health=service.health))
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topic", help="topic that events are appended to (default: atdp.events.raw)")
+    parser.add_argument(
+        "--engine", help="engine URL while no routes are set (default: this home's inference-0)"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

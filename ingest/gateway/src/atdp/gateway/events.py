@@ -1,0 +1,95 @@
+"""`POST /v1/events`: a batch of events, acknowledged when Kafka has acknowledged them.
+
+Body `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: the good ones are appended
+although others are refused, and the answer `{"accepted": n, "rejected": [{"index", "error"}]}` names the
+refused ones. A retried request carries `X-ATDP-Redelivery: 1`; its records are then looked up by event id
+before they land.
+
+200: everything acceptable is durable. 422: nothing was acceptable. 503: for at least one event the fate is
+unknown; retry the whole request as redelivery.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from atdp.gateway.errors import EventLogUnavailable, EventRejected
+from atdp.gateway.event_log import Record
+from atdp.gateway.request_body import read_object
+from atdp.gateway.session_resolution import bound_trajectory
+from atdp.gateway.state import GatewayState, state_of
+from atdp.runtime.keys import tenant_problem
+from atdp.runtime.service.authentication import Caller, authenticate
+from atdp.runtime.service.problems import Problem, unavailable
+from atdp.schemas import InvalidRecord, event_from_json
+
+router = APIRouter()
+
+
+@router.post("/v1/events")
+async def post_events(request: Request) -> JSONResponse:
+    """Accept a batch of events."""
+    gateway = state_of(request)
+    caller = authenticate(request, gateway.keys, "emit")
+    document = await read_object(request, gateway.settings.max_body_bytes)
+    events = document.get("events")
+    if not isinstance(events, list):
+        raise Problem(422, "field_missing", "the body needs a list under 'events'")
+    if len(events) > gateway.settings.max_events:
+        raise Problem(
+            413,
+            "too_many_events",
+            f"{len(events)} events; at most {gateway.settings.max_events} in one request",
+        )
+    redelivery = request.headers.get("x-atdp-redelivery") == "1"
+    records = [_record(gateway, caller, event, redelivery) for event in events]
+
+    async def wanted() -> bool:
+        return not await request.is_disconnected()
+
+    fates = await gateway.emitter.append(records, source="http", wanted=wanted)
+    unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
+    if unknown:
+        raise unavailable(f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}")
+    rejected = [
+        {"index": index, "error": str(fate)}
+        for index, fate in enumerate(fates)
+        if isinstance(fate, EventRejected)
+    ]
+    accepted = len(events) - len(rejected)
+    status = 422 if rejected and not accepted else 200
+    return JSONResponse({"accepted": accepted, "rejected": rejected}, status)
+
+
+def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bool) -> Record | EventRejected:
+    if not isinstance(document, dict):
+        return EventRejected("not an object; see the JSON form of events in the reference")
+    try:
+        event = event_from_json(document)
+    except InvalidRecord as error:
+        return EventRejected(f"not a valid event: {error}")
+    if not caller.principal.may_act_for(event.tenant_id):
+        return EventRejected("tenant_id is not the key's tenant; use a key of that tenant")
+    if (problem := tenant_problem(event.tenant_id)) is not None:
+        return EventRejected(f"tenant_id: {problem}")
+    if not _is_event_id(event.event_id):
+        return EventRejected(
+            "event_id must be a UUID as text in lower case, e.g. 0197a3f0-7c1e-7d3a-9b52-3f1c2a4e5d60 (version 7 keeps "
+            "order): it is what tells a copy from another event"
+        )
+    bound = bound_trajectory(caller)
+    if bound is not None and bound != (event.trajectory_id, event.attempt):
+        return EventRejected(
+            "trajectory_id and attempt are not those of the key's session: a session key is good for its own session only; use "
+            "a key of the tenant"
+        )
+    return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
+
+
+def _is_event_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False

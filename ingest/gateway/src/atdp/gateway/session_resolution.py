@@ -1,0 +1,92 @@
+"""From a request to the trajectory it belongs to: by its session key, or by headers.
+
+A session key *is* the identity: it carries the session that `POST /v1/sessions` opened. Any other key names
+it by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the session), `X-ATDP-Task`, `X-ATDP-Attempt` (default
+0) and `X-ATDP-Agent`, percent-encoded where they are not ASCII. Without a session every call is a trajectory of its own; the answer's
+`x-atdp-trajectory` names it.
+"""
+
+import json
+from datetime import UTC, datetime
+from uuid import uuid4
+
+from fastapi import Request
+from starlette.datastructures import Headers
+
+from atdp.gateway.header_text import from_header
+from atdp.gateway.request_body import checked_id
+from atdp.gateway.session_store import SessionRow
+from atdp.gateway.state import GatewayState
+from atdp.runtime.service.authentication import Caller, tenant_of
+from atdp.runtime.service.problems import Problem
+
+DEFAULT_AGENT = "unnamed"
+
+
+def trajectory_of(gateway: GatewayState, caller: Caller, request: Request) -> SessionRow:
+    """The trajectory attempt that a model call belongs to, made when it is new.
+
+    Raises:
+        Problem: 422 for a malformed header, 409 when the trajectory has ended.
+    """
+    tenant = tenant_of(caller, request)
+    bound = bound_trajectory(caller)
+    row = _named(gateway, request, tenant) if bound is None else _bound(gateway, tenant, *bound)
+    if row.ended:
+        raise Problem(
+            409,
+            "trajectory_ended",
+            f"trajectory {row.trajectory_id!r} has ended; open a new session or attempt",
+        )
+    return row
+
+
+def session_binding(row: SessionRow) -> str:
+    """What a session key carries, JSON."""
+    return json.dumps(
+        {"session_id": row.session_id, "trajectory_id": row.trajectory_id, "attempt": row.attempt}
+    )
+
+
+def bound_trajectory(caller: Caller) -> tuple[str, int] | None:
+    """Trajectory and attempt of a session key; None for a key of its tenant, which is good for all of them."""
+    if caller.principal.session is None:
+        return None
+    bound = json.loads(caller.principal.session)
+    return bound["trajectory_id"], bound["attempt"]
+
+
+def _bound(gateway: GatewayState, tenant: str, trajectory_id: str, attempt: int) -> SessionRow:
+    row = gateway.sessions.find(tenant, trajectory_id, attempt)
+    if row is None:
+        raise Problem(
+            409, "session_unknown", "this session key's session is unknown here; open a new session"
+        )
+    return row
+
+
+def _named(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
+    headers = request.headers
+    session_id = _header_id(headers, "X-ATDP-Session") or uuid4().hex
+    trajectory_id = _header_id(headers, "X-ATDP-Trajectory") or session_id
+    attempt = headers.get("x-atdp-attempt", "0")
+    if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
+        raise Problem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
+    return gateway.sessions.open(
+        tenant=tenant,
+        trajectory_id=trajectory_id,
+        attempt=int(attempt),
+        session_id=session_id,
+        task_id=_header_id(headers, "X-ATDP-Task"),
+        agent_id=_header_id(headers, "X-ATDP-Agent") or DEFAULT_AGENT,
+        tags={},
+        now=datetime.now(UTC),
+    )
+
+
+def _header_id(headers: Headers, name: str) -> str | None:
+    value = headers.get(name)
+    return None if value is None else checked_id(from_header(value, name), name)
+
+
+_ATTEMPT_DIGITS = 9  # fits the event's 32-bit attempt

@@ -1,0 +1,191 @@
+"""Sessions over HTTP: open one, reward it (for as long as anyone likes), end it; and the routes of the engines.
+
+A session opened here has a key of its own, so that an agent needs no header at all. Nothing is recorded when
+a session is opened: `trajectory_started` goes out with its first event. Each answer counts the events it
+recorded (`events`, and the header `x-atdp-events`).
+"""
+
+from datetime import UTC, datetime
+from typing import Any, get_args
+from uuid import uuid4
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+
+from atdp.gateway.request_body import attempt_field, checked_id, read_object, text_field
+from atdp.gateway.routes import Routes
+from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
+from atdp.gateway.session_store import SessionRow
+from atdp.gateway.state import GatewayState, state_of
+from atdp.runtime.service.authentication import Caller, authenticate, tenant_of
+from atdp.runtime.service.problems import Problem
+from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
+
+router = APIRouter()
+
+
+@router.post("/v1/sessions")
+async def open_session(request: Request) -> JSONResponse:
+    """Open a session.
+
+    `{task_id, session_id?, trajectory_id?, attempt?, agent?, tags?}` → ids and a session key.
+    """
+    gateway = state_of(request)
+    caller = authenticate(request, gateway.keys, "emit")
+    if caller.principal.session is not None:
+        raise Problem(
+            403,
+            "session_denied",
+            "a session key opens no sessions; use the key that its session was opened with",
+        )
+    tenant = tenant_of(caller, request)
+    body = await read_object(request, gateway.settings.max_body_bytes)
+    session_id = text_field(body, "session_id") or uuid4().hex
+    attempt = attempt_field(body)
+    tags = body.get("tags") or {}
+    if not isinstance(tags, dict):
+        raise Problem(422, "bad_tags", "'tags' must be an object")
+    row = gateway.sessions.open(
+        tenant=tenant,
+        trajectory_id=text_field(body, "trajectory_id") or session_id,
+        attempt=attempt,
+        session_id=session_id,
+        task_id=text_field(body, "task_id"),
+        agent_id=text_field(body, "agent") or DEFAULT_AGENT,
+        tags=tags,
+        now=datetime.now(UTC),
+    )
+    if row.ended or row.session_id != session_id:
+        raise Problem(
+            409, "trajectory_taken", f"trajectory {row.trajectory_id!r} exists already; choose another id"
+        )
+    key, _ = gateway.keys.create_session_key(caller.principal, tenant=tenant, session=session_binding(row))
+    return JSONResponse(
+        {
+            "session_id": row.session_id,
+            "trajectory_id": row.trajectory_id,
+            "attempt": attempt,
+            "api_key": str(key),
+        },
+        201,
+    )
+
+
+@router.post("/v1/sessions/{session_id}/reward")
+async def reward_session(request: Request, session_id: str) -> JSONResponse:
+    """Reward a trajectory, a step or an event of a session, before or after its end.
+
+    `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?, target_step?,
+    supersedes?, trajectory_id?, attempt?}`; a value, a critique or both.
+    """
+    gateway, caller, row, body = await _session(request, session_id)
+    count = await _record_once(gateway, caller, row, _reward(body))
+    return _counted({"session_id": row.session_id, "trajectory_id": row.trajectory_id}, count)
+
+
+@router.post("/v1/sessions/{session_id}/end")
+async def end_session(request: Request, session_id: str) -> JSONResponse:
+    """End a session's trajectory.
+
+    `{status?, error_type?, error_message?}`. Ending twice records nothing more.
+    """
+    gateway, caller, row, body = await _session(request, session_id)
+    count = 0
+    if not row.ended:
+        count = await _record_once(gateway, caller, row, _ended(body))
+        gateway.sessions.set_ended(row)
+        gateway.recorder.forget(row)
+    return _counted({"session_id": row.session_id, "trajectory_id": row.trajectory_id}, count)
+
+
+@router.get("/v1/routes")
+async def get_routes(request: Request) -> JSONResponse:
+    """The routes in force."""
+    gateway = state_of(request)
+    authenticate(request, gateway.keys, "route")
+    return JSONResponse(gateway.routes.current.to_json())
+
+
+@router.put("/v1/routes")
+async def put_routes(request: Request) -> JSONResponse:
+    """Replace the routes.
+
+    `{"stable": {"url", "version"}, "canary": {"url", "version", "share", "salt"} | null}`.
+    """
+    gateway = state_of(request)
+    authenticate(request, gateway.keys, "route")
+    gateway.routes.replace(Routes.from_json(await read_object(request, gateway.settings.max_body_bytes)))
+    return JSONResponse(gateway.routes.current.to_json())
+
+
+async def _session(
+    request: Request, session_id: str
+) -> tuple[GatewayState, Caller, SessionRow, dict[str, Any]]:
+    gateway = state_of(request)
+    caller = authenticate(request, gateway.keys, "emit")
+    tenant = tenant_of(caller, request)
+    body = await read_object(request, gateway.settings.max_body_bytes)
+    trajectory_id, attempt = text_field(body, "trajectory_id"), attempt_field(body)
+    if trajectory_id is None:
+        row = gateway.sessions.of_session(tenant, session_id)
+    else:
+        row = gateway.sessions.find(tenant, trajectory_id, attempt)
+    if row is None or row.session_id != session_id:
+        raise Problem(
+            404, "session_unknown", f"tenant {tenant!r} has no session {session_id!r} at this gateway"
+        )
+    if caller.principal.session is not None and caller.principal.session != session_binding(row):
+        raise Problem(403, "session_denied", "a session key is good for its own session only")
+    return gateway, caller, row, body
+
+
+async def _record_once(gateway: GatewayState, caller: Caller, row: SessionRow, body: Body) -> int:
+    """Record `body` as one event, unless the same one still waits from a request that was answered 503."""
+    owed = gateway.recorder.owes(row, body)
+    return await gateway.recorder.record(
+        row,
+        caller.signing_key,
+        lambda live: [] if owed else [live.event(body, at=datetime.now(UTC), status="ok")],
+    )
+
+
+def _reward(body: dict[str, Any]) -> Reward:
+    value, critique = body.get("value"), body.get("critique")
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise Problem(422, "bad_reward", "'value' must be a number (leave it out when there is none)")
+    if critique is not None and not isinstance(critique, str):
+        raise Problem(422, "bad_reward", "'critique' must be text")
+    if value is None and critique is None:
+        raise Problem(422, "bad_reward", "a reward needs a 'value', a 'critique' or both")
+    event_id, step = text_field(body, "target_event_id"), body.get("target_step")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
+        raise Problem(422, "bad_reward", "'target_step' must be a whole number from 0")
+    kind: TargetKind = "event" if event_id else "step" if step is not None else "trajectory"
+    return Reward(
+        target_kind=kind,
+        target_event_id=event_id,
+        target_step=step,
+        value=None if value is None else float(value),
+        critique=critique,
+        dimension=text_field(body, "dimension") or "outcome",
+        source_name=text_field(body, "source_name") or "http",
+        evaluator_version=text_field(body, "evaluator_version"),
+        observed_at=datetime.now(UTC),
+        supersedes=text_field(body, "supersedes"),
+    )
+
+
+def _ended(body: dict[str, Any]) -> TrajectoryEnded:
+    status = body.get("status", "completed")
+    if status not in get_args(EndStatus):
+        raise Problem(422, "bad_status", f"'status' must be one of {', '.join(get_args(EndStatus))}")
+    kind = body.get("error_type")
+    message = body.get("error_message")
+    if message is not None and not isinstance(message, str):
+        raise Problem(422, "bad_error", "'error_message' must be text")
+    error = None if kind is None else Error(type=checked_id(kind, "error_type"), message=message)
+    return TrajectoryEnded(status=status, error=error)
+
+
+def _counted(body: dict[str, Any], count: int) -> JSONResponse:
+    return JSONResponse({**body, "events": count}, 200, {"x-atdp-events": str(count)})

@@ -1,0 +1,43 @@
+"""What the routes of one gateway application share; made once by `create_app`, opened by its lifespan."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from fastapi import FastAPI, Request
+
+from atdp.gateway.emitter import Emitter
+from atdp.gateway.engine import Engines
+from atdp.gateway.event_log import EventLog
+from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.routes import RoutesFile
+from atdp.gateway.session_store import SessionStore
+from atdp.gateway.settings import GatewaySettings
+from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.runtime.keys import KeyStore
+from atdp.runtime.service import Health
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayState:
+    """An open gateway."""
+
+    settings: GatewaySettings
+    health: Health
+    metrics: GatewayMetrics
+    keys: KeyStore
+    log: EventLog
+    emitter: Emitter
+    sessions: SessionStore
+    recorder: TrajectoryRecorder
+    routes: RoutesFile
+    engines: Engines
+
+
+def keep_state(app: FastAPI, state: GatewayState) -> None:
+    """Attach the state to its application."""
+    app.state.gateway = state
+
+
+def state_of(request: Request) -> GatewayState:
+    """The gateway that serves this request."""
+    return cast("GatewayState", request.app.state.gateway)

@@ -1,0 +1,192 @@
+"""Recording into live trajectories: one writer at a time, acknowledged before it returns, nothing half-forgotten.
+
+An event that was made has its `seq`; it must get into the log, or the sequence has a hole. So what Kafka did
+not acknowledge stays with the trajectory and goes first, marked as redelivery, when the trajectory is written
+next. Events are made on a copy of the live state, which takes its place once they are all made: a call that
+cannot be put into events leaves nothing behind. What Kafka will never take (too large) is replaced by a `gap` event that names its seq.
+
+Memory is bounded: `max_live` trajectories, each forgotten after `idle_s`. A forgotten one starts over under a
+new producer id with its context in full (see `live`).
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from atdp.gateway.emitter import Emitter
+from atdp.gateway.errors import EventLogUnavailable, EventRejected
+from atdp.gateway.event_log import Position
+from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.session_store import SessionRow, SessionStore
+from atdp.gateway.trajectory_events import Identity, LiveTrajectory
+from atdp.runtime.service.problems import Problem, unavailable
+from atdp.schemas import Agent, Body, Event, Gap, Reward, SigningKey, TrajectoryStarted
+
+_Key = tuple[str, str, int]
+Make = Callable[[LiveTrajectory], Sequence[Event]]
+"""Makes the events to record; runs while the trajectory has no other writer."""
+
+
+@dataclass
+class _Writer:
+    """A live trajectory with what belongs to writing it."""
+
+    live: LiveTrajectory
+    started: bool
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unacknowledged: list[Event] = field(default_factory=list)
+    unreported: int = 0
+    """Acknowledged events that no answer has counted yet."""
+    used_at: float = 0.0
+
+
+class TrajectoryRecorder:
+    """All live trajectories of one gateway process."""
+
+    def __init__(
+        self,
+        emitter: Emitter,
+        store: SessionStore,
+        metrics: GatewayMetrics,
+        *,
+        max_live: int,
+        idle_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._emitter = emitter
+        self._store = store
+        self._metrics = metrics
+        self._max_live = max_live
+        self._idle_s = idle_s
+        self._clock = clock
+        self._writers: OrderedDict[_Key, _Writer] = OrderedDict()
+
+    async def record(self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy") -> int:
+        """Record what `make` gives, after what is still owed.
+
+        Returns how many events were acknowledged since the last call that returned: those of calls that were
+        answered 503 count when their trajectory is answered next, so that the numbers add up to the log.
+
+        Raises:
+            Problem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413 when an event
+            is too
+                large for the log (a gap stands in its place).
+        """
+        writer = self._writer(row)
+        async with writer.lock:
+            owed = list(writer.unacknowledged)
+            live = writer.live.copy()
+            events = [*owed, *self._start(writer, live, row), *make(live)]
+            writer.live = live
+            maybe_there: set[str] = {event.event_id for event in owed}
+            if row.start_tried:
+                maybe_there.add(row.started_event_id)
+            try:
+                fates = await self._emitter.emit(events, key, redelivered=maybe_there, source=source)
+            except BaseException:  # cancelled, for example: they are numbered and perhaps in the log
+                writer.unacknowledged = events
+                raise
+            unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
+            refused = [fate for fate in fates if isinstance(fate, EventRejected)]
+            writer.unacknowledged = [
+                event if isinstance(fate, EventLogUnavailable) else _in_place_of(event)
+                for event, fate in zip(events, fates, strict=True)
+                if not isinstance(fate, Position)
+            ]
+            if not writer.started and not any(
+                event.event_id == row.started_event_id for event in writer.unacknowledged
+            ):
+                self._store.set_started(row)
+                writer.started = True
+            writer.unreported += sum(isinstance(fate, Position) for fate in fates)
+            if not unknown and not refused:
+                reported, writer.unreported = writer.unreported, 0
+                return reported
+        if unknown:
+            raise unavailable(str(unknown[0]))
+        raise Problem(413, "event_too_large", f"this call cannot be recorded: {refused[0]}")
+
+    def owes(self, row: SessionRow, body: Body) -> bool:
+        """Whether an event with this body waits to be sent again.
+
+        Then a retried request must not make a second.
+        """
+        writer = self._writers.get(_key(row))
+        return writer is not None and any(_same(event.body, body) for event in writer.unacknowledged)
+
+    def forget(self, row: SessionRow) -> None:
+        """Free what an ended trajectory holds."""
+        self._writers.pop(_key(row), None)
+        self._metrics.live_trajectories.set(len(self._writers))
+
+    def _writer(self, row: SessionRow) -> _Writer:
+        key = _key(row)
+        now = self._clock()
+        writer = self._writers.get(key)
+        if writer is None:
+            writer = self._writers[key] = _Writer(LiveTrajectory(_identity(row)), started=row.started)
+        writer.used_at = now
+        self._writers.move_to_end(key)
+        self._evict(now)
+        return writer
+
+    def _start(self, writer: _Writer, live: LiveTrajectory, row: SessionRow) -> list[Event]:
+        if writer.started or any(event.event_id == row.started_event_id for event in writer.unacknowledged):
+            return []
+        return [
+            live.event(
+                TrajectoryStarted(task=row.task_id),
+                at=row.started_at,
+                step=0,
+                event_id=row.started_event_id,
+                metadata_json=row.tags if row.tags != "{}" else None,
+            )
+        ]
+
+    def _evict(self, now: float) -> None:
+        for key, writer in list(self._writers.items()):
+            stale = now - writer.used_at > self._idle_s
+            if not stale and len(self._writers) <= self._max_live:
+                break
+            # Never the one in use, nor one that owes events while memory allows.
+            if writer.lock.locked() or writer.used_at == now or (writer.unacknowledged and not stale):
+                continue
+            del self._writers[key]
+        self._metrics.live_trajectories.set(len(self._writers))
+
+
+def _key(row: SessionRow) -> _Key:
+    return row.tenant, row.trajectory_id, row.attempt
+
+
+def _identity(row: SessionRow) -> Identity:
+    return Identity(
+        tenant_id=row.tenant,
+        trajectory_id=row.trajectory_id,
+        attempt=row.attempt,
+        session_id=row.session_id,
+        task_id=row.task_id,
+        agent=Agent(id=row.agent_id, framework="openai"),
+        producer_id=f"gateway-{uuid4().hex}",
+    )
+
+
+def _in_place_of(event: Event) -> Event:
+    """The gap that takes the seq of an event that no log will take."""
+    return replace(
+        event,
+        body=Gap(
+            code="event_too_large", detail=f"a {event.kind} event", from_seq=event.seq, to_seq=event.seq
+        ),
+        metadata_json=None,
+        ext_json=None,
+    )
+
+
+def _same(owed: Body, wanted: Body) -> bool:
+    if isinstance(owed, Reward) and isinstance(wanted, Reward):
+        return replace(owed, observed_at=wanted.observed_at) == wanted
+    return owed == wanted

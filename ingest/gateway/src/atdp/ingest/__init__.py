@@ -1,1 +1,0 @@
-"""Event log, HTTP gateway, recording model proxy and importers of ATDP."""

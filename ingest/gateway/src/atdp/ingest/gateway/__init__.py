@@ -1,6 +1,0 @@
-"""The HTTP gateway: events in with a durable acknowledgement, and the recording model proxy."""
-
-from .app import OpenLog, create_app
-from .settings import GatewaySettings
-
-__all__ = ["GatewaySettings", "OpenLog", "create_app"]

@@ -1,0 +1,226 @@
+"""Intake: records of the governed topics, read from where the tables stand.
+
+A consumer group spreads partitions over writers; that is all it is for. On assignment each partition is sought to the
+tables' own positions, whatever the group has committed. Reading is `read_committed`: records of aborted transactions
+never show. End-of-partition events tell how far a partition reaches past its last record (transaction markers have
+offsets too), so that "landed" can be compared with the broker's end offsets. A position that the broker no longer has
+stops the writer (`auto.offset.reset=error`): data in between would be missing silently otherwise.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+
+from atdp.lakehouse.errors import LakehouseError, PositionsLost
+from atdp.lakehouse.positions import TopicIdentity
+from atdp.lakehouse.records import RecordBatch
+from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
+from atdp.schemas.headers import REDELIVERY, header
+from atdp.schemas.topics import TopicRole
+
+_log = logging.getLogger("atdp.lakehouse")
+
+POLL_S = 0.1
+_RECORDS_PER_POLL = 20_000
+_ADMIN_TIMEOUT_S = 30.0
+
+_CONSUMER: Mapping[str, KafkaValue] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+    "fetch.wait.max.ms": 100,
+    "fetch.message.max.bytes": 8 * 1024 * 1024,
+    # Memory bound: what librdkafka holds ahead of us, over all partitions.
+    "queued.max.messages.kbytes": 64 * 1024,
+}
+
+_PASSING = frozenset(
+    {
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REBALANCE_IN_PROGRESS,
+    }
+)
+"""Errors that librdkafka gets over by itself. `KafkaError.retriable()` is no help: only transactional errors set it."""
+
+ReadOn = Callable[[TopicRole, int], int | None]
+"""Topic and partition → offset to read on from, `None` = from the beginning."""
+
+
+def identify_topics(
+    settings: KafkaSettings, names: Mapping[TopicRole, str]
+) -> dict[TopicRole, TopicIdentity]:
+    """Which incarnation of each topic the cluster has.
+
+    Raises:
+        LakehouseError: the broker does not answer, or a topic is missing.
+    """
+    admin = AdminClient(settings.config())
+    try:
+        cluster_id = (
+            admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).cluster_id
+        )
+        futures = admin.describe_topics(
+            TopicCollection(list(names.values())), request_timeout=_ADMIN_TIMEOUT_S
+        )
+        found = {name: future.result(_ADMIN_TIMEOUT_S) for name, future in futures.items()}
+    except KafkaException as error:
+        raise LakehouseError(
+            f"cannot describe the topics {', '.join(sorted(names.values()))} at {settings.bootstrap}: {error.args[0].str()}; "
+            "start the stack (`atdp up`) or check ATDP_KAFKA_BOOTSTRAP"
+        ) from error
+    return {
+        role: TopicIdentity(name=name, cluster_id=cluster_id, topic_id=str(found[name].topic_id))
+        for role, name in names.items()
+    }
+
+
+@dataclass
+class Intake:
+    """The consumer, and what it has taken but nobody has committed yet."""
+
+    settings: KafkaSettings
+    names: Mapping[TopicRole, str]
+    group: str
+    read_on: ReadOn
+    on_rebalance: Callable[[], None]
+    """Called before partitions are assigned: the tables' positions are to be read again."""
+    session_timeout_s: float
+    """A dead writer's partitions move on after this; a frozen one is fenced by positions, not by the session."""
+    batches: dict[TopicRole, RecordBatch] = field(default_factory=dict)
+    assigned: list[tuple[TopicRole, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._roles = {name: role for role, name in self.names.items()}
+        own: dict[str, KafkaValue] = {
+            "group.id": self.group,
+            "session.timeout.ms": int(self.session_timeout_s * 1000),
+        }
+        self._consumer = Consumer(self.settings.config(**_CONSUMER, **own))
+        self._consumer.subscribe(list(self.names.values()), on_assign=self._assign, on_revoke=self._revoke)
+
+    def poll(self, timeout_s: float = POLL_S) -> int:
+        """Take what is there, waiting at most `timeout_s`; returns the number of records.
+
+        Raises:
+            PositionsLost: the broker has deleted records that no table has.
+            LakehouseError: the broker refused for good.
+        """
+        taken = 0
+        for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
+            error = message.error()
+            if error is None:
+                self._take(message)
+                taken += 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._batch(message).reached(message.partition(), message.offset())
+            else:
+                self._complain(message, error)
+        return taken
+
+    @property
+    def records(self) -> int:
+        """Records held."""
+        return sum(len(batch) for batch in self.batches.values())
+
+    @property
+    def size(self) -> int:
+        """Bytes of values held."""
+        return sum(batch.size for batch in self.batches.values())
+
+    def take(self) -> dict[TopicRole, RecordBatch]:
+        """Hand over what is held."""
+        taken, self.batches = self.batches, {}
+        return taken
+
+    def rewind(self) -> None:
+        """Drop what is held and read on from the tables' positions (after another writer's commit)."""
+        self.batches = {}
+        for role, partition in self.assigned:
+            self._consumer.seek(self._start(role, partition))
+
+    def note_progress(self, role: TopicRole, end: Mapping[int, int]) -> None:
+        """Commit group offsets, for lag monitoring only; failing is harmless."""
+        offsets = [TopicPartition(self.names[role], partition, offset) for partition, offset in end.items()]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            _log.info("group offsets not committed", extra={"error": error.args[0].str()})
+
+    def lag(self) -> dict[tuple[TopicRole, int], int]:
+        """Records (and markers) between what was taken and the end of each assigned partition, as last heard."""
+        found = {}
+        for position in self._consumer.position(
+            [TopicPartition(self.names[role], partition) for role, partition in self.assigned]
+        ):
+            low, high = self._consumer.get_watermark_offsets(position, cached=True)
+            at = position.offset if position.offset >= 0 else max(low, 0)
+            found[(self._roles[position.topic], position.partition)] = max(high - at, 0)
+        return found
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _take(self, message: Message) -> None:
+        found = message.headers()
+        self._batch(message).add(
+            message.value() or b"",
+            message.partition(),
+            message.offset(),
+            redelivered=found is not None and header(found, REDELIVERY) == b"1",
+        )
+
+    def _batch(self, message: Message) -> RecordBatch:
+        return self.batches.setdefault(self._roles[message.topic()], RecordBatch())
+
+    def _complain(self, message: Message, error: KafkaError) -> None:
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:
+            raise PositionsLost(
+                f"{message.topic()}[{message.partition()}]: the broker no longer has the offset that the table stands at "
+                f"({error.str()}); records in between were deleted before they landed. Raise the topic's retention; to go on without "
+                "them, use a new catalog"
+            )
+        if error.fatal() or error.code() not in _PASSING:
+            raise LakehouseError(f"reading {message.topic()} failed: {error.str()}")
+        _log.info("the broker cannot be read now", extra={"error": error.str()})
+
+    def _start(self, role: TopicRole, partition: int) -> TopicPartition:
+        offset = self.read_on(role, partition)
+        return TopicPartition(self.names[role], partition, OFFSET_BEGINNING if offset is None else offset)
+
+    def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.on_rebalance()
+        self.batches = {}
+        self.assigned = [(self._roles[item.topic], item.partition) for item in partitions]
+        consumer.assign([self._start(role, partition) for role, partition in self.assigned])
+        _log.info("partitions assigned", extra={"partitions": len(partitions)})
+
+    def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.batches, self.assigned = {}, []
+        _log.info("partitions revoked", extra={"partitions": len(partitions)})

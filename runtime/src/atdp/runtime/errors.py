@@ -1,0 +1,16 @@
+"""Errors of the runtime: settings and the key store."""
+
+
+class PlatformError(Exception):
+    """Base of every error that `atdp.runtime` raises.
+
+    The message says what happened, on what, and what to do next.
+    """
+
+
+class SettingsError(PlatformError):
+    """A setting is missing or wrong; nothing was started."""
+
+
+class KeyStoreError(PlatformError):
+    """The key store refused an operation (bad tenant name, unknown role, unreadable file)."""

@@ -1,0 +1,140 @@
+"""The home of one local stack: where everything lives on disk.
+
+Pure paths. Nothing here creates, locks or writes; the owner of each path does. The single exception to "no
+I/O" is `Home.endpoints`, which reads what the supervisor published about the running stack.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from atdp.runtime.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class Home:
+    """The directory tree of one stack (`$ATDP_HOME`, by default `./.atdp`)."""
+
+    root: Path
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """The home named by `ATDP_HOME`, else `./.atdp`; always absolute, so that services agree on it."""
+        text = (os.environ if environ is None else environ).get("ATDP_HOME") or ".atdp"
+        return cls(Path(text).expanduser().resolve())
+
+    @property
+    def kafka(self) -> Path:
+        """Broker data, configuration and logs."""
+        return self.root / "kafka"
+
+    @property
+    def run(self) -> Path:
+        """Process ids and endpoints of the running stack."""
+        return self.root / "run"
+
+    @property
+    def endpoints_file(self) -> Path:
+        """`{"kafka": "127.0.0.1:P", "gateway": "http://127.0.0.1:P", …}`, written by the supervisor."""
+        return self.run / "endpoints.json"
+
+    @property
+    def keys_db(self) -> Path:
+        """API keys (sqlite; secrets stored hashed)."""
+        return self.root / "keys.sqlite"
+
+    @property
+    def secrets(self) -> Path:
+        """Files of mode 0600: the operator's key, the governance master key."""
+        return self.root / "secrets"
+
+    @property
+    def operator_key_file(self) -> Path:
+        """Text of the operator's API key, made at the first start."""
+        return self.secrets / "operator.key"
+
+    @property
+    def governance_secret_file(self) -> Path:
+        """Master key of governance (pseudonyms, signatures)."""
+        return self.secrets / "governance.json"
+
+    @property
+    def policies(self) -> Path:
+        """Governance policies, one YAML file each."""
+        return self.root / "policies"
+
+    @property
+    def catalog_db(self) -> Path:
+        """Default Iceberg catalog (sqlite)."""
+        return self.root / "catalog.sqlite"
+
+    @property
+    def warehouse(self) -> Path:
+        """Default Iceberg warehouse."""
+        return self.root / "warehouse"
+
+    @property
+    def tokenizers(self) -> Path:
+        """`<sha256 of tokenizer.json>/tokenizer.json` for every tokenizer whose ids may occur in events."""
+        return self.root / "tokenizers"
+
+    @property
+    def weights(self) -> Path:
+        """Weight registry: `<model>/<version>/`."""
+        return self.root / "weights"
+
+    @property
+    def spool(self) -> Path:
+        """Spools of SDK recorders that run inside this home."""
+        return self.root / "spool"
+
+    @property
+    def logs(self) -> Path:
+        """`<service>.log`, JSON lines."""
+        return self.root / "logs"
+
+    @property
+    def control(self) -> Path:
+        """The control plane's event store."""
+        return self.root / "control"
+
+    @property
+    def datasets(self) -> Path:
+        """Pinned datasets: `<name>.json`."""
+        return self.root / "datasets"
+
+    @property
+    def gateway(self) -> Path:
+        """The gateway's own state."""
+        return self.root / "gateway"
+
+    @property
+    def routes_file(self) -> Path:
+        """Which engine serves which share of sessions."""
+        return self.gateway / "routes.json"
+
+    def endpoints(self) -> dict[str, str]:
+        """What the supervisor last published; empty when no stack has run in this home.
+
+        Raises:
+            SettingsError: the file exists and is not a JSON object of strings.
+        """
+        try:
+            text = self.endpoints_file.read_text("utf-8")
+        except FileNotFoundError:
+            return {}
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise SettingsError(
+                f"{self.endpoints_file} is not JSON ({error.msg}, line {error.lineno}); "
+                "run `atdp down` and `atdp up` to write it anew"
+            ) from error
+        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+            raise SettingsError(
+                f"{self.endpoints_file} is not an object of strings; run `atdp down`, `atdp up`"
+            )
+        return found

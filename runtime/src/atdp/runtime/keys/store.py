@@ -1,0 +1,243 @@
+"""API keys: who is calling, for which tenant, in which role.
+
+A key reads `atdp_<key_id>_<secret>`. Only SHA-256 of the secret is stored: the *verifier*. The secret has 256
+bits of entropy, so a plain hash is enough (nothing to guess, nothing to stretch). The verifier is also the
+HMAC key with which records are signed, so that governance can check a record in the log without ever seeing a
+secret.
+
+Guarantees: comparison takes constant time; an unknown role or action is denied; a revoked key stays in the
+store (its records can be named) but is never verified again. Session keys belong to one session of a parent
+key, open no further sessions, and die with the parent. Reads are cached per store object; `PRAGMA data_version` tells when another
+process wrote, and clears the cache.
+"""
+
+import hmac
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from atdp.runtime.errors import KeyStoreError
+from atdp.runtime.keys.api_key import ApiKey
+from atdp.runtime.keys.principals import ANY_TENANT, MAY, Principal
+from atdp.runtime.keys.tenants import tenant_problem
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    key_id     TEXT PRIMARY KEY,
+    tenant     TEXT NOT NULL,
+    role       TEXT NOT NULL,
+    verifier   BLOB NOT NULL,             -- sha256(secret)
+    parent     TEXT REFERENCES keys,      -- set for session keys
+    session    TEXT,                      -- JSON, set for session keys: what the key stands for
+    created_at INTEGER NOT NULL,          -- microseconds since the epoch, UTC
+    revoked_at INTEGER
+) STRICT;
+"""
+
+_REVOKED_AT = """(
+    WITH RECURSIVE line (parent, revoked_at) AS (
+        SELECT k.parent, k.revoked_at
+        UNION ALL
+        SELECT up.parent, up.revoked_at FROM keys up JOIN line ON up.key_id = line.parent
+    )
+    SELECT min(revoked_at) FROM line
+)"""
+"""When a key, or the first key above it, was revoked; NULL for one that holds."""
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A key as the store knows it.
+
+    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor, `revoked_at_us` is the earliest of these
+    (microseconds since the epoch).
+    """
+
+    principal: Principal
+    verifier: bytes
+    created_at_us: int
+    revoked: bool
+    revoked_at_us: int | None = None
+
+    def __repr__(self) -> str:
+        return f"StoredKey({self.principal!r}, revoked={self.revoked})"
+
+
+class KeyStore:
+    """Keys in one sqlite file (WAL), shared by all processes of a home. Safe to use from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._cache: dict[str, StoredKey | None] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600, exist_ok=True)
+            self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")  # a key shown once must exist after a power cut
+            self._db.execute(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise KeyStoreError(
+                f"cannot open the key store {path}: {error}; check the path and its permissions"
+            ) from error
+        self._seen_version = self._data_version()
+
+    def close(self) -> None:
+        """Release the file."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def create(self, tenant: str, role: str) -> tuple[ApiKey, Principal]:
+        """A new key for `tenant`; the returned text cannot be shown again.
+
+        Raises:
+            KeyStoreError: unknown role, bad tenant name, or a tenant that the role cannot have.
+        """
+        if role not in MAY:
+            raise KeyStoreError(f"unknown role {role!r}; known roles: {', '.join(MAY)}")
+        if role == "operator":
+            if tenant != ANY_TENANT:
+                raise KeyStoreError(
+                    f"an operator acts for all tenants: use tenant '{ANY_TENANT}', not {tenant!r}"
+                )
+        elif (problem := tenant_problem(tenant)) is not None:
+            raise KeyStoreError(problem)
+        return self._insert(Principal(key_id="", tenant=tenant, role=role), parent=None)
+
+    def create_session_key(self, parent: Principal, *, tenant: str, session: str) -> tuple[ApiKey, Principal]:
+        """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key.
+
+        Raises:
+            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself: it is good for its own session only.
+        """
+        if parent.session is not None:
+            raise KeyStoreError(
+                f"key {parent.key_id} is a session key and opens no further sessions; use the key it was made with"
+            )
+        if not parent.may("emit") or not parent.may_act_for(tenant):
+            raise KeyStoreError(
+                f"key {parent.key_id} (role {parent.role}) may not open sessions of tenant {tenant!r}"
+            )
+        return self._insert(
+            Principal(key_id="", tenant=tenant, role="agent", session=session), parent=parent.key_id
+        )
+
+    def verify(self, text: str) -> Principal | None:
+        """The principal of a key text; None when malformed, unknown, wrong or revoked."""
+        key = ApiKey.parse(text)
+        stored = self.get(key.key_id) if key is not None else None
+        if key is None or stored is None:
+            return None
+        right = hmac.compare_digest(key.verifier, stored.verifier)
+        return stored.principal if right and not stored.revoked else None
+
+    def get(self, key_id: str) -> StoredKey | None:
+        """The stored key of an id, revoked or not; None when unknown."""
+        with self._lock:
+            version = self._data_version()
+            if version != self._seen_version:
+                self._cache.clear()
+                self._seen_version = version
+            if key_id in self._cache:
+                return self._cache[key_id]
+            rows = self._select("WHERE k.key_id = ?", key_id)
+            if len(self._cache) >= _CACHED_KEYS:
+                self._cache.clear()
+            found = self._cache[key_id] = rows[0] if rows else None
+            return found
+
+    def revoke(self, key_id: str) -> bool:
+        """Make a key (and the session keys under it) useless; False when there is no such key."""
+        with self._writing():
+            done = self._db.execute(
+                "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE key_id = ?", (_now_us(), key_id)
+            )
+            return done.rowcount > 0
+
+    def list(self, *, with_sessions: bool = False) -> Sequence[StoredKey]:
+        """All keys by age; session keys only when asked for."""
+        with self._lock:
+            return self._select("" if with_sessions else "WHERE k.parent IS NULL")
+
+    def ensure_operator(self, key_file: Path) -> ApiKey:
+        """The operator's key of this home.
+
+        Read from `key_file` (mode 0600), made when missing or no longer valid.
+        """
+        if key_file.exists() and self.verify(text := key_file.read_text("utf-8").strip()) is not None:
+            return ApiKey(text)
+        key, _ = self.create(ANY_TENANT, "operator")
+        key_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key_file.touch(mode=0o600)
+        key_file.chmod(0o600)
+        key_file.write_text(key + "\n", "utf-8")
+        return key
+
+    def _insert(self, principal: Principal, parent: str | None) -> tuple[ApiKey, Principal]:
+        key = ApiKey.generate()
+        with self._writing():
+            self._db.execute(
+                "INSERT INTO keys (key_id, tenant, role, verifier, parent, session, created_at)"
+                " VALUES (?,?,?,?,?,?,?)",
+                (
+                    key.key_id,
+                    principal.tenant,
+                    principal.role,
+                    key.verifier,
+                    parent,
+                    principal.session,
+                    _now_us(),
+                ),
+            )
+        return key, Principal(key.key_id, principal.tenant, principal.role, principal.session)
+
+    def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
+        rows = self._db.execute(
+            f"SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED_AT}"  # noqa: S608 - constant text
+            f" FROM keys k {where} ORDER BY k.created_at, k.key_id",
+            parameters,
+        )
+        return [
+            StoredKey(
+                Principal(key_id, tenant, role, session),
+                verifier,
+                created_at,
+                revoked_at is not None,
+                revoked_at,
+            )
+            for key_id, tenant, role, session, verifier, created_at, revoked_at in rows
+        ]
+
+    def _data_version(self) -> int:
+        return int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            except sqlite3.Error as error:
+                raise KeyStoreError(f"the key store {self.path} refused a write: {error}") from error
+            finally:
+                self._cache.clear()
+
+
+# Bounds memory when many session keys are in use; one lookup costs about 10 µs, so clearing now and then is
+# harmless.
+_CACHED_KEYS = 10_000
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

@@ -1,0 +1,1 @@
+"""The `atdp` command and the local stack."""

@@ -1,0 +1,1 @@
+"""The broker of the local stack: its jars, its Java runtime, its process."""

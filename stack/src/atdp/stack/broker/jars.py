@@ -1,0 +1,171 @@
+"""The broker's jars: exactly the files of ``kafka_jars.toml``, by coordinates and SHA-256.
+
+jgo serves as a plain Maven client, one artifact at a time: nothing is resolved here. A jar is fetched into a
+staging folder, hashed, and only then renamed into the user's cache, so a cache that two processes fill at
+once, or a download that is cut off, never holds a wrong file. Cached jars are hashed again at every start (43
+MB, about 0.1 s); a damaged one is fetched anew.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from atdp.stack.errors import JarsUnavailable
+
+REPOSITORY_VARIABLE = "ATDP_MAVEN_REPOSITORY"
+Progress = Callable[["Jar", int, int], None]
+Fetch = Callable[["Jar", Path], Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jar:
+    """One line of the lock file."""
+
+    group: str
+    artifact: str
+    version: str
+    bytes: int
+    sha256: str
+
+    @property
+    def filename(self) -> str:
+        """``artifact-version.jar``."""
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def relative_path(self) -> Path:
+        """Where a Maven repository keeps it."""
+        return Path(*self.group.split("."), self.artifact, self.version, self.filename)
+
+
+def locked_jars() -> tuple[Jar, ...]:
+    """Read the lock file of this package, in its order."""
+    lock = tomllib.loads(files("atdp.stack").joinpath("kafka_jars.toml").read_text(encoding="utf-8"))
+    return tuple(Jar(**row) for row in lock["jar"])
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """``$XDG_CACHE_HOME/atdp/jars``, by default ``~/.cache/atdp/jars``."""
+    base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "atdp" / "jars"
+
+
+def ensure_jars(
+    cache: Path,
+    *,
+    jars: tuple[Jar, ...] | None = None,
+    fetch: Fetch | None = None,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Give the paths of all locked jars, fetching what is missing; raises JarsUnavailable.
+
+    ``progress(jar, done, total)`` is called before each fetch (``done`` fetched so far, ``total`` to fetch).
+    """
+    wanted = locked_jars() if jars is None else jars
+    missing = [jar for jar in wanted if not _is_intact(cache / jar.relative_path, jar)]
+    if missing:
+        _fetch_all(missing, cache, fetch or maven_fetch(os.environ), progress)
+    return [cache / jar.relative_path for jar in wanted]
+
+
+def _fetch_all(missing: list[Jar], cache: Path, fetch: Fetch, progress: Progress | None) -> None:
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=cache))
+    except OSError as error:
+        raise JarsUnavailable(
+            f"Cannot write the jar cache {cache}: {error.strerror or error}. Free some space or set "
+            "XDG_CACHE_HOME."
+        ) from error
+    try:
+        for done, jar in enumerate(missing):
+            if progress is not None:
+                progress(jar, done, len(missing))
+            _install(jar, fetch(jar, staging), cache)
+    except OSError as error:
+        raise JarsUnavailable(
+            f"Cannot write the jar cache {cache}: {error.strerror or error}. Free some space or set "
+            "XDG_CACHE_HOME."
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _install(jar: Jar, fetched: Path, cache: Path) -> None:
+    found = _sha256(fetched)
+    if found != jar.sha256:
+        raise JarsUnavailable(
+            f"{jar.filename} arrived with SHA-256 {found}, the lock file says {jar.sha256}: not used. "
+            f"A proxy or mirror may have changed it; try another network or set {REPOSITORY_VARIABLE} to a "
+            "mirror you trust."
+        )
+    target = cache / jar.relative_path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fetched.replace(target)
+
+
+def maven_fetch(environ: Mapping[str, str]) -> Fetch:
+    """Fetch from the public Maven repository, or from the mirror that ``ATDP_MAVEN_REPOSITORY`` names."""
+    mirror = environ.get(REPOSITORY_VARIABLE)
+
+    def fetch(jar: Jar, staging: Path) -> Path:
+        from jgo.maven import MavenContext
+        from requests import RequestException
+
+        remotes = {"mirror": mirror.rstrip("/")} if mirror else None
+        context = MavenContext(repo_cache=staging, local_repos=[], remote_repos=remotes, timeout=60)
+        try:
+            artifact = context.project(jar.group, jar.artifact).at_version(jar.version).artifact()
+            return Path(artifact.resolve())
+        except (RequestException, RuntimeError) as error:
+            where = f"from {mirror}" if mirror else "from the Maven repository"
+            raise JarsUnavailable(
+                f"Cannot fetch {jar.filename} {where}: {type(error).__name__}. "
+                "Check the network and HTTPS_PROXY, "
+                f"or set {REPOSITORY_VARIABLE} to the address of a mirror, then run `make setup` again."
+            ) from error
+
+    return fetch
+
+
+def _is_intact(path: Path, jar: Jar) -> bool:
+    try:
+        return path.stat().st_size == jar.bytes and _sha256(path) == jar.sha256
+    except OSError:
+        return False
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def main() -> int:
+    """Fetch what is missing and check that there is a Java to run it: the last step of `make setup`."""
+    from atdp.stack.broker.java import find_java
+    from atdp.stack.errors import StackError
+
+    cache = cache_dir(os.environ)
+    try:
+        java = find_java(os.environ)
+        paths = ensure_jars(cache, progress=_announce)
+    except StackError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(f"Java {java.major} at {java.executable}, {len(paths)} jars in {cache}\n")
+    return 0
+
+
+def _announce(jar: Jar, done: int, total: int) -> None:
+    sys.stdout.write(f"fetching the broker's jars {done + 1}/{total}: {jar.filename}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""``atdp dataset``: named selections that read the same for ever after."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atdp.stack.cli.homes import existing_home
+from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
+
+if TYPE_CHECKING:
+    from atdp.lakehouse import Dataset
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, '.', '_' and '-'.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs."""
+    group = typer.Typer(
+        help="Datasets: pinned snapshots and a filter.", no_args_is_help=True, rich_markup_mode=None
+    )
+    group.command()(create)
+    group.command("list")(list_all)
+    group.command()(show)
+    app.add_typer(group, name="dataset")
+
+
+def create(
+    name: Name,
+    where: Annotated[
+        str | None, typer.Option(help="SQL condition over the columns of trajectories (default: all).")
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's (default: every tenant's).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the dataset as JSON.")] = False,
+) -> None:
+    r"""Pin what the lake holds now under a new name. A dataset never changes.
+
+    \b
+    Example:
+      atdp dataset create retail-1 --tenant retail --where "reward IS NOT NULL AND training_eligible"
+    """
+    from atdp.lakehouse import create_dataset, open_lake
+
+    dataset = create_dataset(open_lake(existing_home()), name, where, tenant)
+    if as_json:
+        print_json(_as_json(dataset))
+    else:
+        typer.echo(f"dataset {name}: {dataset.trajectories} trajectories")
+
+
+def list_all(form: FormatOption = Format.TABLE) -> None:
+    r"""List datasets.
+
+    \b
+    Example:
+      atdp dataset list --format json
+    """
+    from atdp.lakehouse import list_datasets, open_lake
+
+    rows = [_as_json(dataset) for dataset in list_datasets(open_lake(existing_home()))]
+    print_rows(rows, ["name", "created_at", "tenant", "where", "trajectories"], form)
+
+
+def show(name: Name) -> None:
+    r"""Show everything about a dataset, as JSON.
+
+    Its filter, snapshots, policies and digests.
+
+    \b
+    Example:
+      atdp dataset show retail-1
+    """
+    from atdp.lakehouse import load_dataset, open_lake
+
+    print_json(_as_json(load_dataset(open_lake(existing_home()), name)))
+
+
+def _as_json(dataset: "Dataset") -> dict[str, object]:
+    return {
+        "name": dataset.name,
+        "created_at": dataset.created_at,
+        "tenant": dataset.tenant,
+        "where": dataset.where,
+        "trajectories": dataset.trajectories,
+        "trajectories_sha256": dataset.trajectories_sha256,
+        "snapshots": dict(dataset.snapshots),
+        "policies": [dict(policy) for policy in dataset.policies],
+    }

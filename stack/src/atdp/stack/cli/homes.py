@@ -1,0 +1,23 @@
+"""The home that a verb reads: it must exist, since a verb that reads never makes one by the way."""
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from atdp.runtime.home import Home
+
+
+def existing_home() -> "Home":
+    """The home of ``$ATDP_HOME`` (else ``./.atdp``); raises HomeUnusable when there is none.
+
+    With a catalog elsewhere (``ATDP_CATALOG_URI``) the home may be empty so far.
+    """
+    from atdp.runtime.home import Home
+    from atdp.stack.errors import HomeUnusable
+
+    home = Home.from_env()
+    if not home.root.is_dir() and not os.environ.get("ATDP_CATALOG_URI"):
+        raise HomeUnusable(
+            f"There is no home {home.root}. `atdp up` makes one; ATDP_HOME or --home names another."
+        )
+    return home

@@ -1,0 +1,153 @@
+"""``atdp import``: recorded trajectories of other formats, through the same path as live ones."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atdp.stack.cli.output import print_json
+
+if TYPE_CHECKING:
+    from atdp.adapters.importers import ImportReport
+    from atdp.runtime.home import Home
+    from atdp.sdk import Recorder
+
+Progress = Callable[["ImportReport"], None]
+_SHOWN_FAILURES = 10
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("import")(import_files)
+
+
+def import_files(
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="Format of the files, e.g. tau-bench.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Files, or folders of them.", exists=True)
+    ],
+    tenant: Annotated[str, typer.Option(help="Whose data it is.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and count everything, send nothing.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds to wait for the broker's acknowledgements.", min=0)
+    ] = 300.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    r"""Import trajectories. What cannot be read is reported and the rest goes on.
+
+    Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the same file again
+    changes nothing: its events have the same ids, and the lake keeps them once. Exit code 1 when something failed or
+    was not acknowledged in time (then it waits in the spool and is sent by the next import).
+
+    \b
+    Example:
+      atdp import tau-bench runs/*.json --tenant retail
+      atdp import tau-bench runs/ --tenant retail --dry-run --json
+    """
+    from atdp.adapters.importers import run_import
+    from atdp.runtime.home import Home
+
+    with _progress_bar(shown=not as_json) as progress:
+        if dry_run:
+            report = run_import(form, paths, tenant, None, dry_run=True, progress=progress)
+        else:
+            recorder = _recorder(Home.from_env(), tenant)
+            try:
+                report = run_import(form, paths, tenant, recorder, progress=progress, flush_timeout_s=timeout)
+            finally:
+                recorder.close()
+    if as_json:
+        print_json(_as_json(report))
+    else:
+        _show(report, dry_run=dry_run)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _recorder(home: "Home", tenant: str) -> "Recorder":
+    from atdp.runtime.errors import KeyStoreError
+    from atdp.runtime.kafka_settings import KafkaSettings
+    from atdp.sdk import KafkaSender, Recorder
+
+    settings = KafkaSettings.from_env(home, os.environ)
+    api_key = os.environ.get("ATDP_API_KEY")
+    if not api_key:
+        if not home.operator_key_file.exists():
+            raise KeyStoreError(
+                f"no API key: ATDP_API_KEY is not set and {home.root} has no operator key yet. `atdp up` "
+                "makes one; "
+                "`atdp keys create` makes one for a tenant."
+            )
+        api_key = home.operator_key_file.read_text("utf-8").strip()
+    return Recorder(
+        tenant=tenant,
+        api_key=api_key,
+        sender=KafkaSender(
+            settings.bootstrap, **{name.replace(".", "_"): value for name, value in settings.extra.items()}
+        ),
+        spool_dir=home.spool,
+        on_full="block",
+        block_s=600.0,
+        agent="import",
+    )
+
+
+def _as_json(report: "ImportReport") -> dict[str, object]:
+    return {
+        "format": report.format,
+        "files": report.files,
+        "imported": report.imported,
+        "failed": report.failed,
+        "skipped": report.skipped,
+        "events": report.events,
+        "messages": report.messages,
+        "tool_calls": report.tool_calls,
+        "rewards": report.rewards,
+        "reward_sum": report.reward_sum,
+        "delivered": report.delivered,
+        "failures": [{"origin": failure.origin, "reason": failure.reason} for failure in report.failures],
+    }
+
+
+def _show(report: "ImportReport", *, dry_run: bool) -> None:
+    verb = "would import" if dry_run else "imported"
+    typer.echo(
+        f"{verb} {report.imported} trajectories from {report.files} files: {report.events} events, "
+        f"{report.messages} messages, {report.tool_calls} tool calls, {report.rewards} rewards; "
+        f"{report.failed} failed, {report.skipped} skipped"
+    )
+    for failure in report.failures[:_SHOWN_FAILURES]:
+        typer.echo(f"failed: {failure.origin}: {failure.reason}", err=True)
+    if report.failed > _SHOWN_FAILURES:
+        typer.echo(f"… and {report.failed - _SHOWN_FAILURES} more (--json lists all)", err=True)
+    if report.delivered is False:
+        typer.echo(
+            "not everything was acknowledged in time; it waits in the spool and is sent by the next import "
+            "(see `atdp status`)",
+            err=True,
+        )
+
+
+@contextmanager
+def _progress_bar(*, shown: bool) -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("importing"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
+    ) as bar:
+        task = bar.add_task("import", total=None, said="")
+
+        def progress(report: "ImportReport") -> None:
+            bar.update(
+                task, said=f"{report.imported} trajectories, {report.events} events, {report.failed} failed"
+            )
+
+        yield progress

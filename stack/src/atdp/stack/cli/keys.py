@@ -1,0 +1,96 @@
+"""``atdp keys``: who may do what, for which tenant."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs."""
+    group = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None)
+    group.command()(create)
+    group.command("list")(list_keys)
+    group.command()(revoke)
+    app.add_typer(group, name="keys")
+
+
+def create(
+    tenant: Annotated[str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")],
+    role: Annotated[str, typer.Option(help="agent, analyst, trainer, steward or operator.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print key, id, tenant and role as JSON.")] = False,
+) -> None:
+    r"""Create an API key. It is shown this once: only a hash of it is stored.
+
+    \b
+    Example:
+      atdp keys create --tenant acme --role agent
+      export ATDP_API_KEY=$(atdp keys create --tenant acme --role agent)
+    """
+    from atdp.runtime.home import Home
+    from atdp.runtime.keys import KeyStore
+
+    with KeyStore(Home.from_env().keys_db) as store:
+        key, principal = store.create(tenant, role)
+    if as_json:
+        print_json(
+            {"key": str(key), "key_id": principal.key_id, "tenant": principal.tenant, "role": principal.role}
+        )
+        return
+    typer.echo(str(key))
+    typer.echo(f"key {principal.key_id} of tenant {tenant}, role {role}; it cannot be shown again", err=True)
+
+
+def list_keys(
+    form: FormatOption = Format.TABLE,
+    sessions: Annotated[bool, typer.Option("--sessions", help="Also the keys of single sessions.")] = False,
+) -> None:
+    r"""List keys (never their secrets).
+
+    \b
+    Example:
+      atdp keys list --format json
+    """
+    from atdp.runtime.home import Home
+    from atdp.runtime.keys import KeyStore
+
+    with KeyStore(Home.from_env().keys_db) as store:
+        found = store.list(with_sessions=sessions)
+    rows = [
+        {
+            "key_id": stored.principal.key_id,
+            "tenant": stored.principal.tenant,
+            "role": stored.principal.role,
+            "created_at": datetime.fromtimestamp(stored.created_at_us / 1e6, UTC).isoformat(
+                timespec="seconds"
+            ),
+            "revoked": stored.revoked,
+        }
+        for stored in found
+    ]
+    print_rows(rows, ["key_id", "tenant", "role", "created_at", "revoked"], form)
+
+
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the id and its state as JSON.")] = False,
+) -> None:
+    r"""Make a key, and the session keys made with it, useless. What it sent before stays.
+
+    \b
+    Example:
+      atdp keys revoke 0123456789ab
+    """
+    from atdp.runtime.errors import KeyStoreError
+    from atdp.runtime.home import Home
+    from atdp.runtime.keys import KeyStore
+
+    with KeyStore(Home.from_env().keys_db) as store:
+        if not store.revoke(key_id):
+            raise KeyStoreError(f"no key {key_id!r} in this home; `atdp keys list` shows the ids")
+    if as_json:
+        print_json({"key_id": key_id, "revoked": True})
+    else:
+        typer.echo(f"revoked {key_id}", err=True)

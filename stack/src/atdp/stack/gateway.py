@@ -1,0 +1,24 @@
+"""The gateway process of the stack: ingest's HTTP gateway with the lakehouse's SQL endpoint beside it.
+
+``python -m atdp.stack.gateway --home DIR --port N``. Only here is it known that one process serves both.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from atdp.gateway import GatewaySettings, create_app
+from atdp.lakehouse.http import router as sql_router
+from atdp.runtime.service import Service, run_http
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, build, run."""
+    service = Service.start("gateway", argv, description=__doc__)
+    app = create_app(GatewaySettings.from_env(service.home), health=service.health)
+    app.include_router(sql_router(service.home))
+    run_http(service, app)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

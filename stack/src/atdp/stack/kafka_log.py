@@ -1,0 +1,114 @@
+"""The event log of ``flow`` on a real cluster: ends, committed offsets of groups, the next committed record."""
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.stack.errors import StackError
+
+
+class KafkaLog:
+    """Reads positions from a cluster; joins no group and commits nothing. Not for several threads at once."""
+
+    def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:
+        """Connects at the first question; ``timeout_s`` bounds each."""
+        from confluent_kafka import Consumer
+        from confluent_kafka.admin import AdminClient
+
+        self._settings = settings
+        self.timeout_s = timeout_s
+        quiet = {"log_level": 0}
+        self._admin = AdminClient({**settings.config(), **quiet})
+        self._consumer = Consumer(
+            {
+                **settings.config(),
+                **quiet,
+                # named because the client demands it; never joined
+                "group.id": f"atdp-look-{uuid.uuid4().hex}",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "max.partition.fetch.bytes": 65536,  # one record is enough; the rest would be thrown away
+                "fetch.wait.max.ms": 50,
+            }
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ends(self, topic: str) -> Mapping[int, int]:
+        """The offset after the last entry of every partition; empty when there is no such topic.
+
+        Open transactions count: the end of what is committed would hide records whose markers are under way.
+        """
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        with self._said("read the ends of", topic):
+            found = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic]
+            if found.error is not None:
+                return {}
+            futures = self._admin.list_offsets(
+                {TopicPartition(topic, partition): OffsetSpec.latest() for partition in found.partitions},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=self.timeout_s,
+            )
+            return {
+                entry.partition: future.result(self.timeout_s).offset for entry, future in futures.items()
+            }
+
+    def next_unread(self, topic: str, partition: int, at: int) -> int:
+        """Offset of the first committed record at or after ``at``, or of the first undecided one.
+
+        A reader of committed records is told the end of the partition where the first open transaction
+        begins. Past the last entry when there is neither.
+        """
+        from confluent_kafka import KafkaError, TopicPartition
+
+        with self._said("read", topic):
+            self._consumer.assign([TopicPartition(topic, partition, at)])
+            try:
+                message = self._consumer.poll(self.timeout_s)
+                if message is None:
+                    raise StackError(
+                        f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s; is the broker "
+                        "well?"
+                    )
+                if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
+                    return int(message.offset())
+                raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}")
+            finally:
+                self._consumer.unassign()
+
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        """Committed offsets of a consumer group; partitions without one are absent."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        with self._said(f"read the offsets of group {group} on", topic):
+            future = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+            found = future.result(self.timeout_s).topic_partitions
+            return {
+                entry.partition: entry.offset for entry in found if entry.topic == topic and entry.offset >= 0
+            }
+
+    @contextlib.contextmanager
+    def _said(self, what: str, topic: str) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise StackError(
+                f"Cannot {what} {topic} at {self._settings.bootstrap}: {error.args[0].str()}. "
+                "Is the stack up (`atdp status`)?"
+            ) from error

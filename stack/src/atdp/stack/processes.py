@@ -1,0 +1,165 @@
+"""Child processes of the supervisor: started tethered, stopped with a deadline, never left behind.
+
+Each child leads a session of its own (Ctrl-C reaches the supervisor alone, which then stops children in
+order) and is tethered to the supervisor's life (see ``tether``). What is left over from a supervisor that was
+killed is recognised by process id *and* start time, so that a recycled id is never signalled.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from atdp.stack import tether
+from atdp.stack.errors import StackError
+
+_LOG_ROTATE_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessId:
+    """A process beyond doubt: id and start time (seconds since the epoch, as the system tells it)."""
+
+    pid: int
+    created: float
+
+    def find(self) -> psutil.Process | None:
+        """The process if it still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.created) < 0.05
+            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        except psutil.Error:
+            return None
+
+
+class Child:
+    """One running child process."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path,
+        when_orphaned: signal.Signals = signal.SIGTERM,
+    ) -> None:
+        """Start it; standard output and error go to the end of ``log``.
+
+        ``when_orphaned`` is what the kernel sends it when the supervisor dies. Nobody is left then to kill a program
+        that does not heed it: SIGTERM is for those that bound their own end.
+        Call from the supervisor's main thread.
+        """
+        launcher = [
+            sys.executable,
+            "-I",
+            "-S",
+            str(tether.__file__),
+            str(os.getpid()),
+            str(int(when_orphaned)),
+        ]
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            _rotate(log)
+            with log.open("ab") as stream:
+                self._popen = subprocess.Popen(
+                    [*launcher, *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=stream,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    env=dict(env),
+                )
+        except OSError as error:
+            raise StackError(f"Cannot start {command[0]} (log {log}): {error.strerror or error}.") from error
+        self.id = ProcessId(pid=self._popen.pid, created=_created(self._popen.pid))
+
+    @property
+    def pid(self) -> int:
+        """Process id, which is also its process group's."""
+        return self._popen.pid
+
+    def exit_code(self) -> int | None:
+        """The exit code, negative for a signal; None while it runs."""
+        return self._popen.poll()
+
+    def terminate(self) -> None:
+        """Ask it to drain and end."""
+        if self._popen.poll() is None:
+            self._popen.terminate()
+
+    def kill(self) -> None:
+        """End it and its process group at once."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        self._popen.wait()
+
+    def wait(self, deadline_s: float) -> int:
+        """Wait until the monotonic time ``deadline_s``, then kill; gives the exit code."""
+        try:
+            code = self._popen.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._popen.wait()
+        # What it may have started itself ends with it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        return code
+
+
+def end_leftovers(leftovers: Sequence[ProcessId], grace_s: float = 10.0) -> list[int]:
+    """Stop processes that an earlier supervisor left behind; gives the ids that were still running."""
+    running = [process for left in leftovers if (process := left.find()) is not None]
+    for process in running:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, alive = psutil.wait_procs(running, timeout=grace_s)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(alive, timeout=5)
+    return [process.pid for process in running]
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process and its descendants; 0 when it is gone.
+
+    Pages shared between processes (code of libraries) count in each.
+    """
+    total = 0
+    try:
+        process = psutil.Process(pid)
+        for member in [process, *process.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                total += int(member.memory_info().rss)
+    except psutil.Error:
+        return total
+    return total
+
+
+def own_resident_bytes(pid: int) -> int:
+    """Resident memory of one process without its descendants; 0 when it is gone."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _created(pid: int) -> float:
+    try:
+        return float(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return 0.0
+
+
+def _rotate(log: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > _LOG_ROTATE_BYTES:
+            log.replace(log.with_suffix(".log.1"))

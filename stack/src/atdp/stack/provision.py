@@ -1,0 +1,44 @@
+"""Make a home ready: folders, the operator's key, governance's secret and first policy.
+
+Running it again changes nothing.
+"""
+
+import shutil
+
+from atdp.governance.master_secret import load_master_secret
+from atdp.governance.policy import install_default_policy
+from atdp.runtime.home import Home
+from atdp.runtime.keys import KeyStore
+from atdp.stack.errors import HomeUnusable
+from atdp.stack.ledger import unwritable
+
+_LEAST_FREE_BYTES = 500_000_000  # the broker stops for good when its disk is full; better not to start
+
+
+def provision(home: Home) -> None:
+    """Create what a stack needs in ``home``; raises HomeUnusable."""
+    try:
+        for folder in (
+            home.run,
+            home.logs,
+            home.weights,
+            home.tokenizers,
+            home.datasets,
+            home.control,
+        ):
+            folder.mkdir(parents=True, exist_ok=True)
+        home.secrets.mkdir(mode=0o700, exist_ok=True)
+        free = shutil.disk_usage(home.root).free
+        if free < _LEAST_FREE_BYTES:
+            raise HomeUnusable(
+                f"Only {free // 1_000_000} MB are free on the disk of {home.root}; the broker stops when it "
+                "is full. "
+                f"Free at least {_LEAST_FREE_BYTES // 1_000_000} MB, or set ATDP_HOME to a folder on another "
+                "disk."
+            )
+        with KeyStore(home.keys_db) as keys:
+            keys.ensure_operator(home.operator_key_file)
+        install_default_policy(home.policies)
+        load_master_secret(home.governance_secret_file)
+    except OSError as error:
+        raise unwritable(home.root, error) from error

@@ -1,0 +1,66 @@
+"""Engines under the contract: the embedded worker with both of its decoders, and a real SGLang where one is given.
+
+``ATDP_TEST_ENGINE_URL`` is the address of a running SGLang and ``ATDP_TEST_ENGINE_MODELS`` a folder that it can read, made by
+``python -m atdp.trainer.testing FOLDER``. ``make test-sglang`` does all of that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+
+from atdp.inference.worker.app import create_app
+from atdp.trainer.testing import EngineClient, Reference, make_tiny_models, served
+
+REAL = os.environ.get("ATDP_TEST_ENGINE_URL")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every test of this folder runs against every engine."""
+    if "engine_kind" in metafunc.fixturenames:
+        kinds: list[Any] = ["light", "transformers"]
+        if REAL:
+            kinds.append(pytest.param("sglang", marks=pytest.mark.sglang))
+        metafunc.parametrize("engine_kind", kinds, scope="session")
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    given = os.environ.get("ATDP_TEST_ENGINE_MODELS")
+    if REAL and given:
+        return Path(given)
+    folder = tmp_path_factory.mktemp("models")
+    make_tiny_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(engine_kind: str, models: Path) -> Iterator[str]:
+    if engine_kind == "sglang":
+        assert REAL is not None
+        yield REAL
+        return
+    with served(create_app(models / "first", "first", decoder=engine_kind, seed=7)) as url:  # type: ignore[arg-type]
+        yield url
+
+
+@pytest.fixture
+def engine(engine_kind: str, server: str, models: Path) -> Iterator[EngineClient]:
+    """The engine, serving the first model as version ``first``."""
+    with httpx.Client(base_url=server, timeout=120) as http:
+        client = EngineClient(engine_kind, http, models / "first", models / "second")
+        client.post("/continue_generation")
+        client.serve(client.first, "first")
+        yield client
+
+
+@pytest.fixture(scope="session")
+def reference(models: Path) -> Reference:
+    return Reference(models / "first")

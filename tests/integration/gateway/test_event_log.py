@@ -1,0 +1,178 @@
+"""One behaviour suite for every event log."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from atdp.gateway.errors import EventLogUnavailable, EventRejected
+from atdp.gateway.event_log import EventLog, KafkaEventLog, MemoryEventLog, Position, Record
+
+Opened = Callable[[], Any]
+
+DEADLINE_S = 60.0
+
+
+def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, Record]]:
+    """All records of a topic; waits until `expected` are there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        found: list[tuple[int, int, Record]] = []
+        deadline = time.monotonic() + DEADLINE_S
+        while len(found) < expected and time.monotonic() < deadline:
+            for message in consumer.consume(500, timeout=0.1):
+                assert message.error() is None
+                record = Record(message.key(), message.value(), tuple(message.headers() or ()))
+                found.append((message.partition(), message.offset(), record))
+        return found
+    finally:
+        consumer.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.kafka)])
+def opened(request: pytest.FixtureRequest) -> Opened:
+    """Opens a log of the adapter under test, with a function that reads everything back."""
+    if request.param == "memory":
+
+        @asynccontextmanager
+        async def memory() -> AsyncIterator[tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]]:
+            log = MemoryEventLog()
+            yield (
+                log,
+                lambda _: [(p, o, r) for p, rows in enumerate(log.partitions) for o, r in enumerate(rows)],
+            )
+
+        return memory
+
+    bootstrap = request.getfixturevalue("kafka_bootstrap")
+    topic = request.getfixturevalue("new_topic")(partitions=4, **{"max.message.bytes": str(8 * 1024 * 1024)})
+
+    @asynccontextmanager
+    async def kafka() -> AsyncIterator[tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]]:
+        log = KafkaEventLog(
+            topic,
+            {"bootstrap.servers": bootstrap},
+            max_in_flight_bytes=100_000,
+            delivery_timeout_s=DEADLINE_S,
+        )
+        try:
+            yield log, lambda expected: kafka_records(bootstrap, topic, expected)
+        finally:
+            await log.close()
+
+    return kafka
+
+
+def test_what_is_acknowledged_is_in_the_log_where_the_position_says(opened: Opened) -> None:
+    async def scenario() -> None:
+        async with opened() as (log, read):
+            records = [Record(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),)) for n in range(50)]
+            fates = await log.append(records)
+            assert all(isinstance(fate, Position) for fate in fates)
+            assert sorted((fate.partition, fate.offset) for fate in fates) == sorted(
+                (partition, offset) for partition, offset, _ in read(50)
+            )
+            by_position = {(partition, offset): record for partition, offset, record in read(50)}
+            assert [by_position[fate.partition, fate.offset] for fate in fates] == records
+
+    asyncio.run(scenario())
+
+
+def test_records_of_one_key_keep_their_order_over_concurrent_keys(opened: Opened) -> None:
+    async def scenario() -> None:
+        async with opened() as (log, read):
+
+            async def writer(name: int) -> None:
+                for start in range(0, 60, 3):
+                    await log.append([Record(b"k%d" % name, b"%d" % n) for n in range(start, start + 3)])
+
+            await asyncio.gather(*(writer(name) for name in range(5)))
+            rows = sorted(read(300), key=lambda row: row[:2])
+            for name in range(5):
+                values = [int(record.value) for _, _, record in rows if record.key == b"k%d" % name]
+                assert values == list(range(60))
+
+    asyncio.run(scenario())
+
+
+def test_a_record_that_is_too_large_is_rejected_and_the_others_land(opened: Opened) -> None:
+    async def scenario() -> None:
+        async with opened() as (log, read):
+            small, large = Record(b"k", b"small"), Record(b"k", b"x" * (9 * 1024 * 1024))
+            first, second, third = await log.append([small, large, small])
+            assert isinstance(first, Position)
+            assert isinstance(second, EventRejected)
+            assert isinstance(third, Position)
+            assert len(read(2)) == 2
+
+    asyncio.run(scenario())
+
+
+def test_more_than_the_bound_waits_and_still_lands(opened: Opened) -> None:
+    async def scenario() -> None:
+        async with opened() as (log, read):
+            records = [Record(b"k", b"y" * 30_000) for _ in range(5)]
+            fates = await asyncio.gather(*(log.append(records) for _ in range(6)))
+            assert all(isinstance(fate, Position) for batch in fates for fate in batch)
+            assert len(read(30)) == 30
+
+    asyncio.run(scenario())
+
+
+def test_what_nobody_waits_for_any_more_is_not_sent(opened: Opened) -> None:
+    async def gone() -> bool:
+        return False
+
+    async def there() -> bool:
+        return True
+
+    async def scenario() -> None:
+        async with opened() as (log, read):
+            for _ in range(5):  # more than there is room for, if it were taken
+                (fate,) = await log.append([Record(b"k", b"z" * 60_000)], wanted=gone)
+                assert isinstance(fate, EventLogUnavailable)
+            (fate,) = await log.append([Record(b"k", b"kept")], wanted=there)
+            assert isinstance(fate, Position)
+            assert [record.value for _, _, record in read(1)] == [b"kept"]
+
+    asyncio.run(scenario())
+
+
+def test_appending_nothing_answers_at_once(opened: Opened) -> None:
+    async def scenario() -> None:
+        async with opened() as (log, _):
+            assert await log.append([]) == []
+            assert log.failure() is None
+
+    asyncio.run(scenario())
+
+
+def test_without_a_broker_the_fate_is_unknown_and_the_log_says_why() -> None:
+    async def scenario() -> None:
+        log = KafkaEventLog("t", {"bootstrap.servers": "127.0.0.1:1"}, delivery_timeout_s=1.5)
+        try:
+            (fate,) = await log.append([Record(b"k", b"v")])
+            assert isinstance(fate, EventLogUnavailable)
+            assert "send again" in str(fate)
+            assert "no Kafka broker" in (log.failure() or "")
+        finally:
+            await log.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_memory_log_that_is_switched_off_says_so() -> None:
+    async def scenario() -> None:
+        log = MemoryEventLog()
+        log.available = False
+        (fate,) = await log.append([Record(b"k", b"v")])
+        assert isinstance(fate, EventLogUnavailable)
+        assert log.failure() == "switched off"
+
+    asyncio.run(scenario())

@@ -1,0 +1,145 @@
+"""A stack in memory: two engines, a gateway's table, and a registry, with everything that happened to them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from atdp.control import (
+    CanaryCounts,
+    EffectFailed,
+    EngineSilent,
+    Manifest,
+    ReleaseFlow,
+    ReleaseStore,
+    RouteTable,
+)
+from atdp.control.outbox import MemoryTopic, Outbox
+from atdp.replay import PinnedDataset, Policy, Reason, ReplayConfig, ReplayReport, Verdict
+from atdp.replay.coverage import Coverage
+from atdp.replay.evaluation import Evaluation, TenantEvidence
+from atdp.replay.report import DatasetInput, ReplayInputs
+
+
+@dataclass
+class MemoryStack:
+    """Engines and routes in memory. `down` engines do not answer; `gateway_down` refuses tables."""
+
+    engines: dict[str, str | None] = field(default_factory=lambda: {"inference-0": None, "inference-1": None})
+    table: RouteTable | None = None
+    down: set[str] = field(default_factory=set)
+    gateway_down: bool = False
+    journal: list[str] = field(default_factory=list)
+    unsafe_loads: list[str] = field(default_factory=list)
+
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        if engine in self.down:
+            raise EngineSilent(f"{engine} does not answer")
+        return self.engines[engine] == version
+
+    def load(self, engine: str, model: str, version: str) -> None:
+        if engine in self.down:
+            raise EffectFailed(f"{engine} does not answer")
+        if self.table and self.table.canary and self.table.canary.serving.engine == engine:
+            self.unsafe_loads.append(f"{version} into {engine}")
+        self.engines[engine] = version
+        self.journal.append(f"load {version} into {engine}")
+
+    def put(self, table: RouteTable) -> None:
+        if self.gateway_down:
+            raise EffectFailed("the gateway does not answer")
+        self.table = table
+        canary = f", {table.canary.serving.version} {table.canary.share:g}" if table.canary else ""
+        self.journal.append(f"route {table.stable.version}{canary}")
+
+
+class Clock:
+    """Time that moves a second at every look."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@pytest.fixture
+def stack() -> MemoryStack:
+    return MemoryStack(engines={"inference-0": "v1", "inference-1": None})
+
+
+@pytest.fixture
+def topic() -> MemoryTopic:
+    return MemoryTopic()
+
+
+@pytest.fixture
+def flow(tmp_path: Path, stack: MemoryStack, topic: MemoryTopic) -> Iterator[ReleaseFlow]:
+    with ReleaseStore(tmp_path / "control") as store:
+        yield ReleaseFlow(
+            model="orderdesk",
+            store=store,
+            fleet=stack,
+            router=stack,
+            weights=tmp_path / "weights",
+            actor="test",
+            outbox=Outbox(store, topic),
+            clock=Clock(),
+        )
+
+
+def manifest(version: str) -> Manifest:
+    return Manifest(
+        model="orderdesk", version=version, weights_sha256=f"sha-{version}", parent="v1", run_id="run-1",
+        snapshots={"events": 11}, policy_versions=("default@1",), trajectories_used=64,
+    )  # fmt: skip
+
+
+def replayed(
+    version: str,
+    *,
+    baseline: str = "v1",
+    verdict: Verdict = Verdict.PASS,
+    tenants: tuple[str, ...] = ("acme", "globex"),
+    sha256: str | None = None,
+) -> ReplayReport:
+    def policy(name: str) -> Policy:
+        return Policy(model="orderdesk", version=name, url="", weights_sha256=sha256 or f"sha-{name}")
+
+    dataset = PinnedDataset(name="orders", trajectories=(), snapshots={"events": 12})
+    return ReplayReport(
+        inputs=ReplayInputs(
+            dataset=DatasetInput(
+                name=dataset.name, snapshots=dict(dataset.snapshots), where=None, policy_versions=("default@1",),
+                content_sha256=dataset.content_sha256, refused={},
+            ),
+            candidate=policy(version).as_input, baseline=policy(baseline).as_input, config=ReplayConfig(), scores_sha256="s",
+        ),
+        verdict=verdict,
+        reasons=(Reason(code="because", text="of this"),),
+        evaluation=Evaluation(
+            coverage=Coverage(trajectories=0, usable=0, set_aside={}, decisions=0, covered=0, uncovered={}),
+            tenants=tuple(TenantEvidence(tenant=t, trajectories=50, mean_reward=0.5, evidenced=True) for t in tenants),
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def manifest_of() -> Callable[[str], Manifest]:
+    return manifest
+
+
+@pytest.fixture
+def report_of() -> Callable[..., ReplayReport]:
+    return replayed
+
+
+@pytest.fixture
+def good_counts() -> CanaryCounts:
+    return CanaryCounts(
+        canary_sessions=200, canary_judged=200, canary_successes=150,
+        stable_sessions=200, stable_judged=200, stable_successes=80,
+    )  # fmt: skip

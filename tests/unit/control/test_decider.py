@@ -1,0 +1,376 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from atdp.control import CanaryCounts, CanaryPolicy, Refused
+from atdp.control.commands import (
+    Bootstrap,
+    Command,
+    Observe,
+    Promote,
+    RaiseShare,
+    RecordGate,
+    Register,
+    Resume,
+    RollBack,
+    StartCanary,
+)
+from atdp.control.decider import decide
+from atdp.control.events import Body, GateRecorded
+from atdp.control.state import Line, Stage, evolve, fold
+from atdp.replay import Verdict
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+POLICY = CanaryPolicy(min_sessions=10)
+
+
+def looks(canary: int, stable: int, *, n: int = 400) -> CanaryCounts:
+    return CanaryCounts(
+        canary_sessions=n, canary_judged=n, canary_successes=canary,
+        stable_sessions=n, stable_judged=n, stable_successes=stable,
+    )  # fmt: skip
+
+
+def passed(version: str = "v2", **change: Any) -> RecordGate:
+    gate = GateRecorded(
+        version=version,
+        weights_sha256=f"sha-{version}",
+        baseline="v1",
+        verdict=Verdict.PASS,
+        reason_codes=("clears_threshold",),
+        report_sha256=f"report-{version}",
+        run_id="run",
+        dataset="orders",
+        snapshots={"events": 1},
+        policy_versions=("default@1",),
+        tenants=("acme", "globex"),
+        predicted_reward=0.5,
+        decided_at=NOW,
+    )
+    return RecordGate(gate=replace(gate, **change))
+
+
+def canary(version: str = "v2", steps: tuple[float, ...] = (0.5,), at: datetime = NOW) -> StartCanary:
+    return StartCanary(
+        version=version, weights_sha256=f"sha-{version}", steps=steps, salt="s", policy=POLICY, at=at
+    )
+
+
+BOOTSTRAP = Bootstrap(
+    model="orderdesk", tenants=("acme", "globex"), version="v1", weights_sha256="sha-v1", reason="first"
+)
+REGISTER = Register(version="v2", weights_sha256="sha-v2", parent="v1")
+TO_CANARY: tuple[Command, ...] = (BOOTSTRAP, REGISTER, passed(), canary())
+TO_LIVE: tuple[Command, ...] = (
+    *TO_CANARY,
+    Observe(version="v2", counts=looks(300, 100)),
+    Promote(version="v2"),
+)
+
+
+def after(*commands: Command) -> Line:
+    line = Line()
+    for command in commands:
+        for event in decide(line, command):
+            line = evolve(line, event)
+    return line
+
+
+def refused(line: Line, command: Command) -> str:
+    with pytest.raises(Refused) as found:
+        decide(line, command)
+    return found.value.code
+
+
+def test_a_candidate_goes_through_gate_and_canary_to_live() -> None:
+    line = after(*TO_LIVE)
+    assert line.live is not None
+    assert (line.live.version, line.live.engine) == ("v2", "inference-1")
+    assert line.lineage == ("v1", "v2")
+    assert line.versions["v1"].stage is Stage.SUPERSEDED
+    assert line.draining is not None
+    assert line.draining.version == "v1"
+
+
+@pytest.mark.parametrize(
+    ("gate", "code"),
+    [
+        (None, "gate_closed"),
+        (passed(verdict=Verdict.INCONCLUSIVE), "gate_closed"),
+        (passed(verdict=Verdict.ERROR), "gate_closed"),
+        (passed(verdict=Verdict.FAIL), "not_a_candidate"),
+        (passed(tenants=("acme",)), "gate_closed"),
+        (passed(tenants=("acme", "initech")), "gate_closed"),
+        (passed(tenants=()), "gate_closed"),
+        (passed(baseline="v0"), "gate_closed"),
+    ],
+)
+def test_no_canary_without_a_pass_for_these_weights_and_every_tenant(
+    gate: RecordGate | None, code: str
+) -> None:
+    line = after(BOOTSTRAP, REGISTER, *([gate] if gate else []))
+    assert refused(line, canary()) == code
+
+
+def test_evidence_of_two_tenants_may_come_in_two_reports() -> None:
+    first = passed(tenants=("acme",), report_sha256="a")
+    second = passed(tenants=("globex",), report_sha256="b")
+    assert after(BOOTSTRAP, REGISTER, first, second, canary()).canary is not None
+
+
+def test_a_later_inconclusive_report_closes_the_gate_again() -> None:
+    later = passed(verdict=Verdict.INCONCLUSIVE, tenants=("globex",), report_sha256="later")
+    assert refused(after(BOOTSTRAP, REGISTER, passed(), later), canary()) == "gate_closed"
+
+
+def test_old_evidence_is_void() -> None:
+    line = after(BOOTSTRAP, REGISTER, passed())
+    assert refused(line, canary(at=NOW + timedelta(days=8))) == "gate_closed"
+    assert refused(line, canary(at=NOW - timedelta(seconds=1))) == "gate_closed"
+
+
+def test_evidence_against_a_version_that_is_no_longer_live_is_void() -> None:
+    line = after(*TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3"))
+    assert refused(line, canary("v3")) == "gate_closed"
+    fresh = after(
+        *TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3", baseline="v2"), canary("v3")
+    )
+    assert fresh.canary is not None
+    assert fresh.canary.engine == "inference-0"
+
+
+def test_a_report_about_other_weights_is_refused() -> None:
+    line = after(BOOTSTRAP, REGISTER)
+    assert refused(line, passed(weights_sha256="sha-other")) == "other_weights"
+    assert refused(line, Register(version="v2", weights_sha256="sha-other")) == "version_reused"
+
+
+def test_only_one_canary_runs() -> None:
+    line = after(*TO_CANARY, Register(version="v3", weights_sha256="sha-v3"), passed("v3"))
+    assert refused(line, canary("v3")) == "canary_running"
+
+
+def test_the_share_rises_one_step_after_each_pass() -> None:
+    line = after(BOOTSTRAP, REGISTER, passed(), canary(steps=(0.1, 0.5)))
+    assert refused(line, RaiseShare(version="v2")) == "canary_not_passed"
+    good = Observe(version="v2", counts=CanaryCounts(
+        canary_sessions=40, canary_judged=40, canary_successes=40,
+        stable_sessions=360, stable_judged=360, stable_successes=90,
+    ))  # fmt: skip
+    for event in decide(line, good):
+        line = evolve(line, event)
+    assert refused(line, Promote(version="v2")) == "not_at_last_step"
+    for event in decide(line, RaiseShare(version="v2")):
+        line = evolve(line, event)
+    assert line.canary is not None
+    assert (line.canary.share, line.canary.passed) == (0.5, False)
+    assert refused(line, Promote(version="v2")) == "canary_not_passed"
+
+
+@pytest.mark.parametrize("steps", [(), (0.0,), (1.0,), (0.5, 0.5), (0.5, 0.2)])
+def test_shares_must_rise(steps: tuple[float, ...]) -> None:
+    assert refused(after(BOOTSTRAP, REGISTER, passed()), canary(steps=steps)) == "steps"
+
+
+def test_a_failing_canary_is_rolled_back_by_its_own_evidence() -> None:
+    line = after(*TO_CANARY, Observe(version="v2", counts=looks(100, 300)))
+    assert line.canary is None
+    assert line.versions["v2"].stage is Stage.ROLLED_BACK
+    assert line.live is not None
+    assert line.live.version == "v1"
+    assert refused(line, canary()) == "not_a_candidate"
+
+
+def test_an_undecided_look_records_nothing() -> None:
+    line = after(*TO_CANARY)
+    assert decide(line, Observe(version="v2", counts=looks(5, 5, n=10))) == ()
+
+
+def test_a_paused_canary_neither_rises_nor_is_promoted_until_resumed() -> None:
+    skewed = replace(looks(300, 100), stable_sessions=4000)
+    line = after(*TO_CANARY, Observe(version="v2", counts=skewed))
+    assert line.versions["v2"].stage is Stage.PAUSED
+    assert refused(line, Promote(version="v2")) == "paused"
+    assert refused(line, Observe(version="v2", counts=looks(300, 100))) == "paused"
+    for event in decide(line, Resume(version="v2", reason="the balancer is fixed")):
+        line = evolve(line, event)
+    assert refused(line, Promote(version="v2")) == "canary_not_passed"
+
+
+def test_live_rolls_back_to_what_was_live_before_even_while_a_canary_runs() -> None:
+    line = after(
+        *TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3", baseline="v2"), canary("v3")
+    )
+    for event in decide(line, RollBack(version="v2", reason="refunds are wrong")):
+        line = evolve(line, event)
+    assert line.live is not None
+    assert (line.live.version, line.canary, line.lineage) == ("v1", None, ("v1",))
+    assert decide(line, RollBack(version="v2", reason="again")) == ()
+    assert decide(line, RollBack(version="v3", reason="again")) == ()
+
+
+def test_the_first_version_has_nothing_before_it() -> None:
+    assert refused(after(BOOTSTRAP), RollBack(version="v1", reason="x")) == "nothing_before"
+    assert refused(after(BOOTSTRAP), RollBack(version="v2", reason="x")) == "unknown_version"
+    assert refused(after(BOOTSTRAP, REGISTER), RollBack(version="v2", reason="x")) == "not_serving"
+    assert refused(after(*TO_LIVE), RollBack(version="v1", reason="x")) == "not_serving"
+    assert refused(Line(), REGISTER) == "not_bootstrapped"
+    assert refused(after(BOOTSTRAP), replace(BOOTSTRAP, version="v9")) == "already_bootstrapped"
+
+
+def test_a_report_that_has_grown_too_old_is_renewed_by_the_same_evaluation() -> None:
+    line, late = after(BOOTSTRAP, REGISTER, passed()), NOW + timedelta(days=8)
+    assert decide(line, passed(decided_at=NOW + timedelta(days=6))) == ()
+    assert refused(line, canary(at=late)) == "gate_closed"
+    for event in decide(line, passed(decided_at=late)):
+        line = evolve(line, event)
+    assert decide(line, canary(at=late))
+    assert decide(line, passed(decided_at=late)) == ()
+    on_trial = after(*TO_CANARY)
+    assert decide(on_trial, passed(decided_at=late)) == ()
+
+
+@pytest.mark.parametrize("again", [BOOTSTRAP, REGISTER, passed()])
+def test_saying_it_twice_records_it_once(again: Command) -> None:
+    assert decide(after(BOOTSTRAP, REGISTER, passed()), again) == ()
+    assert decide(after(*TO_LIVE), Promote(version="v2")) == ()
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """Any commands in any order, against a model that remembers only what was accepted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = Line()
+        self.events: list[Body] = []
+        self.clock = NOW
+        self.reports = 0
+        self.ever_live: list[str] = []
+        self.shares: list[float] = []
+
+    def give(self, command: Command) -> bool:
+        try:
+            events = decide(self.line, command)
+        except Refused:
+            return False
+        for event in events:
+            self.line = evolve(self.line, event)
+        self.events.extend(events)
+        return bool(events)
+
+    versions = st.sampled_from(["v1", "v2", "v3", "v4"])
+
+    @rule(version=versions)
+    def bootstrap(self, version: str) -> None:
+        self.give(replace(BOOTSTRAP, version=version, weights_sha256=f"sha-{version}"))
+
+    @rule(version=versions)
+    def register(self, version: str) -> None:
+        self.give(Register(version=version, weights_sha256=f"sha-{version}"))
+
+    @rule(
+        version=versions,
+        baseline=versions,
+        verdict=st.sampled_from(Verdict),
+        tenants=st.sets(st.sampled_from(["acme", "globex", "initech"])),
+    )
+    def evaluate(self, version: str, baseline: str, verdict: Verdict, tenants: set[str]) -> None:
+        self.reports += 1
+        self.give(
+            passed(version, baseline=baseline, verdict=verdict, tenants=tuple(sorted(tenants)),
+                   report_sha256=f"r{self.reports}", decided_at=self.clock)
+        )  # fmt: skip
+
+    @rule(version=versions)
+    def evaluate_well(self, version: str) -> None:
+        if self.line.live:
+            self.reports += 1
+            self.give(
+                passed(
+                    version,
+                    baseline=self.line.live.version,
+                    report_sha256=f"r{self.reports}",
+                    decided_at=self.clock,
+                )
+            )
+
+    @rule(hours=st.integers(1, 200))
+    def wait(self, hours: int) -> None:
+        self.clock += timedelta(hours=hours)
+
+    @rule(version=versions, steps=st.sampled_from([(0.5,), (0.2, 0.5), (0.5, 0.2), (0.1, 0.5, 0.9)]))
+    def start(self, version: str, steps: tuple[float, ...]) -> None:
+        live = self.line.live
+        if self.give(canary(version, steps, self.clock)):
+            assert live is not None
+            gates = [g for g in self.events if isinstance(g, GateRecorded) and g.version == version]
+            for tenant in self.line.tenants:
+                last = [g for g in gates if g.baseline == live.version and tenant in g.tenants][-1]
+                assert last.verdict is Verdict.PASS
+                assert self.clock - last.decided_at <= timedelta(days=7)
+
+    @precondition(lambda self: self.line.canary is not None)
+    @rule(good=st.booleans(), skewed=st.booleans())
+    def look(self, good: bool, skewed: bool) -> None:
+        running = self.line.canary
+        assert running is not None
+        n1 = 400
+        n0 = round(n1 / running.share * (1 - running.share))
+        counts = CanaryCounts(
+            canary_sessions=n1, canary_judged=n1, canary_successes=n1 if good else 0,
+            stable_sessions=n0 * (3 if skewed else 1), stable_judged=n0, stable_successes=n0 // 2,
+        )  # fmt: skip
+        self.give(Observe(version=running.version, counts=counts))
+
+    @rule(version=versions)
+    def rise(self, version: str) -> None:
+        before = self.line.canary
+        if self.give(RaiseShare(version=version)):
+            assert before is not None
+            assert before.passed
+            assert self.line.canary is not None
+            assert self.line.canary.step == before.step + 1
+
+    @rule(version=versions)
+    def resume(self, version: str) -> None:
+        self.give(Resume(version=version, reason="look again"))
+
+    @rule(version=versions)
+    def promote(self, version: str) -> None:
+        before = self.line.canary
+        if self.give(Promote(version=version)):
+            assert before is not None
+            assert (before.version, before.passed, before.at_last_step) == (version, True, True)
+
+    @rule(version=versions)
+    def roll_back(self, version: str) -> None:
+        live, tried = self.line.live, self.line.canary
+        possible = (tried is not None and version == tried.version) or (
+            live is not None and version == live.version and len(self.line.lineage) > 1
+        )
+        assert self.give(RollBack(version=version, reason="because")) == possible
+        if possible:
+            assert self.line.versions[version].stage is Stage.ROLLED_BACK
+            assert not self.give(RollBack(version=version, reason="because"))
+
+    @invariant()
+    def one_is_live_and_at_most_one_is_tried(self) -> None:
+        stages = [v.stage for v in self.line.versions.values()]
+        assert stages.count(Stage.LIVE) == (1 if self.line.live else 0)
+        assert stages.count(Stage.CANARY) + stages.count(Stage.PAUSED) == (1 if self.line.canary else 0)
+        if self.line.live:
+            assert self.line.versions[self.line.live.version].stage is Stage.LIVE
+            assert self.line.lineage[-1] == self.line.live.version
+
+    @invariant()
+    def the_state_is_the_fold_of_the_events(self) -> None:
+        assert fold(self.events) == self.line
+
+
+AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+TestAnyOrder = AnyOrder.TestCase

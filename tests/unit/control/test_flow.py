@@ -1,0 +1,245 @@
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from atdp.control import (
+    CanaryCounts,
+    Conflict,
+    EffectFailed,
+    Manifest,
+    Refused,
+    ReleaseFlow,
+    Stage,
+)
+from atdp.control.history_text import as_json, chapter
+from atdp.control.outbox import MemoryTopic
+from atdp.control.store import place
+from atdp.replay import ReplayReport, Verdict
+from atdp.schemas import decode_record
+
+ManifestOf = Callable[[str], Manifest]
+ReportOf = Callable[..., ReplayReport]
+TENANTS = ("acme", "globex")
+
+
+@pytest.fixture
+def live(flow: ReleaseFlow, manifest_of: ManifestOf) -> ReleaseFlow:
+    flow.bootstrap(manifest_of("v1"), tenants=TENANTS, reason="warm start")
+    return flow
+
+
+def to_canary(
+    flow: ReleaseFlow, version: str, baseline: str, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    flow.register_candidate(manifest_of(version))
+    flow.record_gate(report_of(version, baseline=baseline))
+    flow.start_canary(version, share=0.5)
+
+
+def test_a_release_moves_engines_and_routes_without_loading_into_a_routed_engine(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    assert stack.table.canary.serving.version == "v2"
+    live.observe("v2", good_counts)
+    live.promote()
+    assert stack.journal == [
+        "route v1",
+        "route v1",  # registering
+        "route v1",  # the gate
+        "route v1",  # before the spare engine takes v2
+        "load v2 into inference-1",
+        "route v1, v2 0.5",
+        "route v1, v2 0.5",  # the observation
+        "route v2, v1 0",  # promoted: v1 only drains
+    ]
+    stack.journal.clear()
+    to_canary(live, "v3", "v2", manifest_of, report_of)
+    assert stack.journal[0] == "route v2"  # draining ends before the engine is reused
+    assert "load v3 into inference-0" in stack.journal
+    assert stack.unsafe_loads == []
+
+
+def test_a_canary_that_does_worse_is_rolled_back_by_its_own_evidence(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    live.observe("v2", replace(good_counts, canary_successes=20, stable_successes=150))
+    assert live.stage_of("v2") is Stage.ROLLED_BACK
+    assert stack.table.canary is None
+    with pytest.raises(Refused):
+        live.promote("v2")
+
+
+def test_rolling_a_canary_back_asks_its_engine_nothing(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    stack.down.add("inference-1")
+    live.roll_back("v2", reason="it hangs")
+    assert stack.table.canary is None
+
+
+def test_rolling_back_live_returns_to_the_version_before_without_loading(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    live.observe("v2", good_counts)
+    live.promote()
+    stack.down.add("inference-1")
+    stack.journal.clear()
+    live.roll_back("v2", reason="refunds are wrong")
+    assert stack.journal == ["route v1"]
+    assert live.stage_of("v2") is Stage.ROLLED_BACK
+
+
+def test_a_decision_whose_effect_failed_stands_and_is_carried_out_later(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    live.register_candidate(manifest_of("v2"))
+    live.record_gate(report_of("v2"))
+    stack.gateway_down = True
+    with pytest.raises(EffectFailed):
+        live.start_canary("v2", share=0.5)
+    assert live.stage_of("v2") is Stage.CANARY
+    stack.gateway_down = False
+    live.reconcile()
+    assert stack.table.canary.serving.version == "v2"
+    before = list(stack.journal)
+    live.reconcile()
+    assert stack.journal == [*before, "route v1, v2 0.5"]  # nothing is loaded twice
+
+
+def test_a_roll_back_that_is_repeated_until_it_holds_takes_off_no_more_than_was_asked_for(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    for version, before in (("v2", "v1"), ("v3", "v2")):
+        to_canary(live, version, before, manifest_of, report_of)
+        live.observe(version, good_counts)
+        live.promote()
+    to_canary(live, "v4", "v3", manifest_of, report_of)
+    stack.gateway_down = True
+    for _ in range(2):
+        with pytest.raises(EffectFailed, match=r"decision is recorded.*reconcile.*do not repeat"):
+            live.roll_back("v4", reason="bad answers")
+    with pytest.raises(Refused, match="v3 is live, name it"):
+        live.roll_back(reason="bad answers")
+    stack.gateway_down = False
+    assert live.roll_back("v4", reason="bad answers").lineage == ("v1", "v2", "v3")
+    assert (stack.table.stable.version, stack.table.canary) == ("v3", None)
+    live.roll_back("v3", reason="these too")
+    assert live.roll_back("v3", reason="these too").lineage == ("v1", "v2")
+    assert stack.table.stable.version == "v2"
+
+
+def test_engines_that_came_up_with_other_weights_get_the_right_ones(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    stack.engines.update({"inference-0": "v9", "inference-1": "v9"})
+    live.reconcile()
+    assert stack.engines == {"inference-0": "v1", "inference-1": "v2"}
+
+
+def test_a_look_that_decides_nothing_touches_nothing(
+    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    before = list(stack.journal)
+    stack.gateway_down = True
+    undecided = replace(good_counts, canary_judged=0, canary_successes=0)
+    assert live.observe("v2", undecided) == live.state()
+    assert stack.journal == before
+
+
+def test_a_stable_engine_that_is_down_keeps_its_route_and_is_reported(live: ReleaseFlow, stack: Any) -> None:
+    stack.down.add("inference-0")
+    with pytest.raises(EffectFailed, match="does not answer"):
+        live.reconcile()
+    assert stack.table.stable.engine == "inference-0"
+
+
+def test_a_report_about_other_weights_does_not_open_the_gate(
+    live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    live.register_candidate(manifest_of("v2"))
+    with pytest.raises(Refused, match="registered with weights"):
+        live.record_gate(report_of("v2", sha256="sha-other"))
+    with pytest.raises(Refused):
+        live.start_canary("v2", share=0.5)
+
+
+def test_a_failed_gate_rejects_the_candidate(
+    live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    live.register_candidate(manifest_of("v2"))
+    live.record_gate(report_of("v2", verdict=Verdict.FAIL))
+    assert live.stage_of("v2") is Stage.REJECTED
+
+
+def test_of_two_writers_that_decided_on_the_same_state_one_wins(
+    live: ReleaseFlow, manifest_of: ManifestOf
+) -> None:
+    history = live.history()
+    first = place(live.line, len(history), [history[0].body], at=live.clock(), actor="first")
+    second = place(live.line, len(history), [history[0].body], at=live.clock(), actor="second")
+    live.store.append(first)
+    with pytest.raises(Conflict, match="somebody else decided"):
+        live.store.append(second)
+    assert [d.actor for d in live.history()] == ["test", "first"]
+
+
+def test_every_decision_is_published_once_in_order(
+    live: ReleaseFlow, topic: MemoryTopic, manifest_of: ManifestOf, report_of: ReportOf
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    published = [decode_record(m.value) for m in topic.messages]
+    assert {name for name, _ in published} == {"control_event"}
+    assert [r["event_id"] for _, r in published] == [d.event_id for d in live.history()]
+    assert [r["aggregate_version"] for _, r in published] == [1, 2, 3, 4]
+    assert {m.key for m in topic.messages} == {b"weights/orderdesk"}
+    gate = json.loads(published[2][1]["payload_json"])
+    assert (gate["verdict"], gate["snapshots"], gate["weights_sha256"]) == ("PASS", {"events": 12}, "sha-v2")
+
+
+def test_a_publisher_that_lost_its_position_publishes_the_same_ids_again(
+    live: ReleaseFlow, topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch, manifest_of: ManifestOf
+) -> None:
+    assert live.outbox is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(type(live.store), "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            live.register_candidate(manifest_of("v2"))
+    live.reconcile()
+    ids = [decode_record(m.value)[1]["event_id"] for m in topic.messages]
+    assert len(ids) == 3
+    assert list(dict.fromkeys(ids)) == [d.event_id for d in live.history()]
+
+
+def test_the_story_names_verdict_share_and_evidence(
+    live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+) -> None:
+    to_canary(live, "v2", "v1", manifest_of, report_of)
+    live.observe("v2", good_counts)
+    live.promote()
+    live.roll_back("v2", reason="refunds are wrong")
+    told = [chapter(d) for d in live.history()]
+    assert [c.what.split(":")[0] for c in told] == [
+        "v1 goes live first, for acme, globex",
+        "v2 is a candidate, trained from v1",
+        "replay of v2 against v1",
+        "v2 becomes the canary with 50% of new sessions",
+        "canary v2 at 50%",
+        "v2 is live, after v1",
+        "live v2 is rolled back to v1",
+    ]
+    report = report_of("v2").sha256
+    assert report[:12] in told[2].evidence
+    assert report[:12] in told[5].evidence
+    assert all(c.evidence for c in told)
+    program = [as_json(d) for d in live.history()]
+    assert program[2]["report_sha256"] == report
+    assert json.loads(json.dumps(program)) == program

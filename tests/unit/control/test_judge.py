@@ -1,0 +1,75 @@
+import pytest
+
+from atdp.control import CanaryCounts, CanaryPolicy, Judgement, ReleaseError
+from atdp.control.judge import judge
+from atdp.replay import Verdict
+
+
+def counts(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> CanaryCounts:
+    """(sessions, judged, successes) of each side."""
+    return CanaryCounts(
+        canary_sessions=canary[0], canary_judged=canary[1], canary_successes=canary[2],
+        stable_sessions=stable[0], stable_judged=stable[1], stable_successes=stable[2],
+    )  # fmt: skip
+
+
+def at_half(canary: tuple[int, int, int], stable: tuple[int, int, int], **policy: float) -> Judgement:
+    return judge(counts(canary, stable), share=0.5, policy=CanaryPolicy(**policy))  # type: ignore[arg-type]
+
+
+def test_a_clear_gain_passes() -> None:
+    found = at_half((200, 200, 140), (200, 200, 90))
+    assert (found.verdict, found.reason_codes) == (Verdict.PASS, ("success_holds",))
+    assert found.lower is not None
+    assert found.lower > -0.05
+
+
+def test_a_clear_loss_fails() -> None:
+    assert at_half((200, 200, 60), (200, 200, 120)).verdict is Verdict.FAIL
+
+
+def test_a_handful_of_sessions_concludes_nothing_however_clear() -> None:
+    found = at_half((20, 20, 20), (20, 20, 0))
+    assert (found.verdict, found.hold, found.reason_codes) == (Verdict.INCONCLUSIVE, False, ("few_sessions",))
+
+
+def test_no_outcome_at_all_concludes_nothing() -> None:
+    found = at_half((50, 0, 0), (50, 50, 10))
+    assert (found.verdict, found.lower) == (Verdict.INCONCLUSIVE, None)
+
+
+def test_a_split_that_does_not_fit_the_share_holds() -> None:
+    found = at_half((200, 200, 140), (400, 400, 180))
+    assert (found.verdict, found.hold, found.reason_codes) == (
+        Verdict.INCONCLUSIVE, True, ("sample_ratio_mismatch",),
+    )  # fmt: skip
+
+
+def test_missing_outcomes_never_pass() -> None:
+    found = at_half((1000, 200, 140), (1000, 200, 90))
+    assert (found.verdict, found.reason_codes) == (Verdict.INCONCLUSIVE, ("missing_outcomes",))
+
+
+def test_waiting_ends_in_a_hold() -> None:
+    found = at_half((3000, 3000, 1500), (3000, 3000, 1560), margin=0.02)
+    assert (found.verdict, found.hold, found.reason_codes) == (
+        Verdict.INCONCLUSIVE,
+        True,
+        ("sessions_spent",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("canary", "stable"), [((1, 2, 0), (1, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((-1, -1, -1), (1, 1, 1))]
+)
+def test_impossible_counts_are_refused(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> None:
+    with pytest.raises(ReleaseError):
+        counts(canary, stable)
+
+
+@pytest.mark.parametrize(
+    "change", [{"margin": -0.1}, {"alpha": 0.5}, {"min_sessions": 1}, {"min_sessions": 9999}]
+)
+def test_thresholds_that_mean_nothing_are_refused(change: dict[str, float]) -> None:
+    with pytest.raises(ReleaseError):
+        CanaryPolicy(**change)  # type: ignore[arg-type]

@@ -1,0 +1,77 @@
+"""Room in flight is given out in the order of asking, and not for ever asked for."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from atdp.gateway.event_log.byte_limiter import Room
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(scenario(), 10)
+
+    asyncio.run(bounded())
+
+
+async def settled() -> None:
+    """Let every task get as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None:
+    async def scenario() -> None:
+        room, order = Room(10, timeout_s=5), []
+
+        async def ask(name: str, size: int) -> None:
+            assert await room.take(size)
+            order.append(name)
+
+        await ask("first", 6)
+        tasks = [asyncio.create_task(ask(name, size)) for name, size in (("large", 8), ("small", 1))]
+        await settled()
+        assert order == ["first"]
+        room.give_back(6)
+        await asyncio.gather(*tasks)
+        assert order == ["first", "large", "small"]
+
+    run(scenario)
+
+
+def test_whoever_waits_too_long_gets_nothing_and_lets_the_next_one_pass() -> None:
+    async def scenario() -> None:
+        room = Room(10, timeout_s=0.05)
+        assert await room.take(6)
+        large = asyncio.create_task(room.take(8))
+        await settled()
+        small = asyncio.create_task(room.take(4))
+        assert not await large
+        assert await small
+        room.give_back(6)
+        room.give_back(4)
+        assert await room.take(10)
+
+    run(scenario)
+
+
+def test_whoever_is_cancelled_takes_nothing_with_it() -> None:
+    async def scenario() -> None:
+        room = Room(10, timeout_s=5)
+        assert await room.take(10)
+        waiting = asyncio.create_task(room.take(10))
+        await settled()
+        room.give_back(10)  # its turn has come, and it is cancelled before it runs
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert await room.take(10)
+
+    run(scenario)
+
+
+def test_more_than_the_bound_passes_alone() -> None:
+    async def scenario() -> None:
+        room = Room(10, timeout_s=0.01)
+        assert await room.take(50)
+        assert not await room.take(1)
+
+    run(scenario)

@@ -1,0 +1,171 @@
+"""Reading SGLang's answers; the numbers are from a recorded answer of SGLang 0.5.23."""
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from atdp.gateway import sse
+from atdp.gateway.generation import (
+    engine_request,
+    further_parameters,
+    generation,
+    sampling,
+    strip,
+    usage,
+    weight_version,
+)
+from atdp.schemas import VersionSpan
+
+ANSWER: dict[str, Any] = {
+    "id": "fd04",
+    "object": "chat.completion",
+    "created": 1795221235,
+    "model": "tiny",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "sH", "reasoning_content": None},
+            "logprobs": {
+                "content": [{"token": "s", "bytes": [115], "logprob": -5.8}, {"token": "H", "logprob": -5.6}]
+            },
+            "finish_reason": "length",
+            "matched_stop": None,
+            "prompt_token_ids": [1, 91, 89],
+            "response_token_ids": [89, 46],
+            "meta_info": {
+                "weight_version": "v1",
+                "output_token_logprobs": [[-5.800712585449219, 89, "s"], [-5.636912822723389, 46, "H"]],
+                "weight_versions": [
+                    {"version": "v0", "start": 0, "end": 1},
+                    {"version": "v1", "start": 1, "end": 2},
+                ],
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "total_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": None},
+    "metadata": {"weight_version": "v1"},
+}
+
+
+def read(answer: dict[str, Any], **request: Any) -> Any:
+    return generation({"model": "tiny", **request}, answer, tokenizer_hash="t", template_hash="c")
+
+
+def changed(**meta: Any) -> dict[str, Any]:
+    answer = copy.deepcopy(ANSWER)
+    answer["choices"][0]["meta_info"].update(meta)
+    return answer
+
+
+def test_tokens_logprobs_and_per_token_versions_are_read() -> None:
+    found = read(ANSWER)
+    assert found.prompt_token_ids == (1, 91, 89)
+    assert found.output_token_ids == (89, 46)
+    assert found.output_logprobs == (-5.800712585449219, -5.636912822723389)
+    assert found.policy_versions == (
+        VersionSpan(version="v0", start=0, end=1),
+        VersionSpan(version="v1", start=1, end=2),
+    )
+    assert weight_version(ANSWER) == "v1"
+    counted = usage(ANSWER)
+    assert counted is not None
+    assert (counted.input_tokens, counted.output_tokens, counted.cached_input_tokens) == (3, 2, None)
+
+
+def test_without_meta_info_the_openai_logprobs_serve() -> None:
+    answer = changed(output_token_logprobs=None)
+    assert read(answer).output_logprobs == (-5.8, -5.6)
+
+
+def test_logprobs_that_do_not_match_the_tokens_are_not_kept() -> None:
+    answer = changed(output_token_logprobs=[[-1.0, 89, None]])
+    assert read(answer).output_logprobs is None
+    assert read(answer).output_token_ids == (89, 46)
+
+
+def test_one_version_for_all_tokens_becomes_one_span() -> None:
+    answer = changed(weight_versions=None)
+    assert read(answer).policy_versions == (VersionSpan(version="v1", start=0, end=2),)
+
+
+def test_an_engine_that_gives_no_tokens_is_recorded_without_them() -> None:
+    answer = copy.deepcopy(ANSWER)
+    for key in ("prompt_token_ids", "response_token_ids", "meta_info", "logprobs"):
+        del answer["choices"][0][key]
+    del answer["metadata"]
+    found = read(answer)
+    assert (found.prompt_token_ids, found.output_token_ids, found.output_logprobs) == (None, None, None)
+    assert found.policy_versions == ()
+
+
+def test_the_engine_is_asked_for_everything_and_never_streams() -> None:
+    request = engine_request({"model": "m", "stream": True, "stream_options": {"include_usage": True}})
+    assert request["stream"] is False
+    assert request["return_token_ids"] is request["return_meta_info"] is request["logprobs"] is True
+    assert "stream_options" not in request
+
+
+@pytest.mark.parametrize(
+    ("flag", "field"),
+    [
+        ("return_token_ids", "response_token_ids"),
+        ("return_prompt_token_ids", "prompt_token_ids"),
+        ("return_meta_info", "meta_info"),
+    ],
+)
+def test_what_the_client_asked_for_stays_in_its_answer(flag: str, field: str) -> None:
+    assert field in strip({flag: True}, ANSWER)["choices"][0]
+    assert field not in strip({}, ANSWER)["choices"][0]
+    assert strip({}, ANSWER)["choices"][0]["logprobs"] is None
+    assert strip({"logprobs": True}, ANSWER)["choices"][0]["logprobs"]
+
+
+def test_sampling_is_what_the_client_set_and_nothing_made_up() -> None:
+    found = sampling(
+        {"temperature": 0, "max_tokens": 5, "max_completion_tokens": 7, "stop": "x", "top_p": True}
+    )
+    assert (found.temperature, found.max_tokens, found.stop, found.top_p) == (0.0, 7, ("x",), None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"temperature": 0},
+        {"top_p": 0.5, "top_k": 20, "min_p": 0.1},
+        {"temperature": None, "repetition_penalty": 1.2},
+    ],
+)
+def test_the_engine_is_sent_every_parameter_of_the_draw_and_that_is_what_is_recorded(
+    said: dict[str, Any],
+) -> None:
+    told = {name: value for name, value in said.items() if value is not None}
+    sent = engine_request({"model": "m", **said})
+    plain = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+    assert {name: sent[name] for name in plain} == plain | told
+    recorded = sampling(said)
+    for name in ("temperature", "top_p", "top_k", "min_p"):
+        assert getattr(recorded, name) == sent[name]
+
+
+def test_parameters_without_a_field_are_kept_verbatim() -> None:
+    kept = further_parameters(
+        {"model": "m", "messages": [], "temperature": 1, "tool_choice": "auto", "user": None}
+    )
+    assert kept == '{"tool_choice":"auto"}'
+
+
+def test_chunks_add_up_to_the_answer() -> None:
+    answer = strip({}, ANSWER)
+    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    answer["choices"][0]["message"]["tool_calls"] = calls
+    sent = list(sse.chunks({"stream_options": {"include_usage": True}}, answer))
+    assert sent[-1] == b"data: [DONE]\n\n"
+    documents = [orjson.loads(each.removeprefix(b"data: ")) for each in sent[:-1]]
+    deltas = [choice["delta"] for each in documents for choice in each["choices"]]
+    assert "".join(delta.get("content", "") for delta in deltas) == "sH"
+    assert [delta["tool_calls"] for delta in deltas if "tool_calls" in delta] == [[{**calls[0], "index": 0}]]
+    assert documents[-2]["choices"][0]["finish_reason"] == "length"
+    assert documents[-1]["usage"] == ANSWER["usage"]

@@ -1,0 +1,216 @@
+"""A proxy call as events.
+
+Deltas, folds, tool results, gaps; against the plain rule "the model saw exactly this".
+"""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atdp.gateway.trajectory_events import Answered, Asked, Failed, Identity, LiveTrajectory
+from atdp.schemas import (
+    Action,
+    Agent,
+    Event,
+    Gap,
+    Generation,
+    Message,
+    Observation,
+    Outcome,
+    Versions,
+    context_hash,
+    fold_context,
+)
+from atdp.schemas.conversation import messages_from_chat
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def live(producer: str = "p") -> LiveTrajectory:
+    return LiveTrajectory(
+        Identity(
+            tenant_id="acme",
+            trajectory_id="t",
+            attempt=0,
+            session_id="s",
+            task_id=None,
+            agent=Agent(id="a"),
+            producer_id=producer,
+        )
+    )
+
+
+def asked(*chat: dict[str, Any], tools: tuple[Any, ...] = ()) -> Asked:
+    return Asked(messages=messages_from_chat(list(chat)), tools=tools, at=T0)
+
+
+def answered(chat: dict[str, Any]) -> Answered:
+    return Answered(
+        message=messages_from_chat([chat])[0],
+        generation=Generation(),
+        usage=None,
+        versions=Versions(),
+        metadata_json=None,
+        ext_json=None,
+        at=T0 + timedelta(milliseconds=5),
+    )
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def calls(call_id: str, arguments: str = '{"a": 1}') -> dict[str, Any]:
+    function = {"name": "look", "arguments": arguments}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+    }
+
+
+def result(call_id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "name": "look", "content": text}
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.body.type if isinstance(event.body, Action) else event.kind for event in events]
+
+
+def test_a_first_call_is_one_observation_and_one_generation() -> None:
+    events = live().call(asked(user("hi")), answered(says("hello")))
+    assert kinds(events) == ["observation", "generation"]
+    observation = events[0].body
+    assert isinstance(observation, Observation)
+    assert observation.context_base == 0
+    assert observation.context_hash == context_hash(observation.messages)
+    assert events[1].caused_by == (events[0].event_id,)
+    assert events[1].latency_us == 5000
+
+
+def test_later_calls_send_only_what_is_new() -> None:
+    trajectory = live()
+    trajectory.call(asked(user("hi")), answered(says("hello")))
+    events = trajectory.call(asked(user("hi"), says("hello"), user("and?")), answered(says("that")))
+    body = events[0].body
+    assert isinstance(body, Observation)
+    assert [message.text for message in body.messages] == ["and?"]
+    assert body.context_base == 2
+
+
+def test_tool_results_become_outcomes_of_the_call_that_asked_for_them() -> None:
+    trajectory = live()
+    first = trajectory.call(asked(user("hi")), answered(calls("c1")))
+    assert kinds(first) == ["observation", "generation", "tool_call"]
+    second = trajectory.call(asked(user("hi"), calls("c1"), result("c1", "found")), answered(says("done")))
+    assert kinds(second) == ["outcome", "generation"]
+    outcome = second[0]
+    assert isinstance(outcome.body, Outcome)
+    assert outcome.caused_by == (first[2].event_id,)
+    assert outcome.step == first[2].step == 0
+    assert second[1].step == 1
+
+
+def test_arguments_that_are_not_json_are_kept_raw() -> None:
+    events = live().call(asked(user("hi")), answered(calls("c1", "{broken")))
+    action = events[2].body
+    assert isinstance(action, Action)
+    assert action.tool_call is not None
+    assert action.tool_call.arguments == "{broken"
+    assert action.tool_call.arguments_json is None
+
+
+def test_a_history_that_was_cut_back_says_how_much_stays() -> None:
+    trajectory = live()
+    everything = trajectory.call(asked(user("a")), answered(says("b")))
+    events = trajectory.call(asked(user("a")), answered(says("c")))
+    body = events[0].body
+    assert isinstance(body, Observation)
+    assert (body.context_base, body.messages) == (1, ())
+    assert [message.text for message in fold_context([*everything, *events])] == ["a", "c"]
+
+
+def test_a_fresh_instance_sends_everything_and_counts_steps_from_the_history() -> None:
+    history = (user("a"), calls("c1"), result("c1", "x"), says("b"), user("c"))
+    events = live("after restart").call(asked(*history), answered(says("d")))
+    assert kinds(events) == ["observation", "generation"]
+    body = events[0].body
+    assert isinstance(body, Observation)
+    assert body.context_base == 0
+    assert len(body.messages) == 5
+    assert events[1].step == 2
+
+
+def test_a_fresh_instance_still_sees_the_newest_tool_result_as_an_outcome() -> None:
+    events = live().call(asked(user("a"), calls("c1"), result("c1", "x")), answered(says("d")))
+    assert kinds(events) == ["observation", "outcome", "generation"]
+
+
+def test_tools_are_sent_once_until_they_change() -> None:
+    trajectory = live()
+    first = trajectory.call(asked(user("a"), tools=({"name": "x"},)), answered(says("b")))
+    second = trajectory.call(
+        asked(user("a"), says("b"), user("c"), tools=({"name": "x"},)), answered(says("d"))
+    )
+    third = trajectory.call(asked(user("a"), says("b"), tools=({"name": "y"},)), answered(says("e")))
+    bodies = [events[0].body for events in (first, second, third)]
+    assert all(isinstance(body, Observation) for body in bodies)
+    assert [body.tools_json for body in bodies if isinstance(body, Observation)] == [
+        '[{"name":"x"}]',
+        None,
+        '[{"name":"y"}]',
+    ]
+    hashes = [body.tools_hash for body in bodies if isinstance(body, Observation)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_an_engine_failure_is_a_gap_and_a_retry_repeats_nothing() -> None:
+    trajectory = live()
+    failed = trajectory.call(asked(user("a")), Failed(code="engine_error", detail="HTTP 500", at=T0))
+    assert kinds(failed) == ["observation", "gap"]
+    assert isinstance(failed[1].body, Gap)
+    retried = trajectory.call(asked(user("a")), answered(says("b")))
+    assert kinds(retried) == ["generation"]
+
+
+TEXT = st.sampled_from(["", "x", "yes", "no"])
+MESSAGES = st.lists(
+    st.one_of(
+        TEXT.map(user),
+        TEXT.map(says),
+        st.sampled_from(["c1", "c2"]).map(calls),
+        st.tuples(st.sampled_from(["c1", "c2"]), TEXT).map(lambda pair: result(*pair)),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(MESSAGES, st.booleans(), TEXT), min_size=1, max_size=6))
+def test_whatever_agents_send_the_fold_is_what_the_model_saw(
+    requests: list[tuple[list[dict[str, Any]], bool, str]],
+) -> None:
+    trajectory = live()
+    events: list[Event] = []
+    for shown, fails, text in requests:
+        expected: tuple[Message, ...] = messages_from_chat(shown)
+        outcome = Failed(code="x", detail="", at=T0) if fails else answered(says(text))
+        new = trajectory.call(asked(*shown), outcome)
+        cut = next(n for n, event in enumerate(new) if isinstance(event.body, Action | Gap))
+        assert fold_context([*events, *new[:cut]]) == expected
+        folded = list(events)
+        for event in new:
+            folded.append(event)
+            if isinstance(event.body, Observation):
+                assert event.body.context_hash == context_hash(fold_context(folded))
+        events += new
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert all(before.step <= after.step + 1 for before, after in pairwise(events))
+    assert len({event.event_id for event in events}) == len(events)

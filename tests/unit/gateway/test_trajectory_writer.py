@@ -1,0 +1,177 @@
+"""Recording into live trajectories: bounds, holes, and what happens to an event that no log takes."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from atdp.gateway.emitter import Emitter
+from atdp.gateway.event_log import MemoryEventLog
+from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.session_store import SessionRow, SessionStore
+from atdp.gateway.trajectory_events import LiveTrajectory
+from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.runtime.service.problems import Problem
+from atdp.schemas import Event, Feedback, Gap, SigningKey, decode
+
+KEY = SigningKey(key_id="0" * 12, verifier=b"v" * 32)
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class World:
+    """A recorder with a clock to turn."""
+
+    def __init__(self, folder: Path, *, max_live: int = 2, idle_s: float = 60.0) -> None:
+        self.now = 0.0
+        self.log = MemoryEventLog()
+        self.metrics = GatewayMetrics(CollectorRegistry())
+        self.store = SessionStore(folder / "sessions.sqlite")
+        emitter = Emitter(self.log, self.metrics, max_event_bytes=2_000)
+        self.recorder = TrajectoryRecorder(
+            emitter, self.store, self.metrics, max_live=max_live, idle_s=idle_s, clock=lambda: self.now
+        )
+
+    def row(self, name: str) -> SessionRow:
+        return self.store.open(
+            tenant="acme",
+            trajectory_id=name,
+            attempt=0,
+            session_id=name,
+            task_id=None,
+            agent_id="a",
+            tags={},
+            now=NOW,
+        )
+
+    def record(self, name: str, detail: str = "x") -> int:
+        self.now += 1
+
+        def make(live: LiveTrajectory) -> Sequence[Event]:
+            return [live.event(Feedback(type="comment", text=detail), at=NOW)]
+
+        return asyncio.run(self.recorder.record(self.row(name), KEY, make))
+
+    def events(self, name: str) -> list[Event]:
+        return [
+            event for event in map(decode, (r.value for r in self.log.records)) if event.trajectory_id == name
+        ]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Any:
+    made: list[World] = []
+
+    def make(**bounds: Any) -> World:
+        made.append(World(tmp_path, **bounds))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
+
+
+Make = Callable[..., World]
+
+
+def test_the_start_is_recorded_once_even_when_a_trajectory_was_forgotten(world: Make) -> None:
+    here = world(max_live=1)
+    for name in ("a", "b", "a", "b"):
+        here.record(name)
+    assert [event.kind for event in here.events("a")] == ["trajectory_started", "feedback", "feedback"]
+
+
+def test_a_forgotten_trajectory_continues_under_another_producer(world: Make) -> None:
+    here = world(max_live=1)
+    for name in ("a", "b", "a"):
+        here.record(name)
+    assert [event.seq for event in here.events("a")] == [0, 1, 0]
+    assert len({event.producer_id for event in here.events("a")}) == 2
+
+
+def test_memory_is_bounded_by_number_and_by_idleness(world: Make) -> None:
+    here = world(max_live=3, idle_s=60)
+    for number in range(10):
+        here.record(f"t{number}")
+    gauge = here.metrics.live_trajectories
+    assert gauge._value.get() == 3
+    here.now += 100
+    here.record("last")
+    assert gauge._value.get() == 1
+
+
+def test_an_unacknowledged_event_keeps_its_place_in_the_sequence(world: Make) -> None:
+    here = world()
+    here.record("a", "one")
+    here.log.available = False
+    with pytest.raises(Problem) as raised:
+        here.record("a", "two")
+    assert raised.value.status == 503
+    here.log.available = True
+    assert here.record("a", "three") == 2  # the one that was owed, and its own
+    found = here.events("a")
+    assert [event.seq for event in found] == [0, 1, 2, 3]
+    assert [event.body.text for event in found if isinstance(event.body, Feedback)] == ["one", "two", "three"]
+
+
+def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> None:
+    here = world()
+    with pytest.raises(Problem) as raised:
+        here.record("a", "y" * 3_000)
+    assert raised.value.status == 413
+    here.record("a", "after")
+    found = here.events("a")
+    assert [(event.seq, event.kind) for event in sorted(found, key=lambda event: event.seq)] == [
+        (0, "trajectory_started"),
+        (1, "gap"),
+        (2, "feedback"),
+    ]
+    gap = next(event.body for event in found if isinstance(event.body, Gap))
+    assert (gap.from_seq, gap.to_seq) == (1, 1)
+
+
+def test_writers_of_one_trajectory_take_turns(world: Make) -> None:
+    here = world()
+
+    async def many() -> None:
+        row = here.row("a")
+
+        def make(live: LiveTrajectory) -> Sequence[Event]:
+            return [live.event(Feedback(type="comment"), at=NOW) for _ in range(3)]
+
+        await asyncio.gather(*(here.recorder.record(row, KEY, make) for _ in range(10)))
+
+    asyncio.run(many())
+    assert [event.seq for event in here.events("a")] == list(range(31))
+
+
+def test_a_call_that_cannot_be_put_into_events_leaves_nothing_behind(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.record("t")
+
+    def fails(live: LiveTrajectory) -> Sequence[Event]:
+        live.event(Feedback(type="comment", text="never sent"), at=NOW)
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        asyncio.run(world.recorder.record(world.row("t"), KEY, fails))
+    world.record("t")
+    assert [event.seq for event in world.events("t")] == [0, 1, 2]
+
+
+def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_time(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.record("t")
+
+    async def cancelled(*_: object, **__: object) -> list[object]:
+        raise asyncio.CancelledError
+
+    whole, world.log.append = world.log.append, cancelled  # type: ignore[method-assign,assignment]
+    with pytest.raises(asyncio.CancelledError):
+        world.record("t", "first")
+    world.log.append = whole  # type: ignore[method-assign]
+    assert world.record("t", "second") == 2
+    assert [event.seq for event in world.events("t")] == [0, 1, 2, 3]

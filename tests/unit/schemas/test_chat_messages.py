@@ -1,0 +1,97 @@
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.schemas.conversation import (
+    MalformedMessage,
+    canonical_json,
+    message_from_chat,
+    messages_from_chat,
+    parsed_json,
+    tool_calls,
+)
+
+
+@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}])
+def test_absent_null_and_empty_content_are_the_same_message(content: dict[str, Any]) -> None:
+    assert message_from_chat({"role": "assistant", **content}) == message_from_chat({"role": "assistant"})
+
+
+def test_what_says_nothing_is_left_out_and_what_says_something_is_kept_verbatim() -> None:
+    quiet = message_from_chat({"role": "user", "content": "x", "refusal": None, "annotations": []})
+    assert quiet.ext_json is None
+    loud = message_from_chat({"role": "user", "content": "x", "refusal": "no", "cache": {"ttl": 5}})
+    assert json.loads(loud.ext_json or "") == {"refusal": "no", "cache": {"ttl": 5}}
+
+
+def test_lists_of_parts_keep_text_and_the_rest_verbatim() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:"}}
+    message = message_from_chat({"role": "user", "content": [{"type": "text", "text": "see"}, image]})
+    assert [part.type for part in message.parts] == ["text", "image"]
+    assert json.loads(message.parts[1].ext_json or "") == image
+
+
+def test_reasoning_is_a_part_of_its_own_and_not_the_text() -> None:
+    message = message_from_chat({"role": "assistant", "content": "yes", "reasoning_content": "because"})
+    assert [part.type for part in message.parts] == ["reasoning", "text"]
+    assert message.text == "yes"
+
+
+@given(st.text(max_size=40))
+def test_arguments_are_kept_exactly_as_written(arguments: str) -> None:
+    function = {"name": "f", "arguments": arguments}
+    message = message_from_chat({"role": "assistant", "tool_calls": [{"id": "c", "function": function}]})
+    (call,) = tool_calls(message)
+    assert call.arguments == arguments
+    assert call.arguments_json == parsed_json(arguments)
+
+
+@pytest.mark.parametrize(
+    ("chat", "says"),
+    [
+        (1, "not an object"),
+        ({"content": "x"}, "has no role"),
+        ({"role": "user", "content": 5}, "content is neither"),
+        ({"role": "user", "content": [5]}, r"content\[0\] is not an object"),
+        ({"role": "user", "name": 5}, "name is not text"),
+        ({"role": "assistant", "tool_calls": {}}, None),
+        ({"role": "assistant", "tool_calls": {"a": 1}}, "tool_calls is not a list"),
+        ({"role": "assistant", "tool_calls": [{"id": "c"}]}, r"tool_calls\[0\] names no function"),
+    ],
+)
+def test_malformed_messages_are_named_by_place_without_their_content(chat: object, says: str | None) -> None:
+    if says is None:
+        message_from_chat(chat)
+        return
+    with pytest.raises(MalformedMessage, match=says):
+        message_from_chat(chat)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_any_json_is_read_or_refused_never_a_crash(document: Any) -> None:
+    for chat in (document, [document]):
+        with contextlib.suppress(MalformedMessage):
+            messages_from_chat(chat)
+
+
+def test_what_is_nested_too_deeply_is_refused_as_a_value_and_kept_as_text() -> None:
+    deep = "[" * 300 + "]" * 300
+    value = json.loads(deep)
+    assert parsed_json(deep) is None
+    with pytest.raises(MalformedMessage, match="254 levels"):
+        canonical_json(value)
+    for arguments in (value, [2**70]):
+        call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
+        with pytest.raises(MalformedMessage, match=r"tool_calls\[0\].function.arguments"):
+            message_from_chat({"role": "assistant", "tool_calls": [call]})

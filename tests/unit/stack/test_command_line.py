@@ -1,0 +1,236 @@
+"""The `atdp` command as a user meets it."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from atdp.stack.cli.app import build, load
+from atdp.stack.cli.output import Format, print_rows
+from atdp.stack.errors import StackError
+
+RUNNER = CliRunner()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ATDP_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
+    return tmp_path / "home"
+
+
+def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of all verbs, those that are loaded when called among them."""
+    for name, sub in command.commands.items():
+        sub = load(name) if not path and name in {"replay", "control", "demo"} else sub
+        if hasattr(sub, "commands"):
+            yield from verbs(sub, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def test_every_verb_shows_an_example_of_itself_on_a_line_of_its_own() -> None:
+    found = list(verbs(typer.main.get_command(build())))
+    assert {
+        ("up",),
+        ("sql",),
+        ("keys", "create"),
+        ("dataset", "show"),
+        ("replay",),
+        ("control", "history"),
+    } <= set(found)
+    for path in found:
+        shown = RUNNER.invoke(build(), [*path, "--help"]).stdout
+        assert re.search(rf"^  Example:\n    .*atdp {' '.join(path)}", shown, re.MULTILINE), (path, shown)
+        assert "\\b" not in shown
+
+
+def test_the_list_of_verbs_says_of_each_what_it_does_without_breaking_off() -> None:
+    shown = RUNNER.invoke(build(), ["--help"], terminal_width=80).stdout
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from atdp.stack.cli.app import build; build()\n"
+        "heavy = {'pyarrow', 'torch', 'duckdb', 'pyiceberg', 'confluent_kafka', 'fastapi', "
+        "'presidio_analyzer', 'polars', 'numpy'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_wrong_call_ends_with_exit_code_2(home: Path) -> None:
+    assert RUNNER.invoke(build(), ["up", "--no-such-option"]).exit_code == 2
+    assert RUNNER.invoke(build(), ["keys", "create", "--tenant", "t"]).exit_code == 2
+    foreground = RUNNER.invoke(build(), ["up", "--json"])
+    assert (foreground.exit_code, "goes with --detach" in foreground.stderr) == (2, True)
+
+
+def test_an_error_of_the_platform_is_one_line_and_exit_code_1(home: Path) -> None:
+    done = RUNNER.invoke(build(), ["keys", "create", "--tenant", "a/b", "--role", "agent"])
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.output
+
+
+def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("atdp.runtime.keys.KeyStore.list", broken)
+    done = RUNNER.invoke(build(), ["keys", "list"])
+    assert isinstance(done.exception, RuntimeError)
+
+
+def test_a_key_is_shown_once_and_listed_without_its_secret(home: Path) -> None:
+    created = json.loads(
+        RUNNER.invoke(build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]).stdout
+    )
+    listed = RUNNER.invoke(build(), ["keys", "list", "--format", "json"])
+    assert json.loads(listed.stdout)[0] | {"created_at": None} == {
+        "key_id": created["key_id"],
+        "tenant": "acme",
+        "role": "agent",
+        "created_at": None,
+        "revoked": False,
+    }
+    assert created["key"].split("_", 2)[2] not in listed.output
+
+
+def test_revoking_is_final_and_an_unknown_id_is_an_error(home: Path) -> None:
+    key_id = json.loads(
+        RUNNER.invoke(build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]).stdout
+    )["key_id"]
+    assert RUNNER.invoke(build(), ["keys", "revoke", key_id]).exit_code == 0
+    again = RUNNER.invoke(build(), ["keys", "revoke", key_id, "--json"])
+    assert json.loads(again.stdout) == {"key_id": key_id, "revoked": True}
+    assert (
+        json.loads(RUNNER.invoke(build(), ["keys", "list", "--format", "json"]).stdout)[0]["revoked"] is True
+    )
+    unknown = RUNNER.invoke(build(), ["keys", "revoke", "000000000000"])
+    assert (unknown.exit_code, "atdp keys list" in unknown.stderr) == (1, True)
+
+
+def test_status_and_down_of_a_home_without_a_stack_end_with_exit_code_3(home: Path) -> None:
+    status = RUNNER.invoke(build(), ["status", "--json"])
+    assert (status.exit_code, json.loads(status.stdout)["state"]) == (3, "not running")
+    assert RUNNER.invoke(build(), ["down"]).exit_code == 3
+    assert (
+        RUNNER.invoke(build(), ["status"]).stdout == f"No stack of {home} is running. `atdp up` starts one.\n"
+    )
+    down = RUNNER.invoke(build(), ["down", "--json"])
+    assert (down.exit_code, json.loads(down.stdout)) == (3, {"home": str(home), "was_running": False})
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code"),
+    [
+        (["wait"], 1),
+        (["sql", "SELECT 1"], 1),
+        (["dataset", "list"], 1),
+        (["dataset", "create", "d"], 1),
+        (["train", "--model", "m"], 1),
+        (["replay", "--model", "m", "--dataset", "d", "--candidate", "v2", "--baseline", "v1"], 3),
+    ],
+)
+def test_a_verb_that_reads_a_home_says_that_there_is_none_and_makes_none(
+    home: Path, arguments: list[str], exit_code: int
+) -> None:
+    done = RUNNER.invoke(build(), arguments)
+    assert done.exit_code == exit_code
+    assert "atdp up" in done.stderr
+    assert not home.exists()
+
+
+def test_wait_in_a_home_whose_stack_is_down_does_not_wait(home: Path) -> None:
+    home.mkdir()
+    done = RUNNER.invoke(build(), ["wait"])
+    assert (done.exit_code, "nothing can land" in done.stderr) == (1, True)
+
+
+def test_a_wrong_statement_is_one_line_of_error_and_nothing_else(home: Path) -> None:
+    home.mkdir()
+    command = [sys.executable, "-m", "atdp.stack.cli", "sql", "SELECT nope FROM events"]
+    done = subprocess.run(
+        command, env={**os.environ, "ATDP_HOME": str(home)}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "nope" in done.stderr
+    assert "leaked" not in done.stderr
+
+
+def test_import_without_a_stack_says_how_to_start_one(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[]")
+    done = RUNNER.invoke(build(), ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t"])
+    assert (done.exit_code, "atdp up" in done.stderr) == (1, True)
+
+
+def test_a_dry_run_needs_no_stack_and_counts_what_it_would_import(home: Path, tmp_path: Path) -> None:
+    rows = [
+        {"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}]},
+        {"no": "row"},
+    ]
+    (tmp_path / "run.json").write_text(json.dumps(rows))
+    done = RUNNER.invoke(
+        build(), ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t", "--dry-run", "--json"]
+    )
+    report = json.loads(done.stdout)
+    assert (done.exit_code, report["imported"], report["failed"], report["delivered"]) == (1, 1, 1, None)
+    assert not home.exists()
+
+
+def test_a_home_that_cannot_be_written_is_an_error_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ATDP_HOME", str(tmp_path / "file" / "home"))
+    done = RUNNER.invoke(build(), ["up"])
+    assert done.exit_code == 1
+    assert "set ATDP_HOME" in done.stderr
+
+
+ROWS: list[dict[str, object]] = [
+    {"name": "a,b", "value": 0.1, "more": [1, "ü"]},
+    {"name": "[red]x", "value": None},
+]
+
+
+def printed(form: Format, capsys: pytest.CaptureFixture[str]) -> str:
+    print_rows(ROWS, ["name", "value", "more"], form)
+    return capsys.readouterr().out
+
+
+def test_rows_as_json_keep_types_and_nulls(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(printed(Format.JSON, capsys)) == [
+        {"name": "a,b", "value": 0.1, "more": [1, "ü"]},
+        {"name": "[red]x", "value": None, "more": None},
+    ]
+
+
+def test_rows_as_csv_are_read_back_by_a_csv_reader(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.reader(io.StringIO(printed(Format.CSV, capsys))))
+    assert rows == [["name", "value", "more"], ["a,b", "0.1", '[1, "ü"]'], ["[red]x", "", ""]]
+
+
+def test_rows_as_table_show_data_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "[red]x" in printed(Format.TABLE, capsys)
+
+
+def test_our_errors_are_told_from_other_peoples() -> None:
+    from atdp.stack.cli.app import is_ours
+
+    assert is_ours(StackError("x"))
+    assert not is_ours(ValueError("x"))

@@ -1,0 +1,129 @@
+"""How far the stages have come, and waiting until they have read everything."""
+
+from collections.abc import Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from atdp.stack.flow import Reader, lag, wait_until_read
+
+
+class MemoryLog:
+    """A log of records, markers that readers never see, and records of transactions that are still open."""
+
+    def __init__(self, **topics: list[str]) -> None:
+        self.topics = (
+            topics  # one partition per topic: "r" a record, "m" a marker, "o" of an open transaction
+        )
+
+    def ends(self, topic: str) -> Mapping[int, int]:
+        return {0: len(self.topics[topic])}
+
+    def next_unread(self, topic: str, partition: int, at: int) -> int:
+        entries = self.topics[topic]
+        return next((offset for offset in range(at, len(entries)) if entries[offset] in "ro"), len(entries))
+
+
+class Time:
+    """Virtual seconds; something happens at each pause."""
+
+    def __init__(self, *happenings: object) -> None:
+        self.now_s = 0.0
+        self.happenings = list(happenings)
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+        if self.happenings:
+            self.happenings.pop(0)()  # type: ignore[operator]
+
+
+def at(name: str, topic: str, position: dict[int, int]) -> Reader:
+    return Reader(name=name, topic=topic, positions=lambda: position)
+
+
+def test_a_reader_that_stops_before_the_commit_marker_has_nothing_left() -> None:
+    log = MemoryLog(governed=["r", "r", "m"])
+    assert lag(log, at("lake", "governed", {0: 2})).waiting == 0
+
+
+def test_a_reader_that_has_not_read_the_last_record_has_something_left() -> None:
+    log = MemoryLog(governed=["r", "m", "r", "m"])
+    found = lag(log, at("lake", "governed", {0: 1}))
+    assert (found.waiting, found.partitions) == (2, {0: 2})
+
+
+def test_records_of_a_transaction_that_is_still_open_are_left() -> None:
+    log = MemoryLog(governed=["r", "m", "o", "o"])
+    assert lag(log, at("lake", "governed", {0: 2})).waiting == 2
+
+
+def test_a_reader_that_never_committed_has_everything_left() -> None:
+    assert lag(MemoryLog(raw=["r"] * 5), at("governance", "raw", {})).waiting == 5
+
+
+def test_an_empty_topic_leaves_nothing_to_read() -> None:
+    assert lag(MemoryLog(raw=[]), at("governance", "raw", {})).waiting == 0
+
+
+def test_waiting_ends_when_governance_and_then_the_lake_have_read_what_was_there() -> None:
+    log = MemoryLog(raw=["r"] * 3, governed=[])
+    governance: dict[int, int] = {}
+    lake: dict[int, int] = {}
+
+    def govern() -> None:
+        log.topics["governed"] += ["r", "r", "m"]
+        governance[0] = 3
+
+    time = Time(govern, lambda: None, lambda: lake.update({0: 2}))
+    stages = [[at("governance", "raw", governance)], [at("lake", "governed", lake)]]
+    assert wait_until_read(log, stages, timeout_s=60, clock=time.clock, sleep=time.sleep) == []
+    assert lake == {0: 2}
+
+
+def test_what_a_transaction_wrote_is_waited_for_though_its_offsets_are_seen_before_its_marker() -> None:
+    log = MemoryLog(raw=["r"] * 2, governed=["o", "o"])
+    lake: dict[int, int] = {}
+
+    def decide() -> None:
+        log.topics["governed"] = ["r", "r", "m"]
+
+    time = Time(decide, lambda: lake.update({0: 2}))
+    stages = [[at("governance", "raw", {0: 2})], [at("lake", "governed", lake)]]
+    assert wait_until_read(log, stages, timeout_s=60, clock=time.clock, sleep=time.sleep) == []
+    assert lake == {0: 2}
+
+
+def test_events_that_arrive_after_the_call_are_not_waited_for() -> None:
+    log = MemoryLog(raw=["r"] * 3)
+    governance: dict[int, int] = {0: 0}
+
+    def busy() -> None:
+        log.topics["raw"] += ["r"] * 100
+        governance[0] = 3
+
+    time = Time(busy)
+    assert (
+        wait_until_read(log, [[at("g", "raw", governance)]], timeout_s=60, clock=time.clock, sleep=time.sleep)
+        == []
+    )
+
+
+def test_what_is_missing_when_the_time_is_out_is_named() -> None:
+    log = MemoryLog(raw=["r"] * 3)
+    time = Time()
+    missing = wait_until_read(
+        log, [[at("governance", "raw", {0: 1})]], timeout_s=2, clock=time.clock, sleep=time.sleep
+    )
+    assert [(found.reader, found.waiting) for found in missing] == [("governance", 2)]
+    assert time.now_s == 2.0
+
+
+@given(st.lists(st.sampled_from("rmo"), max_size=30), st.integers(0, 30))
+def test_nothing_is_left_exactly_when_only_markers_lie_at_or_after_the_position(
+    entries: list[str], position: int
+) -> None:
+    found = lag(MemoryLog(t=entries), at("reader", "t", {0: position}))
+    assert (found.waiting == 0) == (not {"r", "o"} & set(entries[position:]))

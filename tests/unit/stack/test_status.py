@@ -1,0 +1,80 @@
+"""What `atdp status` makes of what it finds."""
+
+import pytest
+
+from atdp.stack.ledger import ServiceEntry, StackEntry
+from atdp.stack.restarts import Phase
+from atdp.stack.status import ServiceStatus, StackStatus, State, judge
+
+
+def service(
+    name: str = "gateway", phase: Phase = "ready", *, running: bool = True, code: int | None = None
+) -> ServiceStatus:
+    entry = ServiceEntry(
+        name=name,
+        phase=phase,
+        since=0,
+        pid=1,
+        created=0,
+        port=2,
+        restarts=0,
+        last_exit_code=code,
+        reason="",
+        log="",
+    )
+    return ServiceStatus(entry=entry, running=running, memory_bytes=5_000_000)
+
+
+def stack(*services: ServiceStatus, up: bool = True) -> StackEntry:
+    return StackEntry(pid=1, created=0, up=up, services=tuple(s.entry for s in services))
+
+
+def test_a_stack_whose_services_are_all_ready_is_healthy() -> None:
+    services = (service(), service("inference-0", "starting"))
+    assert judge(stack(*services), services, problems=False) == "healthy"
+
+
+@pytest.mark.parametrize(
+    "sick",
+    [
+        service(phase="backing-off", running=False),
+        service(phase="unready"),
+        service(phase="starting"),
+        service(running=False),
+        service("inference-0", "starting", running=False),
+    ],
+)
+def test_one_sick_service_makes_it_degraded(sick: ServiceStatus) -> None:
+    assert judge(stack(sick), (sick,), problems=False) == "degraded"
+
+
+def test_what_cannot_be_read_or_never_came_up_makes_it_degraded() -> None:
+    well = (service(),)
+    assert judge(stack(*well), well, problems=True) == "degraded"
+    assert judge(stack(*well, up=False), well, problems=False) == "degraded"
+    assert judge(None, (), problems=False) == "degraded"
+
+
+@pytest.mark.parametrize(("state", "code"), [("healthy", 0), ("degraded", 1), ("not running", 3)])
+def test_the_exit_code_follows_the_state(state: State, code: int) -> None:
+
+    found = StackStatus(home="h", state=state, supervisor_pid=None, endpoints={}, services=())
+    assert found.exit_code == code
+
+
+def test_memory_is_that_of_the_supervisor_and_all_services() -> None:
+    found = StackStatus(
+        home="h",
+        state="healthy",
+        supervisor_pid=1,
+        supervisor_memory_bytes=1_000_000,
+        endpoints={},
+        services=(service(), service()),
+    )
+    assert found.as_json()["memory_bytes"] == 11_000_000
+
+
+def test_a_row_says_what_happened_in_words() -> None:
+    assert service(code=-9).row()["last exit"] == "SIGKILL"
+    assert service("inference-1", "starting").row()["state"] == "waiting"
+    assert service(running=False).row()["state"] == "gone"

@@ -1,0 +1,26 @@
+"""Topics on the broker compared with their definitions."""
+
+import dataclasses
+
+from atdp.schemas import topics
+from atdp.stack.topics import Found, differences
+
+RAW = topics()["events_raw"]
+
+
+def test_a_topic_as_defined_has_no_differences() -> None:
+    assert differences(RAW, Found(partitions=RAW.partitions, config={**RAW.config, "more": "x"})) == []
+
+
+def test_partitions_and_settings_that_differ_are_named() -> None:
+    found = Found(partitions=RAW.partitions + 1, config={**RAW.config, "retention.ms": "5"})
+    said = differences(RAW, found)
+    assert said == [
+        f"{RAW.name} has {RAW.partitions + 1} partitions, defined are {RAW.partitions}",
+        f"{RAW.name} has retention.ms=5, defined is {RAW.config['retention.ms']}",
+    ]
+
+
+def test_raw_and_governed_are_defined_with_the_same_partitions() -> None:
+    assert topics()["events_governed"].partitions == RAW.partitions
+    assert differences(dataclasses.replace(RAW, partitions=9), Found(partitions=9, config=RAW.config)) == []
