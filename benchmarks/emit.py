@@ -203,7 +203,9 @@ def run(contender: str, target: str, python: str) -> dict[str, float] | None:
     command = [python, __file__, "--contender", contender, "--target", target]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        print(f"{contender}: not measured: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        print(
+            f"{contender}: not measured: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr
+        )
         return None
     result: dict[str, float] = json.loads(done.stdout)
     return result
@@ -214,7 +216,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bootstrap", help="a running broker; default: start one")
-    parser.add_argument("--otel-python", default=sys.executable, help="interpreter that has OpenTelemetry")
+    parser.add_argument(
+        "--otel-python", default=sys.executable, help="interpreter that has OpenTelemetry"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--target", help=argparse.SUPPRESS)
@@ -241,7 +245,8 @@ def main() -> None:
     if options.json:
         print(
             json.dumps(
-                {"reference": "otel" if "otel" in measured else "bare", "contenders": measured}, indent=2
+                {"reference": "otel" if "otel" in measured else "bare", "contenders": measured},
+                indent=2,
             )
         )
         return

@@ -55,7 +55,9 @@ def emit(bootstrap: str, key: str, spool: Path, rate: float, seconds: float, tex
         at = time.time_ns()
         if number % 2:
             event_id = trajectory.generation(
-                f"{number} {TEXT[:text]}", generation, usage=Usage(input_tokens=400, output_tokens=350)
+                f"{number} {TEXT[:text]}",
+                generation,
+                usage=Usage(input_tokens=400, output_tokens=350),
             )
         else:
             event_id = trajectory.observe(
@@ -72,12 +74,16 @@ class Stack:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("ATDP_")
+        }
         self.environ = {**inherited, "ATDP_HOME": str(home)}
 
     def atdp(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "atdp.stack.cli", *arguments]
-        done = subprocess.run(command, env=self.environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise SystemExit(
                 f"atdp {' '.join(arguments)} ended with {done.returncode}: {done.stderr[-2000:]}"
@@ -91,7 +97,9 @@ class Stack:
 
         stack = Ledger(Home(self.home)).read()
         assert stack is not None
-        pids = {"supervisor": stack.pid} | {entry.name: entry.pid for entry in stack.services if entry.pid}
+        pids = {"supervisor": stack.pid} | {
+            entry.name: entry.pid for entry in stack.services if entry.pid
+        }
         return {name: psutil.Process(pid) for name, pid in pids.items()}
 
     def memory(self) -> dict[str, dict[str, float]]:
@@ -175,7 +183,9 @@ def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, A
     load, cpu_s = os.getloadavg()[0], stack.cpu_s()
     with tempfile.TemporaryFile("w+") as said:
         emitter = subprocess.Popen(
-            [sys.executable, __file__, "--emit", json.dumps(options)], env=stack.environ, stdout=said
+            [sys.executable, __file__, "--emit", json.dumps(options)],
+            env=stack.environ,
+            stdout=said,
         )
         while emitter.poll() is None:
             poller.look()
@@ -191,8 +201,12 @@ def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, A
     hops = {
         "emit → visible": [(poller.visible[i] - emitted[i]) / 1e9 for i in landed],
         "  emit → sent": [stamps["events_raw"][i] - emitted[i] / 1e9 for i in landed],
-        "  sent → governed": [stamps["events_governed"][i] - stamps["events_raw"][i] for i in landed],
-        "  governed → visible": [poller.visible[i] / 1e9 - stamps["events_governed"][i] for i in landed],
+        "  sent → governed": [
+            stamps["events_governed"][i] - stamps["events_raw"][i] for i in landed
+        ],
+        "  governed → visible": [
+            poller.visible[i] / 1e9 - stamps["events_governed"][i] for i in landed
+        ],
     }
     looks = sorted(poller.looks)
     return {
@@ -202,8 +216,13 @@ def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, A
         "landed": len(landed),
         "delivered": report["delivered"],
         "seconds": {name: quantiles(values) for name, values in hops.items()},
-        "cpu_ms_per_event": {name: round(1000 * each / len(emitted), 2) for name, each in used.items()},
-        "poll_ms": {"p50": 1000 * looks[len(looks) // 2], "p99": 1000 * looks[int(len(looks) * 0.99)]},
+        "cpu_ms_per_event": {
+            name: round(1000 * each / len(emitted), 2) for name, each in used.items()
+        },
+        "poll_ms": {
+            "p50": 1000 * looks[len(looks) // 2],
+            "p99": 1000 * looks[int(len(looks) * 0.99)],
+        },
         "load_average": [load, os.getloadavg()[0]],
     }
 
@@ -251,7 +270,9 @@ def importing(stack: Stack, files: list[Path]) -> dict[str, Any]:
 
     load = os.getloadavg()[0]
     began = time.perf_counter()
-    report = json.loads(stack.atdp("import", "tau-bench", *map(str, files), "--tenant", "retail", "--json"))
+    report = json.loads(
+        stack.atdp("import", "tau-bench", *map(str, files), "--tenant", "retail", "--json")
+    )
     acknowledged = time.perf_counter()
     stack.atdp("wait", "--timeout", "600")
     landed = time.perf_counter()
@@ -315,7 +336,9 @@ def main() -> None:
     )
     parser.add_argument("--rate", type=float, default=200.0, help="events per second")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to emit")
-    parser.add_argument("--text", type=int, default=1600, help="characters of text in an event, at most 1600")
+    parser.add_argument(
+        "--text", type=int, default=1600, help="characters of text in an event, at most 1600"
+    )
     parser.add_argument(
         "--tau-bench",
         nargs="+",

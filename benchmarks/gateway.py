@@ -67,7 +67,9 @@ def engine() -> None:
             "output_token_logprobs": [[-0.5, token, None] for token in ids],
         },
         "logprobs": {
-            "content": [{"token": "y", "bytes": [121], "logprob": -0.5, "top_logprobs": []} for _ in ids]
+            "content": [
+                {"token": "y", "bytes": [121], "logprob": -0.5, "top_logprobs": []} for _ in ids
+            ]
         },
     }
     rest = {
@@ -75,7 +77,11 @@ def engine() -> None:
         "object": "chat.completion",
         "created": 1,
         "model": "m",
-        "usage": {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": OUTPUT_TOKENS, "total_tokens": 0},
+        "usage": {
+            "prompt_tokens": PROMPT_TOKENS,
+            "completion_tokens": OUTPUT_TOKENS,
+            "total_tokens": 0,
+        },
     }
     plain = json.dumps({**rest, "choices": [{**choice, "logprobs": None}]}).encode()
     full = json.dumps({**rest, "choices": [{**choice, **recorded}]}).encode()
@@ -90,7 +96,13 @@ def engine() -> None:
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
-        answer = info if scope["path"] == "/model_info" else full if b"return_meta_info" in body else plain
+        answer = (
+            info
+            if scope["path"] == "/model_info"
+            else full
+            if b"return_meta_info" in body
+            else plain
+        )
         length = str(len(answer)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -100,7 +112,9 @@ def engine() -> None:
     listener.bind(("127.0.0.1", 0))
     sys.stdout.write(f"{listener.getsockname()[1]}\n")
     sys.stdout.flush()
-    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")).run([listener])
+    uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")).run(
+        [listener]
+    )
 
 
 @contextlib.contextmanager
@@ -182,7 +196,9 @@ def event(trajectory: str, seq: int) -> dict[str, Any]:
     )
 
 
-def closed_loop(clients: int, seconds: float, call: Callable[[int, int], float]) -> tuple[list[float], float]:
+def closed_loop(
+    clients: int, seconds: float, call: Callable[[int, int], float]
+) -> tuple[list[float], float]:
     """Latencies of `call(client, number)` by so many threads for so long, and the time it really took."""
     taken: list[list[float]] = [[] for _ in range(clients)]
     began = time.perf_counter()
@@ -218,24 +234,36 @@ def measure_events(url: str, key: str, seconds: float) -> list[dict[str, Any]]:
             for client in range(clients)
         ]
 
-        def call(client: int, _number: int, connections: Any = connections, bodies: Any = bodies) -> float:
+        def call(
+            client: int, _number: int, connections: Any = connections, bodies: Any = bodies
+        ) -> float:
             return float(connections[client].post("/v1/events", bodies[client]))
 
         closed_loop(clients, 0.5, call)
         latencies, wall = closed_loop(clients, seconds, call)
         rate = round(len(latencies) * size / wall)
         rows.append(
-            {"what": f"events, {clients} clients, {size} per request", "per_s": rate, **quantiles(latencies)}
+            {
+                "what": f"events, {clients} clients, {size} per request",
+                "per_s": rate,
+                **quantiles(latencies),
+            }
         )
         for connection in connections:
             connection.close()
     return rows
 
 
-def measure_proxy(gateway_url: str, engine_url: str, key: str, seconds: float) -> list[dict[str, Any]]:
+def measure_proxy(
+    gateway_url: str, engine_url: str, key: str, seconds: float
+) -> list[dict[str, Any]]:
     """Latency of a model call directly and through the proxy, alternating, one client and four."""
     body = json.dumps(
-        {"model": "m", "messages": [{"role": "user", "content": "z" * 400}], "max_tokens": OUTPUT_TOKENS}
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "z" * 400}],
+            "max_tokens": OUTPUT_TOKENS,
+        }
     ).encode()
     rows = []
     for clients in (1, 4):
@@ -257,10 +285,14 @@ def measure_proxy(gateway_url: str, engine_url: str, key: str, seconds: float) -
                     connection.close()
         for name, latencies in results.items():
             rate = round(len(latencies) / walls[name])
-            rows.append({"what": f"chat, {clients} clients, {name}", "per_s": rate, **quantiles(latencies)})
+            rows.append(
+                {"what": f"chat, {clients} clients, {name}", "per_s": rate, **quantiles(latencies)}
+            )
         direct, proxied = quantiles(results["direct"]), quantiles(results["proxy"])
         added = {name: round(proxied[name] - direct[name], 3) for name in direct}
-        rows.append({"what": f"chat, {clients} clients, added by the proxy", "per_s": None, **added})
+        rows.append(
+            {"what": f"chat, {clients} clients, added by the proxy", "per_s": None, **added}
+        )
     return rows
 
 
@@ -273,7 +305,9 @@ def run(seconds: float) -> dict[str, Any]:
     try:
         with broker() as bootstrap, child([sys.executable, __file__, "--engine"]) as served:
             admin = AdminClient({"bootstrap.servers": bootstrap})
-            admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])[topic].result(30)
+            admin.create_topics([NewTopic(topic, num_partitions=4, replication_factor=1)])[
+                topic
+            ].result(30)
             assert served.stdout is not None
             engine_url = f"http://127.0.0.1:{served.stdout.readline().strip()}"
             command = [
@@ -287,7 +321,11 @@ def run(seconds: float) -> dict[str, Any]:
             admin.delete_topics([topic])[topic].result(30)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    return {"machine": f"{os.cpu_count()} cores, {platform.platform()}", "seconds": seconds, "rows": rows}
+    return {
+        "machine": f"{os.cpu_count()} cores, {platform.platform()}",
+        "seconds": seconds,
+        "rows": rows,
+    }
 
 
 def wait_for(file: Path) -> str:

@@ -77,7 +77,10 @@ def conversation(number: int) -> dict[str, Any]:
         }
         said = " ".join(chance.choices(WORDS, k=20))
         traj += [
-            {"role": "user", "content": f"{said}. My mail is {mail}, I live at {street}, {zip_code}."},
+            {
+                "role": "user",
+                "content": f"{said}. My mail is {mail}, I live at {street}, {zip_code}.",
+            },
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {
                 "role": "tool",
@@ -164,7 +167,9 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     policies.refresh()
     with KeyStore(home / "keys.sqlite") as keys:
         key, _ = keys.create("bench", "agent")
-        gate = Gate(keys.get, policies, MasterSecret("k", b"m" * 32), TokenizerFolder(home / "tokenizers"))
+        gate = Gate(
+            keys.get, policies, MasterSecret("k", b"m" * 32), TokenizerFolder(home / "tokenizers")
+        )
         records = list(raw_records(paths, key))
         size = sum(len(record.value) for record in records)
         new_s, again_s = timed_gate(gate, records), timed_gate(gate, records)
@@ -172,7 +177,9 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     compiled = policies.policy_for("bench")
     assert compiled is not None
     unique = list(
-        dict.fromkeys(text for record in records for text in strings(decode_record(record.value)[1]) if text)
+        dict.fromkeys(
+            text for record in records for text in strings(decode_record(record.value)[1]) if text
+        )
     )
     scanner = compile_policy(compiled.document).scanner
     started = time.process_time()
@@ -191,7 +198,10 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
         _row("gate, new text", size, new_s, len(records)),
         _row("gate, as sent", size, again_s, len(records)),
         _row("our recognizers", text_bytes, ours_s, None),
-        {**_row("presidio", share_bytes, presidio_s, None), "times_slower_than_ours": round(rate, 1)},
+        {
+            **_row("presidio", share_bytes, presidio_s, None),
+            "times_slower_than_ours": round(rate, 1),
+        },
     ]
 
 
@@ -213,12 +223,22 @@ def main() -> None:
     )
     parser.add_argument("paths", nargs="*", type=Path, help="tau-bench result files")
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--presidio-mb", type=float, default=0.3, help="text given to Presidio, in megabytes")
+    parser.add_argument(
+        "--presidio-mb", type=float, default=0.3, help="text given to Presidio, in megabytes"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = measure(arguments.paths, arguments.presidio_mb, Path(folder))
     if not arguments.json:
-        columns = ["what", "mb", "cpu_s", "mb_per_s", "events", "events_per_s", "times_slower_than_ours"]
+        columns = [
+            "what",
+            "mb",
+            "cpu_s",
+            "mb_per_s",
+            "events",
+            "events_per_s",
+            "times_slower_than_ours",
+        ]
         print("  ".join(f"{name:>16}" for name in columns))
         for row in rows:
             print("  ".join(f"{row.get(name, '')!s:>16}" for name in columns))

@@ -4,8 +4,6 @@ A model of 0.8 million weights, prompts of 100 tokens, 64 new tokens each, one t
 and log-probabilities included; no HTTP). Every prompt is different, so the prefix cache does not help.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -84,10 +82,14 @@ def main() -> None:
     """Measure and print a table, or JSON with `--json`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON only")
-    parser.add_argument("--repeats", type=int, default=3, help="runs of each case; the fastest counts")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="runs of each case; the fastest counts"
+    )
     arguments = parser.parse_args()
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    if not threads.items() <= os.environ.items():  # read when NumPy is loaded, so it takes a fresh process
+    if (
+        not threads.items() <= os.environ.items()
+    ):  # read when NumPy is loaded, so it takes a fresh process
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **threads})
     result = run(arguments.repeats)
     if arguments.json:

@@ -55,11 +55,15 @@ class Naive:
     """What one would write first."""
 
     def __init__(self, folder: Path) -> None:
-        catalog = SqlCatalog("naive", uri=f"sqlite:///{folder}/naive.sqlite", warehouse=folder.as_uri())
+        catalog = SqlCatalog(
+            "naive", uri=f"sqlite:///{folder}/naive.sqlite", warehouse=folder.as_uri()
+        )
         catalog.create_namespace("atdp")
         definition = definitions()["events"]
         without = [field for field in definition.schema.fields if field.name not in _OURS]
-        self.table: Table = catalog.create_table(("atdp", "events"), type(definition.schema)(*without))
+        self.table: Table = catalog.create_table(
+            ("atdp", "events"), type(definition.schema)(*without)
+        )
         self.schema: pa.Schema = schema_to_pyarrow(self.table.schema())
 
     def land(self, values: list[bytes]) -> None:
@@ -77,7 +81,11 @@ def throughput(count: int, folder: Path) -> list[dict[str, Any]]:
     log = LogDouble(open_lake(folder / "home"))
     batches = [
         log.batch(
-            zip((event.key for event in emitted[at : at + BATCH]), values[at : at + BATCH], strict=True)
+            zip(
+                (event.key for event in emitted[at : at + BATCH]),
+                values[at : at + BATCH],
+                strict=True,
+            )
         )
         for at in range(0, count, BATCH)
     ]
@@ -100,7 +108,10 @@ def throughput(count: int, folder: Path) -> list[dict[str, Any]]:
             "per_second": round(landed / clock.wall),
             "per_cpu_second": round(landed / clock.cpu),
         }
-        for name, clock in (("atdp sink (3 tables)", ours), ("fastavro + pyiceberg append (1 table)", plain))
+        for name, clock in (
+            ("atdp sink (3 tables)", ours),
+            ("fastavro + pyiceberg append (1 table)", plain),
+        )
     ]
 
 

@@ -40,7 +40,9 @@ def timed(work: Callable[[], object]) -> dict[str, float]:
 
 
 def measure_queries(lake: Lake, who: str, tenant: str | None) -> list[dict[str, Any]]:
-    rows = [{"what": "connect", "who": who, **timed(lambda: connect(lake=lake, tenant=tenant).close())}]
+    rows = [
+        {"what": "connect", "who": who, **timed(lambda: connect(lake=lake, tenant=tenant).close())}
+    ]
     with connect(lake=lake, tenant=tenant) as connection:
         for name, query in QUERIES.items():
             rows.append({"what": name, "who": who, **timed(partial(connection.sql, query))})
@@ -54,7 +56,10 @@ def measure(trajectories: int, commits: int, folder: Path) -> list[dict[str, Any
     each = max(trajectories // commits, 1)
     for at in range(0, trajectories, each):
         log.land(event for sample in samples[at : at + each] for event in sample.events())
-    rows = [*measure_queries(lake, "operator", None), *measure_queries(lake, "one tenant", "tenant-1")]
+    rows = [
+        *measure_queries(lake, "operator", None),
+        *measure_queries(lake, "one tenant", "tenant-1"),
+    ]
     rows.append(
         {
             "what": "governed_trajectories",

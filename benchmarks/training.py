@@ -7,8 +7,6 @@ head over every position. Both do the same loss on the same tokens; the gradient
 fastest of each arm counts, because other work on the machine only ever slows things down.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -75,8 +73,12 @@ def desk(vocab: int, seed: int = 0) -> tuple[list[Row], list[float]]:
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(64):
-        trained = np.concatenate([np.zeros(11, bool), np.ones(6, bool), np.zeros(5, bool), np.ones(10, bool)])
-        trained = np.concatenate([trained, np.zeros(int(rng.integers(5, 9)), bool), np.ones(4, bool)])
+        trained = np.concatenate(
+            [np.zeros(11, bool), np.ones(6, bool), np.zeros(5, bool), np.ones(10, bool)]
+        )
+        trained = np.concatenate(
+            [trained, np.zeros(int(rng.integers(5, 9)), bool), np.ones(4, bool)]
+        )
         tokens = rng.integers(0, vocab, len(trained))
         logprobs = np.where(trained, -np.log(vocab), 0).astype(np.float32)
         rows.append(Row(tokens=tokens, trained=trained, logprobs=logprobs))
@@ -90,7 +92,9 @@ def packed(model: CausalLM, rows: list[Row], advantages: list[float]) -> int:
     batches = pack(rows, advantages)
     for batch in batches:
         logp = token_logprobs(model, batch).logp
-        loss = policy_loss(logp, batch.behaviour, batch.advantage, denominator=total, clip=Clip()).loss
+        loss = policy_loss(
+            logp, batch.behaviour, batch.advantage, denominator=total, clip=Clip()
+        ).loss
         torch.autograd.backward(loss)
     return sum(batch.tokens.numel() for batch in batches)
 
@@ -112,8 +116,12 @@ def padded(model: CausalLM, rows: list[Row], advantages: list[float]) -> int:
             behaviour[n, : len(row)] = torch.from_numpy(row.logprobs)
         logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1]
         logp = torch.log_softmax(logits, -1).gather(2, ids[:, 1:, None])[..., 0][trained[:, 1:]]
-        advantage = torch.tensor(advantages[start : start + 8])[:, None].expand(-1, width - 1)[trained[:, 1:]]
-        terms = policy_loss(logp, behaviour[:, 1:][trained[:, 1:]], advantage, denominator=total, clip=Clip())
+        advantage = torch.tensor(advantages[start : start + 8])[:, None].expand(-1, width - 1)[
+            trained[:, 1:]
+        ]
+        terms = policy_loss(
+            logp, behaviour[:, 1:][trained[:, 1:]], advantage, denominator=total, clip=Clip()
+        )
         torch.autograd.backward(terms.loss)
     return len(rows) * width
 
@@ -121,7 +129,10 @@ def padded(model: CausalLM, rows: list[Row], advantages: list[float]) -> int:
 def measure(
     size: dict[str, int], rows: list[Row], advantages: list[float], repeats: int
 ) -> list[dict[str, Any]]:
-    arms: dict[str, Callable[[CausalLM, list[Row], list[float]], int]] = {"packed": packed, "padded": padded}
+    arms: dict[str, Callable[[CausalLM, list[Row], list[float]], int]] = {
+        "packed": packed,
+        "padded": padded,
+    }
     model = build(size)
     found: dict[str, dict[str, Any]] = {}
     for _ in range(repeats):
@@ -130,7 +141,9 @@ def measure(
             cpu, wall = time.process_time(), time.perf_counter()
             forwarded = arm(model, rows, advantages)
             cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            norm = float(torch.linalg.vector_norm(torch.stack([w.grad.norm() for w in model.parameters()])))
+            norm = float(
+                torch.linalg.vector_norm(torch.stack([w.grad.norm() for w in model.parameters()]))
+            )
             real = sum(map(len, rows))
             if name not in found or cpu < found[name]["cpu_s"]:
                 found[name] = {

@@ -1,4 +1,4 @@
-"""Write the generated pages of ``docs/reference/`` from what they describe: ``python docs/generate_reference.py``.
+"""Write the generated pages of `docs/reference/` from what they describe: `python docs/generate_reference.py`.
 
 A test compares the files with what this would write.
 """
@@ -30,7 +30,7 @@ def pages() -> dict[Path, str]:
 
 
 def cli_page() -> str:
-    """The help of every verb, as ``--help`` prints it."""
+    """The help of every verb, as `--help` prints it."""
     lines = ["# The `atdp` command", "", "Generated from its help.", ""]
     for words, command in verbs("atdp", typer.main.get_command(build())):
         context = typer.Context(command, info_name=words, max_content_width=100, terminal_width=100)
@@ -59,7 +59,9 @@ def tables_page() -> str:
     ]
     for file in sorted((LAKEHOUSE / "definitions").glob("*.json")):
         table = json.loads(file.read_text(encoding="utf-8"))
-        partition = ", ".join(f"{part['transform']}({part['column']})" for part in table["partition"])
+        partition = ", ".join(
+            f"{part['transform']}({part['column']})" for part in table["partition"]
+        )
         lines += [f"## {table['name']}", "", table["doc"], ""]
         lines += [
             f"Partitioned by {partition}; sorted by {', '.join(table['sort'])}.",
@@ -68,7 +70,8 @@ def tables_page() -> str:
             "|--|--|",
         ]
         lines += [
-            f"| `{field['name']}` | {iceberg_text(field['type'])} |" for field in table["schema"]["fields"]
+            f"| `{field['name']}` | {iceberg_text(field['type'])} |"
+            for field in table["schema"]["fields"]
         ]
         lines.append("")
     for folder, kind in (("views", "view"), ("macros", "function")):

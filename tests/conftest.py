@@ -1,7 +1,7 @@
 """Fixtures that several kinds of tests share: a real Apache Kafka broker.
 
 One broker serves the whole session (it takes a few seconds to start); tests keep apart by topics of their
-own. A test that kills or freezes the broker asks for ``kafka_broker``, one of its own.
+own. A test that kills or freezes the broker asks for `kafka_broker`, one of its own.
 """
 
 import os
@@ -41,7 +41,7 @@ settings.load_profile("atdp")
 def kafka_bootstrap() -> Iterator[str]:
     """Address of a real broker, shared by the session.
 
-    ``ATDP_TEST_KAFKA_BOOTSTRAP`` names a running one instead.
+    `ATDP_TEST_KAFKA_BOOTSTRAP` names a running one instead.
     """
     running = os.environ.get("ATDP_TEST_KAFKA_BOOTSTRAP")
     if running:
@@ -72,7 +72,7 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def new_topic(kafka_bootstrap: str) -> NewTopic:
-    """Create a topic with a name of its own on the shared broker: ``new_topic(partitions=3, **configs) -> name``."""
+    """Create a topic with a name of its own on the shared broker: `new_topic(partitions=3, **configs) -> name`."""
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic as Topic
 
@@ -84,7 +84,9 @@ def new_topic(kafka_bootstrap: str) -> NewTopic:
         admin.create_topics([topic])[name].result(TOPIC_DEADLINE_S)
         # Created is what the controller says; the broker, which is asked from now on, hears of it a little later.
         deadline = time.monotonic() + TOPIC_DEADLINE_S
-        while (found := admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]).error is not None or (
+        while (
+            found := admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]
+        ).error is not None or (
             any(partition.leader < 0 for partition in found.partitions.values())
         ):
             assert time.monotonic() < deadline, f"{name}: {found.error}"

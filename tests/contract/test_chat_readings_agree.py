@@ -15,7 +15,9 @@ extras = st.dictionaries(
 )
 parts = st.one_of(
     st.fixed_dictionaries({"type": st.just("text"), "text": texts}),
-    st.fixed_dictionaries({"type": st.just("image_url"), "image_url": st.fixed_dictionaries({"url": texts})}),
+    st.fixed_dictionaries(
+        {"type": st.just("image_url"), "image_url": st.fixed_dictionaries({"url": texts})}
+    ),
     st.fixed_dictionaries({"type": st.just("hologram"), "data": texts}),
 )
 calls = st.fixed_dictionaries(

@@ -33,14 +33,18 @@ async def by_the_gateway(bootstrap: str, topic: str) -> dict[bytes, int]:
     finally:
         await log.close()
     placed = {
-        key: fate.partition for key, fate in zip(keys, fates, strict=True) if isinstance(fate, Position)
+        key: fate.partition
+        for key, fate in zip(keys, fates, strict=True)
+        if isinstance(fate, Position)
     }
     assert len(placed) == len(keys)
     return placed
 
 
 def partitions_in(bootstrap: str, topic: str, count: int) -> dict[bytes, int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
     consumer.subscribe([topic])
     found: dict[bytes, int] = {}
     try:

@@ -35,16 +35,25 @@ def test_every_version_reads_every_other(reader: Any, writer: Any) -> None:
 
 
 def test_released_files_keep_their_form() -> None:
-    text = resources.files("atdp.schemas").joinpath("avro/released.toml").read_text(encoding="utf-8")
+    text = (
+        resources.files("atdp.schemas").joinpath("avro/released.toml").read_text(encoding="utf-8")
+    )
     assert tomllib.loads(text) == {
-        f"{schema.name}.v{schema.version}": schema.fingerprint.hex() for schema in schemas().values()
+        f"{schema.name}.v{schema.version}": schema.fingerprint.hex()
+        for schema in schemas().values()
     }
 
 
 def test_every_topic_has_a_schema_and_raw_and_governed_share_their_partition_count() -> None:
     names = {schema.name for schema in schemas().values()}
     assert {topic.schema for topic in topics().values()} <= names
-    assert set(topics()) == {"events_raw", "events_governed", "events_quarantine", "audit", "control"}
+    assert set(topics()) == {
+        "events_raw",
+        "events_governed",
+        "events_quarantine",
+        "audit",
+        "control",
+    }
     assert topics()["events_raw"].partitions == topics()["events_governed"].partitions
 
 
@@ -90,7 +99,9 @@ def every_field(node: Any) -> list[dict[str, Any]]:
     return []
 
 
-@pytest.mark.parametrize("schema", schemas().values(), ids=lambda schema: f"{schema.name}.v{schema.version}")
+@pytest.mark.parametrize(
+    "schema", schemas().values(), ids=lambda schema: f"{schema.name}.v{schema.version}"
+)
 def test_every_field_is_documented(schema: Any) -> None:
     fields = every_field(schema.definition)
     assert fields

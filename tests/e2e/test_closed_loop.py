@@ -42,11 +42,21 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
     return run_demo(home, SMALL, Console(file=io.StringIO(), width=120))
 
 
-def test_every_emitted_event_landed_was_quarantined_or_was_dropped_by_policy(finished: DemoResult) -> None:
+def test_every_emitted_event_landed_was_quarantined_or_was_dropped_by_policy(
+    finished: DemoResult,
+) -> None:
     told = json.loads(finished.summary_json.read_text())
     assert told["events_emitted"] > 3000
-    assert told["events_emitted"] == told["events_landed"] + told["quarantined"] + told["dropped_by_policy"]
-    assert (told["lost"], told["surplus"], told["duplicates"], told["contradictory"]) == (0, 0, 0, 0)
+    assert (
+        told["events_emitted"]
+        == told["events_landed"] + told["quarantined"] + told["dropped_by_policy"]
+    )
+    assert (told["lost"], told["surplus"], told["duplicates"], told["contradictory"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
     assert told["failed_sessions"] == []
 
 
@@ -60,11 +70,15 @@ def test_no_raw_value_is_left_and_some_were_replaced(finished: DemoResult) -> No
     leaks = finished.summary.evidence.leaks
     assert leaks.values_planted > 30
     assert leaks.raw_values_left == 0
-    assert {"EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD"} <= set(finished.summary.evidence.findings)
+    assert {"EMAIL_ADDRESS", "PHONE_NUMBER", "CREDIT_CARD"} <= set(
+        finished.summary.evidence.findings
+    )
     assert all(size > 0 for place, size in leaks.bytes_searched.items() if "topic" not in place)
 
 
-def test_the_withdrawn_tenant_was_served_and_recorded_but_never_trained_on(finished: DemoResult) -> None:
+def test_the_withdrawn_tenant_was_served_and_recorded_but_never_trained_on(
+    finished: DemoResult,
+) -> None:
     told = finished.summary.to_json()
     assert told["withdrawn_rows_trained"] == 0
     assert told["trajectories_trained"] > 100
@@ -113,4 +127,6 @@ def test_the_summary_holds_what_it_promises(finished: DemoResult, tmp_path: Path
         "lost", "withdrawn_rows_trained", "raw_values_left", "rounds", "wall_seconds",
     }  # fmt: skip
     assert promised <= set(told)
-    assert all({"candidate", "prediction", "verdict", "canary"} <= set(entry) for entry in told["rounds"])
+    assert all(
+        {"candidate", "prediction", "verdict", "canary"} <= set(entry) for entry in told["rounds"]
+    )

@@ -82,7 +82,11 @@ def main() -> int:
     if options.freeze_marker is not None:
         make = freezing(make, options.freeze_marker, options.freeze_at)
     settings = WriterSettings(
-        group=options.group, topics=options.topics, linger_s=0.1, max_records=300, session_timeout_s=6.0
+        group=options.group,
+        topics=options.topics,
+        linger_s=0.1,
+        max_records=300,
+        session_timeout_s=6.0,
     )
     with service.serving():
         run(service, settings, make=make)

@@ -35,13 +35,17 @@ def main() -> None:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--spool", type=Path, required=True)
     parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--rate", type=float, default=0.0, help="events per second; 0 = as fast as it goes")
+    parser.add_argument(
+        "--rate", type=float, default=0.0, help="events per second; 0 = as fast as it goes"
+    )
     parser.add_argument("--die-after", type=int, help="SIGKILL oneself after this event")
     parser.add_argument("--fork-after", type=int, help="fork after this many events; both go on")
     parser.add_argument("--durability", default="process")
     parser.add_argument("--limit-bytes", type=int, default=1 << 30)
     parser.add_argument(
-        "--file-bytes", type=int, help="no file of this process may grow beyond (a disk without room)"
+        "--file-bytes",
+        type=int,
+        help="no file of this process may grow beyond (a disk without room)",
     )
     parser.add_argument("--flush-s", type=float, default=180.0)
     parser.add_argument(
@@ -70,7 +74,8 @@ def main() -> None:
     if options.exit == "flush":
         report = recorder.flush(options.flush_s)
         counts = {
-            name: getattr(report, name) for name in ("delivered", "pending", "dropped", "failed", "recovered")
+            name: getattr(report, name)
+            for name in ("delivered", "pending", "dropped", "failed", "recovered")
         }
         if child != 0:
             say("report " + json.dumps(counts))

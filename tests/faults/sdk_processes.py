@@ -55,7 +55,9 @@ class Agents:
         numbers: dict[str, set[int]] = defaultdict(set)
         for event, _ in self._records():
             numbers[event.producer_id].add(event.seq)
-        missing = {producer: sorted(set(range(max(found))) - found) for producer, found in numbers.items()}
+        missing = {
+            producer: sorted(set(range(max(found))) - found) for producer, found in numbers.items()
+        }
         return {producer: gap for producer, gap in missing.items() if gap}
 
     def _records(self) -> list[tuple[Event, bool]]:
@@ -65,7 +67,9 @@ class Agents:
         found: list[tuple[Event, bool]] = []
         try:
             for partition in consumer.list_topics(self.topic, 60).topics[self.topic].partitions:
-                low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, partition), 60)
+                low, high = consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, partition), 60
+                )
                 consumer.assign([TopicPartition(self.topic, partition, low)])
                 count = 0
                 while count < high - low:
@@ -93,7 +97,9 @@ def lines_of(process: "subprocess.Popen[bytes]", kill_after: int | None = None) 
 
 
 def outcome(lines: Sequence[str], exit_code: int) -> Run:
-    reports = [json.loads(line.removeprefix("report ")) for line in lines if line.startswith("report ")]
+    reports = [
+        json.loads(line.removeprefix("report ")) for line in lines if line.startswith("report ")
+    ]
     emitted = tuple(line for line in lines if not line.startswith("report "))
     return Run(emitted, reports[-1] if reports else None, exit_code)
 
@@ -105,4 +111,8 @@ def lost(emitted: Sequence[str], delivered: Counter[tuple[str, bool]]) -> set[st
 
 def unmarked_duplicates(delivered: Counter[tuple[str, bool]]) -> dict[str, int]:
     """Event ids that are more than once in the topic without the mark that makes consumers look."""
-    return {event_id: count for (event_id, marked), count in delivered.items() if not marked and count > 1}
+    return {
+        event_id: count
+        for (event_id, marked), count in delivered.items()
+        if not marked and count > 1
+    }

@@ -71,7 +71,10 @@ def post(client: httpx.Client, key: str, events: list[Event], deadline: float) -
     content = json.dumps({"events": [event_to_json(event) for event in events]})
     tries = 0
     while time.monotonic() < deadline:
-        headers = {"Authorization": f"Bearer {key}", **({"X-ATDP-Redelivery": "1"} if tries else {})}
+        headers = {
+            "Authorization": f"Bearer {key}",
+            **({"X-ATDP-Redelivery": "1"} if tries else {}),
+        }
         tries += 1
         try:
             answer = client.post("/v1/events", content=content, headers=headers)
@@ -87,13 +90,18 @@ def post(client: httpx.Client, key: str, events: list[Event], deadline: float) -
 
 def read_all(bootstrap: str, topic: str) -> list[tuple[str, int, bool]]:
     """(event id, seq, redelivery flag) of every record of the topic."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
+    )
     try:
         partitions = [
             TopicPartition(topic, number, 0)
             for number in consumer.list_topics(topic, timeout=60).topics[topic].partitions
         ]
-        ends = {part.partition: consumer.get_watermark_offsets(part, timeout=60)[1] for part in partitions}
+        ends = {
+            part.partition: consumer.get_watermark_offsets(part, timeout=60)[1]
+            for part in partitions
+        }
         consumer.assign(partitions)
         found: list[tuple[str, int, bool]] = []
         deadline = time.monotonic() + DEADLINE_S

@@ -42,9 +42,20 @@ def engine() -> Iterator[str]:
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             message = {"role": "assistant", "content": f"answer {next(numbers)}"}
-            choice = {"index": 0, "message": message, "finish_reason": "stop", "response_token_ids": [1, 2]}
+            choice = {
+                "index": 0,
+                "message": message,
+                "finish_reason": "stop",
+                "response_token_ids": [1, 2],
+            }
             self.answer(
-                {"id": "a", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+                {
+                    "id": "a",
+                    "object": "chat.completion",
+                    "created": 1,
+                    "model": "m",
+                    "choices": [choice],
+                }
             )
 
         def do_GET(self) -> None:
@@ -73,7 +84,9 @@ def engine() -> Iterator[str]:
 
 def read_all(bootstrap: str, topic: str) -> list[tuple[Event, bool]]:
     """Every event of the topic, with its redelivery flag."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
+    )
     try:
         numbers = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         partitions = [TopicPartition(topic, number, 0) for number in numbers]
@@ -85,7 +98,9 @@ def read_all(bootstrap: str, topic: str) -> list[tuple[Event, bool]]:
             assert time.monotonic() < deadline, f"{len(found)} records of {expected}"
             for message in consumer.consume(500, timeout=1.0):
                 assert message.error() is None
-                found.append((decode(message.value()), header(message.headers(), "atdp-redelivery") == b"1"))
+                found.append(
+                    (decode(message.value()), header(message.headers(), "atdp-redelivery") == b"1")
+                )
         return found
     finally:
         consumer.close()

@@ -96,7 +96,9 @@ def wait_for(reached: Callable[[], bool], what: str) -> None:
 def landed(lake: Lake, table: str = "events") -> tuple[int, int]:
     """Rows, and distinct events among them."""
     with connect(lake=lake) as connection:
-        ((rows, events),) = connection.sql(f"SELECT count(*), count(DISTINCT event_id) FROM {table}").rows()
+        ((rows, events),) = connection.sql(
+            f"SELECT count(*), count(DISTINCT event_id) FROM {table}"
+        ).rows()
     return rows, events
 
 
@@ -160,9 +162,12 @@ def test_a_writer_that_wakes_up_after_another_took_over_is_refused(
     assert landed(lake) == (expected + len(more), expected + len(more))
 
 
-def test_without_the_guard_the_same_freeze_repeats_rows(writers: Writers, lake: Lake, tmp_path: Path) -> None:
+def test_without_the_guard_the_same_freeze_repeats_rows(
+    writers: Writers, lake: Lake, tmp_path: Path
+) -> None:
     """The fault is real: take the comparison away and duplicates appear."""
     expected = freeze_and_take_over(writers, lake, tmp_path, "--unguarded")
     wait_for(
-        lambda: landed(lake)[0] > expected, "no duplicates without the guard: the fault is not at its place"
+        lambda: landed(lake)[0] > expected,
+        "no duplicates without the guard: the fault is not at its place",
     )

@@ -18,7 +18,9 @@ def agents(kafka_bootstrap: str, new_topic: Callable[..., str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("rate", "kills"), [(0, 4), (1000, 3), (200, 2)])
-def test_nothing_is_lost_when_the_agent_is_killed_at_random(agents: Agents, rate: int, kills: int) -> None:
+def test_nothing_is_lost_when_the_agent_is_killed_at_random(
+    agents: Agents, rate: int, kills: int
+) -> None:
     chance = random.Random(rate)
     emitted: list[str] = []
     for _ in range(kills):
@@ -69,7 +71,9 @@ def test_after_a_fork_parent_and_child_both_lose_nothing(agents: Agents, child_e
     assert agents.gaps() == {}  # each process numbers on its own
 
 
-@pytest.mark.parametrize(("durability", "all_lost"), [("process", False), ("disk", False), ("memory", True)])
+@pytest.mark.parametrize(
+    ("durability", "all_lost"), [("process", False), ("disk", False), ("memory", True)]
+)
 def test_only_a_spool_on_disk_survives_a_kill_while_no_broker_answers(
     agents: Agents, durability: str, all_lost: bool
 ) -> None:

@@ -14,9 +14,13 @@ from .sdk_processes import Agents, lines_of, lost, outcome, unmarked_duplicates
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
 
-def test_a_broker_killed_and_started_again_costs_nothing(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+def test_a_broker_killed_and_started_again_costs_nothing(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
-    admin.create_topics([Topic("outage", num_partitions=3, replication_factor=1)])["outage"].result(120)
+    admin.create_topics([Topic("outage", num_partitions=3, replication_factor=1)])["outage"].result(
+        120
+    )
     agents = Agents(kafka_broker.bootstrap, "outage", tmp_path / "spool")
     process = agents.start("--count", 3000, "--rate", 500)
     assert process.stdout is not None
@@ -38,7 +42,9 @@ def agents(kafka_bootstrap: str, new_topic: Callable[..., str], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "no_room", [("--limit-bytes", 200_000), ("--file-bytes", 200_000)], ids=["spool limit", "disk full"]
+    "no_room",
+    [("--limit-bytes", 200_000), ("--file-bytes", 200_000)],
+    ids=["spool limit", "disk full"],
 )
 def test_without_room_the_report_says_exactly_what_was_dropped(
     agents: Agents, no_room: tuple[str, int]
@@ -51,6 +57,8 @@ def test_without_room_the_report_says_exactly_what_was_dropped(
     delivered = agents.delivered()
     missing = lost(run.emitted, delivered)
     assert 0 < len(missing) < 300
-    assert kept["recovered"] == len(delivered) == 1 + 300 - len(missing)  # one more: the trajectory's start
+    assert (
+        kept["recovered"] == len(delivered) == 1 + 300 - len(missing)
+    )  # one more: the trajectory's start
     assert (run.report["pending"], run.report["dropped"]) == (len(delivered), len(missing))
     assert missing == set(run.emitted[-len(missing) :])  # the oldest are kept, the newest dropped

@@ -24,7 +24,16 @@ import pytest
 
 from atdp.sdk import KafkaSender, Recorder
 
-from .whole_path import PRIVATE, Importing, Posting, Stack, count, events_of, forbidden, tau_bench_file
+from .whole_path import (
+    PRIVATE,
+    Importing,
+    Posting,
+    Stack,
+    count,
+    events_of,
+    forbidden,
+    tau_bench_file,
+)
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
@@ -45,7 +54,9 @@ def stack() -> Iterator[Stack]:
 
 def test_whoever_is_killed_everything_lands_once(stack: Stack, tmp_path: Path) -> None:
     chance = random.Random(SEED)
-    files = [tau_bench_file(tmp_path / f"run-{number}.json", chance, ROWS) for number in range(FILES)]
+    files = [
+        tau_bench_file(tmp_path / f"run-{number}.json", chance, ROWS) for number in range(FILES)
+    ]
     importing = Importing(stack, files, random.Random(SEED + 1), kills=KILLS + 1)
     posters = [Posting(stack, "acme", batch=10), Posting(stack, "stranger", batch=2)]
     victims = [*VICTIMS * KILLS]
@@ -55,7 +66,9 @@ def test_whoever_is_killed_everything_lands_once(stack: Stack, tmp_path: Path) -
         try:
             imported_all = pool.submit(importing.run)
             for victim in victims:
-                wait([imported_all], chance.uniform(0.2, 1.5))  # when nothing is left to disturb, no pause
+                wait(
+                    [imported_all], chance.uniform(0.2, 1.5)
+                )  # when nothing is left to disturb, no pause
                 stack.kill(victim, ready=chance.random() < 0.75)
             imported_all.result()
         finally:

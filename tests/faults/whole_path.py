@@ -72,7 +72,9 @@ class Stack:
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder / "home")
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("ATDP_")
+        }
         self.environ = {**inherited, "ATDP_HOME": str(self.home.root), "OMP_NUM_THREADS": "1"}
         policy = yaml.safe_load(default_policy_text())
         policy["applies_to"] = {"tenants": ["retail", "acme", "unmarked"]}
@@ -129,14 +131,18 @@ class Stack:
         deadline = time.monotonic() + DEADLINE_S
         while True:
             entry = self.entry(service)
-            running = entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find()
+            running = (
+                entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find()
+            )
             if running and (entry.phase == "ready" or not ready):
                 with contextlib.suppress(
                     psutil.NoSuchProcess
                 ):  # it died by itself at this moment: the next one, then
                     running.send_signal(signal.SIGKILL)
                     return
-            assert time.monotonic() < deadline, f"{service} did not come back: {entry.phase}, {entry.reason}"
+            assert time.monotonic() < deadline, (
+                f"{service} did not come back: {entry.phase}, {entry.reason}"
+            )
             time.sleep(0.05)
 
     def wait_for_restarts(self, service: str, least: int) -> None:
@@ -171,9 +177,13 @@ def tau_bench_file(path: Path, chance: random.Random, rows: int) -> Path:
             "zip": f"{chance.randrange(10_000, 99_999)}",
             "items": chance.sample(range(10**9), 4),
         }
-        turns: list[dict[str, Any]] = [{"role": "system", "content": "# Retail agent policy\nBe kind."}]
+        turns: list[dict[str, Any]] = [
+            {"role": "system", "content": "# Retail agent policy\nBe kind."}
+        ]
         for turn in range(chance.randrange(1, 4)):
-            said = f"Hi, {who} here, about order {turn}." + f" {FORBIDDEN}" * (chance.random() < 0.05)
+            said = f"Hi, {who} here, about order {turn}." + f" {FORBIDDEN}" * (
+                chance.random() < 0.05
+            )
             turns += [
                 {"role": "user", "content": said},
                 {
@@ -219,7 +229,9 @@ def forbidden(found: Collection[Event]) -> set[str]:
 class Importing:
     """`atdp import` over and over: killed at a random point of its file `kills` times, and every file once to its end."""
 
-    def __init__(self, stack: Stack, files: Sequence[Path], chance: random.Random, kills: int) -> None:
+    def __init__(
+        self, stack: Stack, files: Sequence[Path], chance: random.Random, kills: int
+    ) -> None:
         self.stack, self.files, self.chance, self.kills = stack, files, chance, kills
         self.killed: list[int] = []
         self.reports: list[dict[str, Any]] = []
@@ -231,7 +243,9 @@ class Importing:
             if number < self.kills:
                 self._start_and_kill(file)
             if number < len(self.files):
-                self.reports.append(json.loads(self._start(file).communicate(timeout=DEADLINE_S)[0]))
+                self.reports.append(
+                    json.loads(self._start(file).communicate(timeout=DEADLINE_S)[0])
+                )
 
     def _start(self, file: Path) -> "subprocess.Popen[bytes]":
         command = [
@@ -294,7 +308,8 @@ class Posting:
     def _events(self) -> list[Event]:
         number = len(self.acknowledged)
         texts = [
-            f"ada{number + index}.{PRIVATE}@mail.org asks" + f" {FORBIDDEN}" * ((number + index) % 37 == 36)
+            f"ada{number + index}.{PRIVATE}@mail.org asks"
+            + f" {FORBIDDEN}" * ((number + index) % 37 == 36)
             for index in range(self.batch)
         ]
         return [
@@ -410,7 +425,9 @@ def _records(bootstrap: str, role: TopicRole) -> list[Message]:
         consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in left])
         deadline = time.monotonic() + DEADLINE_S
         while left:
-            assert time.monotonic() < deadline, f"{name}: partitions {left} were not read to their ends"
+            assert time.monotonic() < deadline, (
+                f"{name}: partitions {left} were not read to their ends"
+            )
             for message in consumer.consume(2000, 0.25):
                 error = message.error()
                 if error is None:

@@ -1,10 +1,8 @@
 """Engines under the contract: the embedded worker with both of its decoders, and a real SGLang where one is given.
 
-``ATDP_TEST_ENGINE_URL`` is the address of a running SGLang and ``ATDP_TEST_ENGINE_MODELS`` a folder that it can read, made by
-``python -m atdp.trainer.testing FOLDER``. ``make test-sglang`` does all of that.
+`ATDP_TEST_ENGINE_URL` is the address of a running SGLang and `ATDP_TEST_ENGINE_MODELS` a folder that it can read, made by
+`python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of that.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Iterator
@@ -53,7 +51,7 @@ def server(engine_kind: str, models: Path) -> Iterator[str]:
 
 @pytest.fixture
 def engine(engine_kind: str, server: str, models: Path) -> Iterator[EngineClient]:
-    """The engine, serving the first model as version ``first``."""
+    """The engine, serving the first model as version `first`."""
     with httpx.Client(base_url=server, timeout=120) as http:
         client = EngineClient(engine_kind, http, models / "first", models / "second")
         client.post("/continue_generation")

@@ -1,7 +1,5 @@
 """The OpenAI interface: template, tool calls, token ids, and the official client."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -26,7 +24,9 @@ def test_the_prompt_is_what_the_models_own_template_renders(
         QUESTION, tools=TOOLS, add_generation_prompt=True, tokenize=False
     )
     choice = answer["choices"][0]
-    assert choice["prompt_token_ids"] == reference.tokenizer(text, add_special_tokens=False).input_ids
+    assert (
+        choice["prompt_token_ids"] == reference.tokenizer(text, add_special_tokens=False).input_ids
+    )
     assert answer["usage"]["prompt_tokens"] == len(choice["prompt_token_ids"])
 
 
@@ -47,7 +47,9 @@ def test_token_ids_logprobs_and_version_come_with_the_reply(engine: EngineClient
     ids = choice["response_token_ids"]
     assert [entry[1] for entry in choice["meta_info"]["output_token_logprobs"]] == ids
     assert len(choice["logprobs"]["content"]) == len(ids)
-    assert choice["meta_info"]["weight_versions"] == [{"version": "first", "start": 0, "end": len(ids)}]
+    assert choice["meta_info"]["weight_versions"] == [
+        {"version": "first", "start": 0, "end": len(ids)}
+    ]
     assert answer["metadata"]["weight_version"] == "first"
 
 
@@ -56,7 +58,9 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineClie
     (call,) = first["message"]["tool_calls"]
     said = {"role": "assistant", "content": first["message"]["content"], "tool_calls": [call]}
     history = [*QUESTION, said, {"role": "tool", "tool_call_id": call["id"], "content": "15"}]
-    second = engine.post("/v1/chat/completions", **{**ASK, "messages": history}, **EXTRAS)["choices"][0]
+    second = engine.post("/v1/chat/completions", **{**ASK, "messages": history}, **EXTRAS)[
+        "choices"
+    ][0]
     held = first["prompt_token_ids"] + first["response_token_ids"]
     assert second["prompt_token_ids"][: len(held)] == held
 

@@ -1,7 +1,5 @@
 """What generation means: tokens, log-probabilities, stops, batches, streams."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +25,9 @@ def test_output_logprobs_are_those_of_the_full_distribution_at_the_sampling_temp
     answer = engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
     logprobs, ids = pairs(answer["meta_info"]["output_token_logprobs"])
     assert ids == answer["output_ids"]
-    assert logprobs == pytest.approx(reference.logprobs(PROMPT + ids, temperature)[len(PROMPT) :], abs=CLOSE)
+    assert logprobs == pytest.approx(
+        reference.logprobs(PROMPT + ids, temperature)[len(PROMPT) :], abs=CLOSE
+    )
 
 
 @pytest.mark.parametrize("restriction", [{"top_p": 0.5}, {"top_k": 5}, {"min_p": 0.2}])
@@ -43,9 +43,12 @@ def test_restricting_the_draw_does_not_renormalise_the_logged_probability(
 def test_temperature_zero_takes_the_most_likely_token_every_time(engine: EngineClient) -> None:
     params = {"max_new_tokens": 10, "temperature": 0, "ignore_eos": True}
     answers = [
-        engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True) for _ in range(2)
+        engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
+        for _ in range(2)
     ]
-    top = engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True, top_logprobs_num=2)
+    top = engine.generate(
+        input_ids=PROMPT, sampling_params=params, return_logprob=True, top_logprobs_num=2
+    )
     assert answers[0]["output_ids"] == answers[1]["output_ids"] == top["output_ids"]
     best = [position[0] for position in top["meta_info"]["output_top_logprobs"]]
     assert [entry[1] for entry in best] == top["output_ids"]
@@ -82,7 +85,9 @@ def test_scoring_a_logged_sequence_gives_its_logprobs_at_temperature_one_and_no_
 def test_scoring_can_start_inside_the_sequence(engine: EngineClient, reference: Reference) -> None:
     ids = [10, 20, 30, 40, 50, 60]
     params = {"max_new_tokens": 0}
-    answer = engine.generate(input_ids=ids, sampling_params=params, return_logprob=True, logprob_start_len=2)
+    answer = engine.generate(
+        input_ids=ids, sampling_params=params, return_logprob=True, logprob_start_len=2
+    )
     logprobs, scored = pairs(answer["meta_info"]["input_token_logprobs"])
     assert scored == ids[2:]
     assert logprobs[0] is None
@@ -106,7 +111,9 @@ def test_a_sequence_scores_the_same_as_it_was_generated(engine: EngineClient) ->
 def test_the_stopping_token_is_in_the_ids_and_not_in_the_text(engine: EngineClient) -> None:
     greedy = {"max_new_tokens": 6, "temperature": 0}
     token = engine.generate(input_ids=PROMPT, sampling_params=greedy)["output_ids"][0]
-    stopped = engine.generate(input_ids=PROMPT, sampling_params={**greedy, "stop_token_ids": [token]})
+    stopped = engine.generate(
+        input_ids=PROMPT, sampling_params={**greedy, "stop_token_ids": [token]}
+    )
     assert stopped["output_ids"] == [token]
     assert stopped["text"] == ""
     assert stopped["meta_info"]["finish_reason"] == {"type": "stop", "matched": token}
@@ -115,7 +122,9 @@ def test_the_stopping_token_is_in_the_ids_and_not_in_the_text(engine: EngineClie
 def test_ignoring_the_end_ignores_stopping_tokens_too(engine: EngineClient) -> None:
     greedy = {"max_new_tokens": 6, "temperature": 0, "ignore_eos": True}
     token = engine.generate(input_ids=PROMPT, sampling_params=greedy)["output_ids"][0]
-    answer = engine.generate(input_ids=PROMPT, sampling_params={**greedy, "stop_token_ids": [token]})
+    answer = engine.generate(
+        input_ids=PROMPT, sampling_params={**greedy, "stop_token_ids": [token]}
+    )
     assert answer["meta_info"]["finish_reason"] == {"type": "length", "length": 6}
 
 
@@ -176,12 +185,16 @@ def test_a_stream_sends_cumulative_ids_and_ends_with_done(engine: EngineClient) 
     for before, after in itertools.pairwise(states):
         assert after["output_ids"][: len(before["output_ids"])] == before["output_ids"]
     assert len(states[-1]["output_ids"]) == 6
-    assert states[-1]["meta_info"]["weight_versions"] == [{"version": "first", "start": 0, "end": 6}]
+    assert states[-1]["meta_info"]["weight_versions"] == [
+        {"version": "first", "start": 0, "end": 6}
+    ]
 
 
 def test_token_ids_outside_the_vocabulary_are_refused(engine: EngineClient) -> None:
     if engine.kind == "sglang":
-        pytest.skip("our own promise: what SGLang does with such ids is not among its recorded answers")
+        pytest.skip(
+            "our own promise: what SGLang does with such ids is not among its recorded answers"
+        )
     answer = engine.http.post(
         "/generate", json={"input_ids": [1_000_000], "sampling_params": {"max_new_tokens": 1}}
     )
@@ -191,7 +204,14 @@ def test_token_ids_outside_the_vocabulary_are_refused(engine: EngineClient) -> N
 
 @pytest.mark.parametrize(
     "params",
-    [{"top_p": 0}, {"top_p": 1.5}, {"min_p": 2}, {"top_k": -5}, {"max_new_tokens": -1}, {"temperature": -1}],
+    [
+        {"top_p": 0},
+        {"top_p": 1.5},
+        {"min_p": 2},
+        {"top_k": -5},
+        {"max_new_tokens": -1},
+        {"temperature": -1},
+    ],
 )
 def test_a_parameter_out_of_range_is_refused_with_its_name(
     engine: EngineClient, params: dict[str, float]

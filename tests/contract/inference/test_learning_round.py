@@ -1,7 +1,5 @@
 """One round against any engine: rollouts, a GRPO update, publication, a weight swap, and generation under the new version."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -78,11 +76,15 @@ def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_p
         Lineage(run_id="r1", kind="grpo", parent="v1", data_versions=result.data_versions),
     )
     load_into_engine(str(engine.http.base_url), second)
-    answer = engine.generate(input_ids=TASKS[0], sampling_params={**SAMPLED, "n": 1}, return_logprob=True)
+    answer = engine.generate(
+        input_ids=TASKS[0], sampling_params={**SAMPLED, "n": 1}, return_logprob=True
+    )
     meta = answer["meta_info"]
     assert meta["weight_versions"] == [{"version": "v2", "start": 0, "end": 12}]
     expected = Reference(second.path).logprobs(TASKS[0] + answer["output_ids"])[len(TASKS[0]) :]
-    assert [entry[0] for entry in meta["output_token_logprobs"]] == pytest.approx(expected, abs=1e-4)
+    assert [entry[0] for entry in meta["output_token_logprobs"]] == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
 def test_an_engine_that_is_not_there_is_reported_with_its_address(

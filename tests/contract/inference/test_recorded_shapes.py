@@ -1,7 +1,5 @@
 """The engine answers recorded requests in the shape that SGLang 0.5.23 answered them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -41,7 +39,9 @@ def test_an_answer_has_the_recorded_status_and_shape(engine: EngineClient, name:
         if body.get("input_ids") == "[10] * 3000":
             body["input_ids"] = [10] * 3000
         if name == "chat" or (name.startswith("generate_") and name != "generate_stop"):
-            body.get("sampling_params", body)["ignore_eos"] = True  # the recorded model never ended by itself
+            body.get("sampling_params", body)["ignore_eos"] = (
+                True  # the recorded model never ended by itself
+            )
     answer = engine.http.request(request["method"], request["path"], json=body)
     assert answer.status_code == response["status"], answer.text
     if isinstance(response["body"], (dict, list)):
@@ -53,7 +53,7 @@ def test_an_answer_has_the_recorded_status_and_shape(engine: EngineClient, name:
 
 
 def difference(ours: object, theirs: object, where: str) -> str | None:
-    """Where two values differ in keys, in type or in the layout of lists; ``None`` when they do not."""
+    """Where two values differ in keys, in type or in the layout of lists; `None` when they do not."""
     leaf = where.rsplit(".", 1)[-1]
     if leaf in NULLABLE and (theirs is None or ours is None):
         return None
@@ -64,7 +64,10 @@ def difference(ours: object, theirs: object, where: str) -> str | None:
         extra = ours.keys() - theirs.keys() - ONLY_SOMETIMES - ADDITIONS
         if missing or extra:
             return f"{where}: missing {sorted(missing)}, not recorded {sorted(extra)}"
-        found = [difference(ours[key], theirs[key], f"{where}.{key}") for key in theirs.keys() & ours.keys()]
+        found = [
+            difference(ours[key], theirs[key], f"{where}.{key}")
+            for key in theirs.keys() & ours.keys()
+        ]
         return next((text for text in found if text), None)
     if isinstance(theirs, list):
         if not isinstance(ours, list):
@@ -79,7 +82,9 @@ def difference(ours: object, theirs: object, where: str) -> str | None:
     leaf = where.rsplit(".", 1)[-1]
     if theirs is None or ours is None:
         return (
-            None if theirs is ours or leaf in NULLABLE else f"{where}: {ours!r} where {theirs!r} was recorded"
+            None
+            if theirs is ours or leaf in NULLABLE
+            else f"{where}: {ours!r} where {theirs!r} was recorded"
         )
     numbers = (int, float)
     if isinstance(theirs, numbers) and isinstance(ours, numbers):
@@ -89,13 +94,18 @@ def difference(ours: object, theirs: object, where: str) -> str | None:
             else f"{where}: {ours!r} for {theirs!r}"
         )
     return (
-        None if type(ours) is type(theirs) else f"{where}: {type(ours).__name__} for {type(theirs).__name__}"
+        None
+        if type(ours) is type(theirs)
+        else f"{where}: {type(ours).__name__} for {type(theirs).__name__}"
     )
 
 
 def test_the_shape_check_sees_a_missing_key_an_added_key_and_another_layout() -> None:
     entry = recorded("generate_ids_logprob")["response"]["body"]
-    less = {**entry, "meta_info": {k: v for k, v in entry["meta_info"].items() if k != "weight_versions"}}
+    less = {
+        **entry,
+        "meta_info": {k: v for k, v in entry["meta_info"].items() if k != "weight_versions"},
+    }
     flat = {**entry, "meta_info": {**entry["meta_info"], "output_token_logprobs": [1.0]}}
     assert "weight_versions" in str(difference(less, entry, "x"))
     assert "surprise" in str(difference({**entry, "surprise": 1}, entry, "x"))

@@ -1,7 +1,5 @@
 """Weights change under a running server; every token knows which version drew it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +14,22 @@ LONG = 800
 SCORE = {"sampling_params": {"max_new_tokens": 0}, "return_logprob": True, "logprob_start_len": 0}
 
 
-def test_new_weights_change_the_version_the_span_and_the_probabilities(engine: EngineClient) -> None:
+def test_new_weights_change_the_version_the_span_and_the_probabilities(
+    engine: EngineClient,
+) -> None:
     before = engine.generate(input_ids=PROMPT, **SCORE)
     engine.serve(engine.second, "second")
     after = engine.generate(input_ids=PROMPT, **SCORE)
-    drawn = engine.generate(input_ids=PROMPT, sampling_params={"max_new_tokens": 3, "ignore_eos": True})
+    drawn = engine.generate(
+        input_ids=PROMPT, sampling_params={"max_new_tokens": 3, "ignore_eos": True}
+    )
     assert before["meta_info"]["weight_version"] == "first"
     assert after["meta_info"]["weight_version"] == "second"
     assert drawn["meta_info"]["weight_versions"] == [{"version": "second", "start": 0, "end": 3}]
-    assert before["meta_info"]["input_token_logprobs"][1:] != after["meta_info"]["input_token_logprobs"][1:]
+    assert (
+        before["meta_info"]["input_token_logprobs"][1:]
+        != after["meta_info"]["input_token_logprobs"][1:]
+    )
     assert engine.http.get("/model_info").json()["weight_version"] == "second"
 
 
@@ -39,7 +44,9 @@ def test_swapping_back_restores_the_probabilities(engine: EngineClient) -> None:
     assert scores() == pytest.approx(before, abs=1e-5)
 
 
-def test_a_path_that_does_not_exist_is_refused_and_the_old_weights_stay(engine: EngineClient) -> None:
+def test_a_path_that_does_not_exist_is_refused_and_the_old_weights_stay(
+    engine: EngineClient,
+) -> None:
     body = {"model_path": "/nonexistent/dir", "weight_version": "bad"}
     answer = engine.http.post("/update_weights_from_disk", json=body)
     assert answer.status_code == 400

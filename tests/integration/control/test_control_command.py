@@ -38,7 +38,11 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(503, {"error": {"message": "no weights yet"}})
             return
         self._answer(
-            200, {"weight_version": self.server.state["version"], "model_path": self.server.state["path"]}
+            200,
+            {
+                "weight_version": self.server.state["version"],
+                "model_path": self.server.state["path"],
+            },
         )
 
     def do_POST(self) -> None:
@@ -120,7 +124,9 @@ def test_an_operator_begins_a_line_registers_and_reads_the_story(
 ) -> None:
     atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", "--tenant", "globex")
     assert services["gateway"].state["routes"]["stable"]["url"] == "inference-0"
-    assert "atdp replay --record --candidate v2 --baseline v1" in atdp("candidate", "register", "v2")
+    assert "atdp replay --record --candidate v2 --baseline v1" in atdp(
+        "candidate", "register", "v2"
+    )
     told = json.loads(atdp("history", "--format", "json"))
     assert [d["type"] for d in told] == ["Bootstrapped", "CandidateRegistered"]
     assert told[1]["snapshots"] == {"events": 5}
@@ -131,17 +137,24 @@ def test_an_operator_begins_a_line_registers_and_reads_the_story(
     assert (status["live"], status["canary"], status["versions"]) == (
         "v1", None, {"v1": "live", "v2": "registered"},
     )  # fmt: skip
-    assert [v["version"] for v in json.loads(atdp("candidate", "list", "--format", "json"))] == ["v1", "v2"]
+    assert [v["version"] for v in json.loads(atdp("candidate", "list", "--format", "json"))] == [
+        "v1",
+        "v2",
+    ]
 
 
 def test_the_guards_speak_on_the_command_line(home: Path) -> None:
     atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme")
     atdp("candidate", "register", "v2")
-    assert "no fresh replay PASS" in " ".join(atdp("canary", "start", "v2", "--share", "0.5", code=1).split())
+    assert "no fresh replay PASS" in " ".join(
+        atdp("canary", "start", "v2", "--share", "0.5", code=1).split()
+    )
     assert "no canary" in atdp("promote", code=1)
     assert "no canary" in atdp("rollback", "--reason", "x", code=1)
     assert "first version" in atdp("rollback", "v1", "--reason", "x", code=1)
-    assert "there is no orderdesk v9" in " ".join(atdp("candidate", "register", "v9", code=1).split())
+    assert "there is no orderdesk v9" in " ".join(
+        atdp("candidate", "register", "v9", code=1).split()
+    )
     with ReleaseStore(home / "control") as store:
         assert len(store.history("weights/orderdesk")) == 2
 
@@ -203,7 +216,11 @@ def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
         found = json.loads(atdp(*arguments, "--format", "json"))
         return found["live"], found["canary"], found["canary_share"]
 
-    assert state("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme") == ("v1", None, None)
+    assert state("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme") == (
+        "v1",
+        None,
+        None,
+    )
     assert state("candidate", "register", "v2") == ("v1", None, None)
     gate_passed(home, "v2", "v1")
     start = ("canary", "start", "v2", "--share", "0.2", "--share", "0.5")
@@ -247,8 +264,20 @@ def test_a_rollback_wins_over_another_process_that_still_loads_the_canary(
     gate_passed(home, "v2", "v1")
     engine = services["inference-1"]
     engine.state["slow"] = "v2"
-    command = [sys.executable, "-m", "atdp.stack.cli", "control", "canary", "start", "v2", "--share", "0.5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as starting:
+    command = [
+        sys.executable,
+        "-m",
+        "atdp.stack.cli",
+        "control",
+        "canary",
+        "start",
+        "v2",
+        "--share",
+        "0.5",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as starting:
         assert engine.began.wait(60)
         began = time.monotonic()
         atdp("rollback", "v2", "--reason", "stop it")

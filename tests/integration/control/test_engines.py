@@ -38,10 +38,14 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("weights")
     tokenizer = train_tokenizer(["7 rope? the total is 42"] * 3, vocab_size=280)
     save_tokenizer(tokenizer, root / "tokenizer", context=64)
-    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=64)
+    shape = ModelShape(
+        hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=64
+    )
     for seed, model in enumerate(("orderdesk", "chat")):
         directory = root / model / "v1"
-        save_model(new_model(shape, tokenizer, seed=seed), directory, tokenizer_from=root / "tokenizer")
+        save_model(
+            new_model(shape, tokenizer, seed=seed), directory, tokenizer_from=root / "tokenizer"
+        )
         (directory / "manifest.json").write_text(
             json.dumps({"model": model, "version": "v1", "parent": None})
         )
@@ -64,7 +68,12 @@ def open_flow(tmp_path: Path, weights: Path, engines: dict[str, str]) -> Iterato
         def of(model: str) -> ReleaseFlow:
             fleet = HttpFleet(client, lambda: engines, weights)
             return ReleaseFlow(
-                model=model, store=store, fleet=fleet, router=Routes(), weights=weights, actor="test"
+                model=model,
+                store=store,
+                fleet=fleet,
+                router=Routes(),
+                weights=weights,
+                actor="test",
             )
 
         yield of
@@ -111,7 +120,10 @@ def test_replay_scores_on_an_engine_of_the_right_model(
     fleet = open_flow("chat").fleet
     fleet.load("inference-0", "chat", "v1")
     stack = StackEngines(
-        endpoints=engines, weights=weights, routes_file=tmp_path / "routes.json", locks=tmp_path / "control"
+        endpoints=engines,
+        weights=weights,
+        routes_file=tmp_path / "routes.json",
+        locks=tmp_path / "control",
     )
     found = stack._find(Policy(model="orderdesk", version="v1", url=""))
     assert found == engines["inference-1"]
@@ -127,7 +139,10 @@ def test_weights_of_no_registry_are_known_by_the_models_name(weights: Path) -> N
 def test_an_engine_that_does_not_answer_is_told_from_an_empty_one(
     open_flow: Any, engines: dict[str, str]
 ) -> None:
-    with httpx.Client(trust_env=False) as client, pytest.raises(EngineError, match="does not answer"):
+    with (
+        httpx.Client(trust_env=False) as client,
+        pytest.raises(EngineError, match="does not answer"),
+    ):
         engine_info(client, "http://127.0.0.1:9")
     fleet = open_flow("chat").fleet
     assert not fleet.serves("inference-0", "chat", "v1")

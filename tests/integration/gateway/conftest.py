@@ -62,7 +62,9 @@ class GatewayUnderTest:
             stored = self.keys.get(key_id.decode())
             assert stored
             assert verify(
-                SigningKey(key_id=key_id.decode(), verifier=stored.verifier), record.value, signature
+                SigningKey(key_id=key_id.decode(), verifier=stored.verifier),
+                record.value,
+                signature,
             )
             event = decode(record.value)
             assert record.key == event.key
@@ -101,14 +103,19 @@ def start_gateway(home: Home, log: MemoryEventLog, engine_url: str, **changed: A
     async def open_log() -> EventLog:
         return log
 
-    return serving(create_app(GatewaySettings(home=home, engine=engine_url, **changed), open_log=open_log))
+    return serving(
+        create_app(GatewaySettings(home=home, engine=engine_url, **changed), open_log=open_log)
+    )
 
 
 @pytest.fixture
 def gateway(tmp_path: Path, engine: EngineUnderTest) -> Iterator[GatewayUnderTest]:
     """A gateway with an agent's key of tenant acme and the operator's key."""
     home, log = Home(tmp_path), MemoryEventLog()
-    with KeyStore(home.keys_db) as keys, start_gateway(home, log, engine.url, max_body_bytes=200_000) as url:
+    with (
+        KeyStore(home.keys_db) as keys,
+        start_gateway(home, log, engine.url, max_body_bytes=200_000) as url,
+    ):
         agent_key, _ = keys.create("acme", "agent")
         operator_key = keys.ensure_operator(home.operator_key_file)
         with contextlib.ExitStack() as opened:

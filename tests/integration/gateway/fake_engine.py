@@ -37,7 +37,9 @@ def fake_engine(version: str = "v1") -> FastAPI:
                     "type": "function",
                     "function": {
                         "name": "look",
-                        "arguments": DEEP if messages[-1].get("content") == "deep" else '{"order": 7}',
+                        "arguments": DEEP
+                        if messages[-1].get("content") == "deep"
+                        else '{"order": 7}',
                     },
                 }
             ]
@@ -46,7 +48,12 @@ def fake_engine(version: str = "v1") -> FastAPI:
         prompt = list(json.dumps(messages).encode())
         choice: dict[str, Any] = {
             "index": 0,
-            "message": {"role": "assistant", "content": text, "reasoning_content": None, "tool_calls": calls},
+            "message": {
+                "role": "assistant",
+                "content": text,
+                "reasoning_content": None,
+                "tool_calls": calls,
+            },
             "logprobs": None,
             "finish_reason": "tool_calls" if calls else "stop",
             "matched_stop": None,
@@ -54,7 +61,8 @@ def fake_engine(version: str = "v1") -> FastAPI:
         if body.get("logprobs"):
             choice["logprobs"] = {
                 "content": [
-                    {"token": "x", "bytes": [token], "logprob": -0.5, "top_logprobs": []} for token in output
+                    {"token": "x", "bytes": [token], "logprob": -0.5, "top_logprobs": []}
+                    for token in output
                 ]
             }
         if body.get("return_prompt_token_ids"):
@@ -88,7 +96,11 @@ def fake_engine(version: str = "v1") -> FastAPI:
 
     @app.get("/model_info")
     def model_info() -> dict[str, Any]:
-        return {"model_path": "fake", "weight_version": app.state.version, "tokenizer_hash": "f" * 64}
+        return {
+            "model_path": "fake",
+            "weight_version": app.state.version,
+            "tokenizer_hash": "f" * 64,
+        }
 
     @app.get("/v1/models")
     def models() -> dict[str, Any]:

@@ -25,7 +25,9 @@ def serving(app: Any) -> Iterator[str]:
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     )
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve([listener])), daemon=True)
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(server.serve([listener])), daemon=True
+    )
     thread.start()
     try:
         while not server.started:

@@ -19,7 +19,9 @@ DEADLINE_S = 60.0
 
 def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, Record]]:
     """All records of a topic; waits until `expected` are there."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
+    )
     try:
         partitions = consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
@@ -41,20 +43,28 @@ def opened(request: pytest.FixtureRequest) -> Opened:
     if request.param == "memory":
 
         @asynccontextmanager
-        async def memory() -> AsyncIterator[tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]]:
+        async def memory() -> AsyncIterator[
+            tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]
+        ]:
             log = MemoryEventLog()
             yield (
                 log,
-                lambda _: [(p, o, r) for p, rows in enumerate(log.partitions) for o, r in enumerate(rows)],
+                lambda _: [
+                    (p, o, r) for p, rows in enumerate(log.partitions) for o, r in enumerate(rows)
+                ],
             )
 
         return memory
 
     bootstrap = request.getfixturevalue("kafka_bootstrap")
-    topic = request.getfixturevalue("new_topic")(partitions=4, **{"max.message.bytes": str(8 * 1024 * 1024)})
+    topic = request.getfixturevalue("new_topic")(
+        partitions=4, **{"max.message.bytes": str(8 * 1024 * 1024)}
+    )
 
     @asynccontextmanager
-    async def kafka() -> AsyncIterator[tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]]:
+    async def kafka() -> AsyncIterator[
+        tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]
+    ]:
         log = KafkaEventLog(
             topic,
             {"bootstrap.servers": bootstrap},
@@ -72,7 +82,9 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 def test_what_is_acknowledged_is_in_the_log_where_the_position_says(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
-            records = [Record(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),)) for n in range(50)]
+            records = [
+                Record(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),)) for n in range(50)
+            ]
             fates = await log.append(records)
             assert all(isinstance(fate, Position) for fate in fates)
             assert sorted((fate.partition, fate.offset) for fate in fates) == sorted(
@@ -90,7 +102,9 @@ def test_records_of_one_key_keep_their_order_over_concurrent_keys(opened: Opened
 
             async def writer(name: int) -> None:
                 for start in range(0, 60, 3):
-                    await log.append([Record(b"k%d" % name, b"%d" % n) for n in range(start, start + 3)])
+                    await log.append(
+                        [Record(b"k%d" % name, b"%d" % n) for n in range(start, start + 3)]
+                    )
 
             await asyncio.gather(*(writer(name) for name in range(5)))
             rows = sorted(read(300), key=lambda row: row[:2])

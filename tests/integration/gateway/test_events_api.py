@@ -88,7 +88,9 @@ def test_the_operator_may_send_for_any_tenant(gateway: GatewayUnderTest) -> None
 
 
 @pytest.mark.parametrize("tenant", ["", "a/b", "..", "*", "unknown", "x" * 300])
-def test_not_even_the_operator_makes_up_a_tenant_name(gateway: GatewayUnderTest, tenant: str) -> None:
+def test_not_even_the_operator_makes_up_a_tenant_name(
+    gateway: GatewayUnderTest, tenant: str
+) -> None:
     with gateway.http(gateway.operator_key) as client:
         answer = client.post("/v1/events", json={"events": [event(tenant)]})
         opened = client.post("/v1/sessions", json={}, headers={"X-ATDP-Tenant": tenant})
@@ -98,7 +100,9 @@ def test_not_even_the_operator_makes_up_a_tenant_name(gateway: GatewayUnderTest,
     assert gateway.events() == []
 
 
-@pytest.mark.parametrize("event_id", ["", "evt-1", "0197A3F0-7C1E-7D3A-9B52-3F1C2A4E5D60", "0" * 32])
+@pytest.mark.parametrize(
+    "event_id", ["", "evt-1", "0197A3F0-7C1E-7D3A-9B52-3F1C2A4E5D60", "0" * 32]
+)
 def test_an_event_id_is_a_uuid_in_its_one_form(gateway: GatewayUnderTest, event_id: str) -> None:
     with gateway.http() as client:
         answer = client.post("/v1/events", json={"events": [{**event(), "event_id": event_id}]})
@@ -119,7 +123,11 @@ def test_without_a_valid_key_nothing_is_taken(
 ) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     answer = httpx.post(
-        gateway.url + "/v1/events", json={"events": [event()]}, headers=headers, verify=TLS, timeout=60
+        gateway.url + "/v1/events",
+        json={"events": [event()]},
+        headers=headers,
+        verify=TLS,
+        timeout=60,
     )
     assert answer.status_code == status
     assert says in error_of(answer)
@@ -214,7 +222,12 @@ def test_a_retried_end_or_reward_is_recorded_once(gateway: GatewayUnderTest) -> 
     with gateway.http() as client:
         session = client.post("/v1/sessions", json={"task_id": "t"}).json()["session_id"]
         gateway.log.available = False
-        for path, body in (("reward", {"value": 1}), ("reward", {"value": 1}), ("end", {}), ("end", {})):
+        for path, body in (
+            ("reward", {"value": 1}),
+            ("reward", {"value": 1}),
+            ("end", {}),
+            ("end", {}),
+        ):
             assert client.post(f"/v1/sessions/{session}/{path}", json=body).status_code == 503
         gateway.log.available = True
         assert client.post(f"/v1/sessions/{session}/end", json={}).status_code == 200
@@ -226,11 +239,19 @@ def test_a_retried_end_or_reward_is_recorded_once(gateway: GatewayUnderTest) -> 
 
 def test_a_session_key_is_good_for_its_own_session_only(gateway: GatewayUnderTest) -> None:
     with gateway.http() as client:
-        first, second = (client.post("/v1/sessions", json={"task_id": "t"}).json() for _ in range(2))
+        first, second = (
+            client.post("/v1/sessions", json={"task_id": "t"}).json() for _ in range(2)
+        )
     with gateway.http(first["api_key"]) as client:
-        assert client.post(f"/v1/sessions/{first['session_id']}/reward", json={"value": 1}).status_code == 200
         assert (
-            client.post(f"/v1/sessions/{second['session_id']}/reward", json={"value": 1}).status_code == 403
+            client.post(f"/v1/sessions/{first['session_id']}/reward", json={"value": 1}).status_code
+            == 200
+        )
+        assert (
+            client.post(
+                f"/v1/sessions/{second['session_id']}/reward", json={"value": 1}
+            ).status_code
+            == 403
         )
 
 
@@ -253,7 +274,9 @@ def test_a_session_key_opens_no_session_and_emits_for_its_own_trajectory_only(
 
 @pytest.mark.parametrize("attempt", [{}, [], "0", -1, 1.5, True, 2**31])
 @pytest.mark.parametrize("verb", ["reward", "end"])
-def test_an_attempt_that_is_none_is_refused(gateway: GatewayUnderTest, verb: str, attempt: object) -> None:
+def test_an_attempt_that_is_none_is_refused(
+    gateway: GatewayUnderTest, verb: str, attempt: object
+) -> None:
     with gateway.http() as client:
         client.post("/v1/sessions", json={"session_id": "s"})
         body = {"value": 1, "trajectory_id": "s", "attempt": attempt}
@@ -279,7 +302,9 @@ def test_another_tenants_session_does_not_exist_for_a_key(gateway: GatewayUnderT
         ({"value": 1, "target_step": -1}, "from 0"),
     ],
 )
-def test_a_malformed_reward_is_refused(gateway: GatewayUnderTest, body: dict[str, Any], says: str) -> None:
+def test_a_malformed_reward_is_refused(
+    gateway: GatewayUnderTest, body: dict[str, Any], says: str
+) -> None:
     with gateway.http() as client:
         session = client.post("/v1/sessions", json={"task_id": "t"}).json()["session_id"]
         answer = client.post(f"/v1/sessions/{session}/reward", json=body)
@@ -333,7 +358,17 @@ def test_neither_answer_nor_log_quotes_a_refused_event(
     secret = "Jane Roe 536-90-4399"
     bad = [
         event() | {place: value}
-        for place in ("event_id", "seq", "kind", "status", "occurred_at", "agent", "gap", secret, "caused_by")
+        for place in (
+            "event_id",
+            "seq",
+            "kind",
+            "status",
+            "occurred_at",
+            "agent",
+            "gap",
+            secret,
+            "caused_by",
+        )
         for value in (secret, [secret], {secret: secret}, 1 << 70)
     ] + [event(tenant=secret)]
     with gateway.http() as client, caplog.at_level("DEBUG"):

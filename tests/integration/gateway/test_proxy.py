@@ -44,8 +44,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
     tokenizer = train_tokenizer(["hello there", "look up the order", "reply"], vocab_size=300)
     save_tokenizer(tokenizer, folder / "tokenizer", context=512)
-    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=512)
-    save_model(new_model(shape, tokenizer, seed=0), folder / "model", tokenizer_from=folder / "tokenizer")
+    shape = ModelShape(
+        hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=512
+    )
+    save_model(
+        new_model(shape, tokenizer, seed=0), folder / "model", tokenizer_from=folder / "tokenizer"
+    )
     return folder / "model"
 
 
@@ -127,7 +131,9 @@ def test_the_agent_gets_only_what_it_asked_for(
     any_gateway: GatewayUnderTest, any_engine: EngineUnderTest
 ) -> None:
     body = {"model": "tiny", "messages": HELLO, "max_tokens": 4, "seed": 1, "temperature": 0}
-    direct = httpx.post(any_engine.url + "/v1/chat/completions", json=body, verify=TLS, timeout=60).json()
+    direct = httpx.post(
+        any_engine.url + "/v1/chat/completions", json=body, verify=TLS, timeout=60
+    ).json()
     with any_gateway.http() as client:
         through = client.post("/v1/chat/completions", json=body).json()
         asking = client.post(
@@ -185,7 +191,10 @@ def tool_loop(client: openai.OpenAI) -> list[Any]:
     messages: list[Any] = [{"role": "user", "content": "where is order 7?"}]
     first = client.chat.completions.create(model="fake", messages=messages, tools=TOOLS)
     call = (first.choices[0].message.tool_calls or [])[0]
-    messages += [first.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "shipped"}]
+    messages += [
+        first.choices[0].message,
+        {"role": "tool", "tool_call_id": call.id, "content": "shipped"},
+    ]
     second = client.chat.completions.create(model="fake", messages=messages, tools=TOOLS)
     return [*messages, second.choices[0].message]
 
@@ -199,7 +208,10 @@ def test_tool_calls_and_their_results_are_events_of_their_own(gateway: GatewayUn
     call, outcome = events[3].body, events[4].body
     assert isinstance(call, Action)
     assert call.tool_call is not None
-    assert (call.tool_call.arguments, call.tool_call.arguments_json) == ('{"order": 7}', '{"order":7}')
+    assert (call.tool_call.arguments, call.tool_call.arguments_json) == (
+        '{"order": 7}',
+        '{"order":7}',
+    )
     assert isinstance(outcome, Outcome)
     assert outcome.call_id == call.tool_call.call_id
     assert events[4].caused_by == (events[3].event_id,)
@@ -210,7 +222,9 @@ def test_tool_calls_and_their_results_are_events_of_their_own(gateway: GatewayUn
 
 def test_a_session_key_needs_no_header_at_all(gateway: GatewayUnderTest) -> None:
     with gateway.http() as client:
-        opened = client.post("/v1/sessions", json={"task_id": "task", "tags": {"tier": "gold"}}).json()
+        opened = client.post(
+            "/v1/sessions", json={"task_id": "task", "tags": {"tier": "gold"}}
+        ).json()
     tool_loop(gateway.openai(opened["api_key"]))
     events = gateway.events(opened["trajectory_id"])
     assert len(events) == 6
@@ -249,10 +263,14 @@ def test_ids_of_every_script_go_through_headers_percent_encoded(
     assert {event.session_id for event in gateway.events()} == {id_}
 
 
-def test_raw_utf_8_in_a_header_is_understood_and_a_body_holds_any_id(gateway: GatewayUnderTest) -> None:
+def test_raw_utf_8_in_a_header_is_understood_and_a_body_holds_any_id(
+    gateway: GatewayUnderTest,
+) -> None:
     call = {"model": "fake", "messages": HELLO}
     with gateway.http() as client:
-        raw = client.post("/v1/chat/completions", json=call, headers={b"X-ATDP-Session": "会话-1".encode()})
+        raw = client.post(
+            "/v1/chat/completions", json=call, headers={b"X-ATDP-Session": "会话-1".encode()}
+        )
         key = client.post("/v1/sessions", json={"session_id": "会话-2"}).json()["api_key"]
     with gateway.http(key) as client:
         opened = client.post("/v1/chat/completions", json=call)
@@ -272,7 +290,9 @@ def test_a_request_nested_too_deeply_is_refused_before_the_engine_sees_it(
     gateway: GatewayUnderTest, engine: EngineUnderTest
 ) -> None:
     content = (
-        b'{"model": "fake", "messages": [{"role": "user", "content": "x", "z": ' + DEEP.encode() + b"}]}"
+        b'{"model": "fake", "messages": [{"role": "user", "content": "x", "z": '
+        + DEEP.encode()
+        + b"}]}"
     )
     with gateway.http() as client:
         answer = client.post("/v1/chat/completions", content=content)
@@ -337,7 +357,9 @@ def test_after_a_restart_the_context_is_sent_in_full_under_a_new_producer(
     with (
         start_gateway(gateway.home, gateway.log, engine.url) as url,
         openai.OpenAI(
-            base_url=url + "/v1", api_key=gateway.agent_key, default_headers={"X-ATDP-Session": "s1"}
+            base_url=url + "/v1",
+            api_key=gateway.agent_key,
+            default_headers={"X-ATDP-Session": "s1"},
         ) as client,
     ):
         client.chat.completions.create(
@@ -345,7 +367,9 @@ def test_after_a_restart_the_context_is_sent_in_full_under_a_new_producer(
         )
     before, after = gateway.events("s1")[:6], gateway.events("s1")[6:]
     assert names(after) == ["observation", "generation"]
-    assert len({event.producer_id for event in after} | {event.producer_id for event in before}) == 2
+    assert (
+        len({event.producer_id for event in after} | {event.producer_id for event in before}) == 2
+    )
     assert [event.seq for event in after] == [0, 1]
     assert after[-1].step == 2
     assert len(fold_context([*before, *after])) == len(messages) + 2
@@ -387,7 +411,11 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
         return str(raw.create(model="fake", messages=HELLO).headers["x-atdp-weight-version"])
 
     def route(client: httpx.Client, share: float | None) -> None:
-        canary = None if share is None else {"url": canary_url, "version": "v2", "share": share, "salt": "x"}
+        canary = (
+            None
+            if share is None
+            else {"url": canary_url, "version": "v2", "share": share, "salt": "x"}
+        )
         answer = client.put(
             "/v1/routes", json={"stable": {"url": engine.url, "version": "v1"}, "canary": canary}
         )
@@ -408,7 +436,9 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
 def test_shares_are_kept_and_a_session_always_falls_the_same_way() -> None:
     from atdp.gateway.routes import Canary, Engine, Routes
 
-    routes = Routes(stable=Engine(url="a"), canary=Canary(engine=Engine(url="b"), share=0.2, salt="s"))
+    routes = Routes(
+        stable=Engine(url="a"), canary=Canary(engine=Engine(url="b"), share=0.2, salt="s")
+    )
     chosen = [routes.choose("acme", f"session {n}")[0] for n in range(5000)]
     assert chosen == [routes.choose("acme", f"session {n}")[0] for n in range(5000)]
     assert 0.17 < chosen.count("canary") / 5000 < 0.23

@@ -83,7 +83,10 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
                 url + "/v1/chat/completions", json=body, headers=headers, timeout=60, verify=TLS
             )
             answer.raise_for_status()
-            messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": f"turn {turn}"}]
+            messages += [
+                answer.json()["choices"][0]["message"],
+                {"role": "user", "content": f"turn {turn}"},
+            ]
     rows = sorted(kafka_records(kafka_bootstrap, topic, 7), key=lambda row: row[:2])
     assert len({partition for partition, _, _ in rows}) == 1
     signing = SigningKey.parse(key)
@@ -98,5 +101,13 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
 
 
 def test_the_openapi_page_names_every_route(gateway: GatewayUnderTest) -> None:
-    paths = json.loads(httpx.get(gateway.url + "/openapi.json", verify=TLS, timeout=60).text)["paths"]
-    assert {"/v1/events", "/v1/sessions", "/v1/chat/completions", "/v1/routes", "/v1/models"} <= paths.keys()
+    paths = json.loads(httpx.get(gateway.url + "/openapi.json", verify=TLS, timeout=60).text)[
+        "paths"
+    ]
+    assert {
+        "/v1/events",
+        "/v1/sessions",
+        "/v1/chat/completions",
+        "/v1/routes",
+        "/v1/models",
+    } <= paths.keys()

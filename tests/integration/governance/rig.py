@@ -60,9 +60,14 @@ def event(trajectory: str, seq: int, text: str, *, tenant: str = "acme") -> Even
 
 
 def trajectories(count: int, length: int, *, tenant: str = "acme") -> list[Event]:
-    """Events of ``count`` trajectories, interleaved, each message with an e-mail address of its own."""
+    """Events of `count` trajectories, interleaved, each message with an e-mail address of its own."""
     return [
-        event(f"run/{number:04d}", seq, f"turn {seq}: write to person.{number}.{seq}@leak.org", tenant=tenant)
+        event(
+            f"run/{number:04d}",
+            seq,
+            f"turn {seq}: write to person.{number}.{seq}@leak.org",
+            tenant=tenant,
+        )
         for seq in range(length)
         for number in range(count)
     ]
@@ -112,7 +117,9 @@ class Rig:
     def topic(self, role: TopicRole) -> str:
         return self.settings.topic(role)
 
-    def send(self, events: Iterable[Event], *, key: ApiKey | None = None, redelivery: bool = False) -> int:
+    def send(
+        self, events: Iterable[Event], *, key: ApiKey | None = None, redelivery: bool = False
+    ) -> int:
         return self.send_values(
             [(each.key, encode(each), key or self.keys[each.tenant_id]) for each in events],
             redelivery=redelivery,
@@ -121,10 +128,14 @@ class Rig:
     def send_values(
         self, values: Iterable[tuple[bytes, bytes, ApiKey | None]], *, redelivery: bool = False
     ) -> int:
-        producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        )
         count = 0
         for key, value, api_key in values:
-            signed = headers(SigningKey.parse(api_key), value, redelivery=redelivery) if api_key else []
+            signed = (
+                headers(SigningKey.parse(api_key), value, redelivery=redelivery) if api_key else []
+            )
             while True:
                 try:
                     producer.produce(self.topic("events_raw"), key=key, value=value, headers=signed)
@@ -136,7 +147,7 @@ class Rig:
         return count
 
     def worker(self, script: str | None = None, *arguments: str) -> "subprocess.Popen[bytes]":
-        """Start the worker, or a variant of it that ``script`` (Python source) defines."""
+        """Start the worker, or a variant of it that `script` (Python source) defines."""
         # Importing by name from a file of the test's own keeps every variant out of the product.
         command = (
             [sys.executable, "-m", "atdp.governance.worker"]
@@ -145,7 +156,14 @@ class Rig:
         )
         with (self.home.root / f"worker-{len(self.workers)}.log").open("wb") as log:
             process = subprocess.Popen(
-                [*command, "--home", str(self.home.root), "--topic-prefix", self.prefix, *arguments],
+                [
+                    *command,
+                    "--home",
+                    str(self.home.root),
+                    "--topic-prefix",
+                    self.prefix,
+                    *arguments,
+                ],
                 env={**os.environ, "ATDP_KAFKA_BOOTSTRAP": self.bootstrap, "OMP_NUM_THREADS": "1"},
                 stdout=log,
                 stderr=log,
@@ -154,7 +172,9 @@ class Rig:
         return process
 
     def logs(self) -> str:
-        return "\n".join(path.read_text("utf-8") for path in sorted(self.home.root.glob("worker-*.log")))
+        return "\n".join(
+            path.read_text("utf-8") for path in sorted(self.home.root.glob("worker-*.log"))
+        )
 
     def partitions_of(self, role: TopicRole) -> list[TopicPartition]:
         count = self.partitions if role in {"events_raw", "events_governed"} else 1
@@ -195,7 +215,7 @@ class Rig:
         return [decode_record(message.value())[1] for message in self.read(role)]
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Poll until ``done``; the log of the workers explains a failure."""
+        """Poll until `done`; the log of the workers explains a failure."""
         deadline = time.monotonic() + DEADLINE_S
         while not done():
             assert time.monotonic() < deadline, f"{what}\n{self.logs()}"
@@ -232,7 +252,9 @@ class Rig:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        AdminClient({"bootstrap.servers": self.bootstrap}).delete_topics([self.topic(role) for role in ROLES])
+        AdminClient({"bootstrap.servers": self.bootstrap}).delete_topics(
+            [self.topic(role) for role in ROLES]
+        )
 
 
 def new_rig(bootstrap: str, folder: Path, name: str) -> Rig:

@@ -98,7 +98,9 @@ def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: R
         before = len(rig.read("audit"))
         worker = rig.worker(SMALL_BATCHES)
         wait_for_any_audit(rig, before)
-        time.sleep(chance.uniform(0, 0.2))  # no wait for a state: the kill is to fall anywhere in the loop
+        time.sleep(
+            chance.uniform(0, 0.2)
+        )  # no wait for a state: the kill is to fall anywhere in the loop
         worker.kill()
         worker.wait()
     rig.worker()
@@ -106,7 +108,9 @@ def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: R
     assert duplicates_and_losses(rig, len(sent)) == (0, 0)
 
 
-def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_never_show(rig: Rig) -> None:
+def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_never_show(
+    rig: Rig,
+) -> None:
     sent = trajectories(20, 60)
     rig.send(sent)
     frozen = rig.worker(SMALL_BATCHES_OF + FREEZES_BEFORE_COMMIT)
@@ -194,7 +198,9 @@ def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
     sent = trajectories(20, 3)
     rig.send(sent)
     rig.worker(NOT_PAUSED.replace("{guard}", guard))
-    rig.wait(lambda: rig.logs().count("came to a closed gate") >= 2, "records come to the closed gate")
+    rig.wait(
+        lambda: rig.logs().count("came to a closed gate") >= 2, "records come to the closed gate"
+    )
     assert rig.read("audit") == []
     replace(policy, usable)
     rig.wait(rig.everything_is_read, "the worker reads to the end")
@@ -215,7 +221,7 @@ SMALL_BATCHES = SMALL_BATCHES_OF + "\nraise SystemExit(worker.main())\n"
 
 
 def wait_for_any_audit(rig: Rig, before: int) -> None:
-    """One more than ``before``; whoever wrote it is in the middle of its work, so transactions may be open."""
+    """One more than `before`; whoever wrote it is in the middle of its work, so transactions may be open."""
     rig.wait(lambda: len(rig.read("audit")) > before, "another audit record")
 
 

@@ -22,7 +22,9 @@ from .rig import DEADLINE_S, Rig, event, replace, trajectories
 pytestmark = pytest.mark.kafka
 
 
-def test_events_come_out_governed_in_order_on_their_partition_with_one_audit_record_each(rig: Rig) -> None:
+def test_events_come_out_governed_in_order_on_their_partition_with_one_audit_record_each(
+    rig: Rig,
+) -> None:
     sent = trajectories(20, 12)
     rig.send(sent)
     rig.worker()
@@ -56,7 +58,11 @@ def test_what_cannot_be_trusted_is_quarantined_with_its_reason_and_can_be_opened
         "unsigned": (good.key, encode(good), None),
         "tenant_mismatch": (good.key, encode(good), rig.keys["globex"]),
         "role_may_not_emit": (good.key, encode(good), rig.keys["analyst"]),
-        "unknown_schema": (b"acme/t", b"\xc3\x01" + b"\x00" * 8 + b"secret stuff", rig.keys["acme"]),
+        "unknown_schema": (
+            b"acme/t",
+            b"\xc3\x01" + b"\x00" * 8 + b"secret stuff",
+            rig.keys["acme"],
+        ),
         "undecodable": (b"acme/t", encode(good)[:-3], rig.keys["acme"]),
         "lone_surrogate": (
             good.key,
@@ -75,7 +81,9 @@ def test_what_cannot_be_trusted_is_quarantined_with_its_reason_and_can_be_opened
     secret = load_master_secret(rig.home.governance_secret_file)
     for record in rig.records("events_quarantine"):
         assert unseal(secret, record) == bad[record["reason"]][1]
-    assert b"secret stuff" not in b"".join(message.value() for message in rig.read("events_quarantine"))
+    assert b"secret stuff" not in b"".join(
+        message.value() for message in rig.read("events_quarantine")
+    )
 
 
 def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_everything_until_mended(
@@ -116,7 +124,10 @@ def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: R
     rig.send([event("t", 1, "hello")])
     rig.wait_for_audits(2)
     before, after = (record["governance"] for record in rig.records("events_governed"))
-    assert (before["training_eligible"], before["purposes"]) == (True, ["train", "replay", "analytics"])
+    assert (before["training_eligible"], before["purposes"]) == (
+        True,
+        ["train", "replay", "analytics"],
+    )
     assert (after["training_eligible"], after["purposes"]) == (False, ["replay", "analytics"])
     assert after["eligibility_reason"] == "consent_withdrawn"
     assert before["policy_hash"] == after["policy_hash"]
@@ -176,7 +187,11 @@ def test_no_record_stops_those_behind_it_however_large_or_slow(rig: Rig) -> None
         }
     )
     zeros = b"\0" * 12_000_000
-    for value, key in ((zeros, None), (encode(many), rig.keys["acme"]), (encode(good), rig.keys["acme"])):
+    for value, key in (
+        (zeros, None),
+        (encode(many), rig.keys["acme"]),
+        (encode(good), rig.keys["acme"]),
+    ):
         signed = headers(SigningKey.parse(key), value) if key else []
         producer.produce(rig.topic("events_raw"), key=good.key, value=value, headers=signed)
         assert producer.flush(30) == 0

@@ -1,7 +1,5 @@
 """The inference worker as a process of the stack: starts empty, takes weights, remembers them, drains."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -32,7 +30,16 @@ def worker(home: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes
     """A running worker; killed at the end if it is still there."""
     announced = home / "run" / "inference-0.json"
     announced.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "atdp.inference.worker", "--home", str(home), "--port", "0", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "atdp.inference.worker",
+        "--home",
+        str(home),
+        "--port",
+        "0",
+        *arguments,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + 120
@@ -62,9 +69,13 @@ def test_a_worker_starts_without_a_model_and_becomes_ready_with_its_first_weight
         assert 'atdp_inference_weights{version="v1"} 1.0' in http.get("/metrics").text
 
 
-def test_a_worker_that_was_killed_comes_back_with_the_weights_it_served(tmp_path: Path, model: Path) -> None:
+def test_a_worker_that_was_killed_comes_back_with_the_weights_it_served(
+    tmp_path: Path, model: Path
+) -> None:
     with worker(tmp_path) as (process, http):
-        http.post("/update_weights_from_disk", json={"model_path": str(model), "weight_version": "v7"})
+        http.post(
+            "/update_weights_from_disk", json={"model_path": str(model), "weight_version": "v7"}
+        )
         process.send_signal(signal.SIGKILL)
         process.wait(60)
     with worker(tmp_path) as (_, http):
@@ -89,7 +100,9 @@ def test_a_term_signal_stops_the_worker_in_good_order(tmp_path: Path, model: Pat
 def test_the_worker_does_not_load_torch_for_a_small_model(tmp_path: Path, model: Path) -> None:
     with worker(tmp_path, "--model-dir", str(model)) as (process, http):
         http.post("/generate", json={"text": "hello", "sampling_params": {"max_new_tokens": 8}})
-        libraries = {Path(mapping.path).name for mapping in psutil.Process(process.pid).memory_maps()}
+        libraries = {
+            Path(mapping.path).name for mapping in psutil.Process(process.pid).memory_maps()
+        }
         assert not any(name.startswith("libtorch") for name in libraries)
 
 
@@ -103,6 +116,8 @@ def test_a_model_directory_that_is_none_is_said_at_once(tmp_path: Path) -> None:
         "--model-dir",
         str(tmp_path / "no"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ))
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=dict(os.environ)
+    )
     assert done.returncode == 2
     assert "is not a directory on this machine" in done.stderr

@@ -35,7 +35,9 @@ class Gate:
         )
         self.producer.init_transactions(60)
 
-    def pass_on(self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False) -> None:
+    def pass_on(
+        self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False
+    ) -> None:
         """One transaction of governed events."""
         self.producer.begin_transaction()
         for event in events:
@@ -62,7 +64,10 @@ def kafka(kafka_bootstrap: str) -> KafkaSettings:
 
 @pytest.fixture
 def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
-    return {role: new_topic(partitions=PARTITIONS if role == "events_governed" else 1) for role in SOURCES}
+    return {
+        role: new_topic(partitions=PARTITIONS if role == "events_governed" else 1)
+        for role in SOURCES
+    }
 
 
 @pytest.fixture

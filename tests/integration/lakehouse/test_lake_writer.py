@@ -88,7 +88,10 @@ def test_records_of_an_aborted_transaction_never_land_but_positions_pass_them(
     gate.pass_on(events(3))
     gate.pass_on(events(9, text="never"), abort=True)
     with writing(lake, kafka, writer_settings) as writer:
-        until(writer, lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]))
+        until(
+            writer,
+            lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]),
+        )
     assert rows(lake) == len(events(3))
 
 
@@ -98,7 +101,9 @@ def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
     gate.pass_on(events(5))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(5)))
-    gate.pass_on([event for event in events(9) if event.trajectory_id not in {f"t-{n}" for n in range(5)}])
+    gate.pass_on(
+        [event for event in events(9) if event.trajectory_id not in {f"t-{n}" for n in range(5)}]
+    )
     somebody_else = replace(
         writer_settings, group=writer_settings.group + ".other"
     )  # knows nothing of the past
@@ -114,7 +119,10 @@ def test_a_redelivered_event_lands_once(
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(4)))
         gate.pass_on(events(6), redelivered=True)
-        until(writer, lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]))
+        until(
+            writer,
+            lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]),
+        )
     assert rows(lake) == len(events(6))
 
 
@@ -151,7 +159,9 @@ def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
     admin, topic = AdminClient(kafka.config()), gate.topics["events_governed"]
     admin.delete_topics([topic])[topic].result(DEADLINE_S)
     known_once(admin, topic, expected=False)
-    admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(DEADLINE_S)
+    admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(
+        DEADLINE_S
+    )
     known_once(admin, topic, expected=True)
     with pytest.raises(TopicChanged, match="created again"):
         Writer(lake, kafka, writer_settings, WriterMetrics(CollectorRegistry()))
@@ -172,7 +182,10 @@ def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
     )
     for future in futures.values():
         future.result(DEADLINE_S)
-    with writing(lake, kafka, writer_settings) as writer, pytest.raises(PositionsLost, match="no longer has"):
+    with (
+        writing(lake, kafka, writer_settings) as writer,
+        pytest.raises(PositionsLost, match="no longer has"),
+    ):
         until(writer, lambda: False)
 
 

@@ -45,7 +45,9 @@ NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
 class Acted(SampleTrajectory):
     """A trajectory whose model calls really happened: (prompt, output, log-probabilities) per turn."""
 
-    calls: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]], ...] = field(default=())
+    calls: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]], ...] = field(
+        default=()
+    )
 
     def _generation(self, step: int) -> Action:
         prompt, output, logprobs = self.calls[step]
@@ -71,7 +73,9 @@ def write_models(weights: Path) -> None:
     tokenizer = train_tokenizer(["7 rope? the total is 42"] * 3, vocab_size=280)
     common = weights / "tokenizer"
     save_tokenizer(tokenizer, common, context=256)
-    shape = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=256)
+    shape = ModelShape(
+        hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=256
+    )
     for version, seed, noise in (("v1", 1, 0.0), ("v2", 1, 0.04), ("v3", 5, 0.0), ("v4", 1, 0.0)):
         model = new_model(shape, tokenizer, seed=seed)
         generator = torch.Generator().manual_seed(3)
@@ -85,7 +89,10 @@ def write_models(weights: Path) -> None:
 
 
 def state_lineage(
-    version: Path, *, parent: str | None = None, trained_on: Mapping[TrajectoryKey, str | None] | None = None
+    version: Path,
+    *,
+    parent: str | None = None,
+    trained_on: Mapping[TrajectoryKey, str | None] | None = None,
 ) -> None:
     """What the registry writes beside the weights, as far as replay reads it."""
     manifest = {"model": "tiny", "version": version.name, "parent": parent}
@@ -116,14 +123,23 @@ def act(url: str, *, version: str) -> list[Acted]:
     rng = random.Random(4)
     prompts = [tuple(rng.randrange(5, 250) for _ in range(4)) for _ in range(TASKS)]
     histories = [prompts[i // ATTEMPTS] for i in range(TASKS * ATTEMPTS)]
-    calls: list[list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]] = [[] for _ in histories]
+    calls: list[list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]] = [
+        [] for _ in histories
+    ]
     with httpx.Client(timeout=120, trust_env=False) as client:
         for turn in range(TURNS):
             # A seed of its own for every draw: an engine's own draws depend on which requests happen to share a batch, and
             # what is held against them is true of nineteen draws in twenty, not of all.
             params = [
-                {"max_new_tokens": TOKENS, "temperature": 1.0, "ignore_eos": True, "sampling_seed": seed}
-                for seed in (zlib.crc32(f"{version}/{turn}/{i}".encode()) for i in range(len(histories)))
+                {
+                    "max_new_tokens": TOKENS,
+                    "temperature": 1.0,
+                    "ignore_eos": True,
+                    "sampling_seed": seed,
+                }
+                for seed in (
+                    zlib.crc32(f"{version}/{turn}/{i}".encode()) for i in range(len(histories))
+                )
             ]
             body = {
                 "input_ids": [list(h) for h in histories],
@@ -283,9 +299,9 @@ def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
         world.home.routes_file.unlink()
     assert report.verdict is Verdict.ERROR
     assert report.reasons[0].code == "engine_error"
-    after = httpx.get(trust_env=False, timeout=60, url=f"{world.addresses['inference-1']}/model_info").json()[
-        "weight_version"
-    ]
+    after = httpx.get(
+        trust_env=False, timeout=60, url=f"{world.addresses['inference-1']}/model_info"
+    ).json()["weight_version"]
     assert after == serving_before
 
 
@@ -303,7 +319,17 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     monkeypatch.setenv("ATDP_HOME", str(world.home.root))
     app = typer.Typer()
     add_to(app)
-    asked = ["--dataset", "orders", "--candidate", "v4", "--baseline", "v1", "--model", "tiny", "--json"]
+    asked = [
+        "--dataset",
+        "orders",
+        "--candidate",
+        "v4",
+        "--baseline",
+        "v1",
+        "--model",
+        "tiny",
+        "--json",
+    ]
     page = tmp_path / "out" / "v4.html"
     fine = ["--mode", "non_inferiority", "--margin", "0.1", "--report", str(page)]
     result = CliRunner().invoke(app, [*asked, *fine])
@@ -316,7 +342,9 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     unrecorded = CliRunner().invoke(
         build(), ["replay", *asked, *fine[:-1], str(tmp_path / "kept.html"), "--record"]
     )
-    assert unrecorded.exit_code == 3, unrecorded.output  # a PASS that nobody knows of, and certainly no FAIL
+    assert unrecorded.exit_code == 3, (
+        unrecorded.output
+    )  # a PASS that nobody knows of, and certainly no FAIL
     assert json.loads(unrecorded.stdout)["verdict"] == "PASS"
     assert (tmp_path / "kept.html").exists()
     assert "error: nothing has been released" in unrecorded.stderr

@@ -60,7 +60,8 @@ class MemoryReceiver:
 
     def received(self) -> list[Received]:
         return [
-            Received(record.key, decode(record.value), record.redelivery) for record in self._sender.records
+            Received(record.key, decode(record.value), record.redelivery)
+            for record in self._sender.records
         ]
 
 
@@ -106,7 +107,9 @@ def changed(event: Event, **fields: str) -> Event:
 
 def consume(bootstrap: str, topic: str) -> list[Received]:
     """All records of a topic, partition by partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
+    )
     try:
         found: list[Received] = []
         for partition in consumer.list_topics(topic, 30).topics[topic].partitions:

@@ -40,7 +40,9 @@ def event(number: int, trajectory: str = "t-1") -> Event:
         occurred_at=datetime.now(UTC),
         agent=Agent(id="a"),
         source=Source(format="test"),
-        body=Action(type="message", message=Message(role="assistant", parts=(Part(text=f"n {number}"),))),
+        body=Action(
+            type="message", message=Message(role="assistant", parts=(Part(text=f"n {number}"),))
+        ),
     )
 
 
@@ -74,14 +76,20 @@ def attached(sender: Sender, api_key: str) -> Iterator[Sender]:
     sender.close(5.0)
 
 
-def test_every_record_arrives_as_it_was_and_gets_one_receipt(receiver: Receiver, sender: Sender) -> None:
+def test_every_record_arrives_as_it_was_and_gets_one_receipt(
+    receiver: Receiver, sender: Sender
+) -> None:
     events = [event(number, f"t-{number % 7}") for number in range(1000)]
     receipts = send(sender, [record_of(each) for each in events])
     assert {receipt.verdict for receipt in receipts.values()} == {"delivered"}
     received = receiver.received()
-    assert sorted(each.event.event_id for each in received) == sorted(each.event_id for each in events)
+    assert sorted(each.event.event_id for each in received) == sorted(
+        each.event_id for each in events
+    )
     by_id = {each.event_id: each for each in events}
-    assert all(each.event == by_id[each.event.event_id] and each.key == each.event.key for each in received)
+    assert all(
+        each.event == by_id[each.event.event_id] and each.key == each.event.key for each in received
+    )
 
 
 def test_records_of_one_key_keep_their_order(receiver: Receiver, sender: Sender) -> None:
@@ -93,10 +101,14 @@ def test_records_of_one_key_keep_their_order(receiver: Receiver, sender: Sender)
     assert all(seqs == sorted(seqs) for seqs in by_key.values())
 
 
-def test_a_redelivery_arrives_marked_and_nothing_else_does(receiver: Receiver, sender: Sender) -> None:
+def test_a_redelivery_arrives_marked_and_nothing_else_does(
+    receiver: Receiver, sender: Sender
+) -> None:
     flags = [number % 3 == 0 for number in range(30)]
     send(sender, [record_of(event(number), redelivery=flag) for number, flag in enumerate(flags)])
-    assert {each.event.seq: each.redelivery for each in receiver.received()} == dict(enumerate(flags))
+    assert {each.event.seq: each.redelivery for each in receiver.received()} == dict(
+        enumerate(flags)
+    )
 
 
 def test_a_record_that_can_never_be_taken_is_refused_and_the_others_arrive(
@@ -212,7 +224,8 @@ def test_a_number_that_json_cannot_say_refuses_its_event_alone(
     body = Reward(value=number, source_name="grader", observed_at=datetime.now(UTC))
     with attached(gateway_receiver.sender(), gateway_receiver.api_key) as sender:
         receipts = send(
-            sender, [record_of(event(0)), record_of(replace(event(1), body=body)), record_of(event(2))]
+            sender,
+            [record_of(event(0)), record_of(replace(event(1), body=body)), record_of(event(2))],
         )
     assert [receipts[token].verdict for token in range(3)] == ["delivered", "refused", "delivered"]
     assert "NaN or infinite" in receipts[1].reason

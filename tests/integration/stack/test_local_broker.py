@@ -27,7 +27,9 @@ def test_what_was_acknowledged_is_there_after_the_broker_was_killed_and_started_
     kafka_broker.kill()
     assert kafka_broker.start() == before
 
-    consumer = Consumer({"bootstrap.servers": before, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": before, "group.id": "g", "auto.offset.reset": "earliest"}
+    )
     try:
         consumer.assign([TopicPartition("kept", 0, 0)])
         message = consumer.poll(60)

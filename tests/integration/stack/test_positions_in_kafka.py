@@ -108,21 +108,31 @@ def test_a_topic_that_does_not_exist_has_no_ends(kafka_bootstrap: str) -> None:
         assert log.ends("nowhere") == {}
 
 
-def test_topics_are_created_once_and_differences_reported_but_not_repaired(kafka_broker: KafkaBroker) -> None:
+def test_topics_are_created_once_and_differences_reported_but_not_repaired(
+    kafka_broker: KafkaBroker,
+) -> None:
     settings = KafkaSettings(kafka_broker.bootstrap)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
     audit = topics()["audit"]
     create(admin, audit.name, audit.partitions + 2)
 
     said = ensure_topics(settings, replication=1)
-    assert f"{audit.name} has {audit.partitions + 2} partitions, defined are {audit.partitions}" in said
+    assert (
+        f"{audit.name} has {audit.partitions + 2} partitions, defined are {audit.partitions}"
+        in said
+    )
     assert all(line.startswith(audit.name) for line in said)
     known_once(admin, {topic.name for topic in topics().values()})
-    assert len(admin.list_topics(timeout=DEADLINE_S).topics[audit.name].partitions) == audit.partitions + 2
+    assert (
+        len(admin.list_topics(timeout=DEADLINE_S).topics[audit.name].partitions)
+        == audit.partitions + 2
+    )
     assert ensure_topics(settings, replication=1) == said
 
 
-def test_raw_and_governed_with_different_partitions_stop_the_stack(kafka_broker: KafkaBroker) -> None:
+def test_raw_and_governed_with_different_partitions_stop_the_stack(
+    kafka_broker: KafkaBroker,
+) -> None:
     raw = topics()["events_raw"]
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
     create(admin, raw.name, raw.partitions + 1)

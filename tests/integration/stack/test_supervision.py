@@ -148,7 +148,12 @@ def test_a_frozen_service_is_replaced(tmp_path: Path) -> None:
         pid = running.entry("one").pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
-        until(lambda: running.entry("one").pid not in {None, pid} and running.entry("one").phase == "ready")
+        until(
+            lambda: (
+                running.entry("one").pid not in {None, pid}
+                and running.entry("one").phase == "ready"
+            )
+        )
 
 
 def test_a_stack_that_is_up_outlives_a_state_file_that_cannot_be_written(tmp_path: Path) -> None:
@@ -226,13 +231,19 @@ def test_services_start_in_order_and_stop_in_the_opposite_one(tmp_path: Path) ->
     first = service(tmp_path, "broker", wave=0, ready=False)
     second = service(tmp_path, "gateway", wave=2, after=("broker",))
     with supervised(tmp_path, first, second) as running:
-        until(lambda: running.ledger.read() is not None and running.entry("broker").reason == "no weights")
+        until(
+            lambda: (
+                running.ledger.read() is not None and running.entry("broker").reason == "no weights"
+            )
+        )
         assert running.entry("gateway").phase == "planned"
         (tmp_path / "ready-broker").touch()
         until(running.is_up)
     assert (tmp_path / "order").read_text().split() == ["gateway", "broker"]
     assert running.said[-1].startswith("stopping")
-    assert {entry.phase for entry in (running.entry("broker"), running.entry("gateway"))} == {"stopped"}
+    assert {entry.phase for entry in (running.entry("broker"), running.entry("gateway"))} == {
+        "stopped"
+    }
 
 
 def test_a_worker_without_weights_does_not_keep_the_stack_from_being_up(tmp_path: Path) -> None:
@@ -244,7 +255,9 @@ def test_a_worker_without_weights_does_not_keep_the_stack_from_being_up(tmp_path
         )
 
 
-def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(
+    tmp_path: Path,
+) -> None:
     broken = Service(
         name="broken",
         command=lambda: [sys.executable, "-c", "raise SystemExit('the disk is on fire')"],
@@ -259,9 +272,7 @@ def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(tmp
 
 
 PATIENT = "import time; time.sleep(600)"
-DEAF = (
-    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
-)
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 
 
 def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
@@ -274,7 +285,9 @@ def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", supervisor], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", supervisor], stdout=subprocess.PIPE, text=True
+    ) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         until(lambda: program is not DEAF or (tmp_path / "log").read_bytes() != b"")
@@ -307,7 +320,9 @@ def test_a_deaf_child_that_is_only_asked_outlives_its_supervisor(tmp_path: Path)
         os.kill(pid, signal.SIGKILL)
 
 
-def test_leftovers_are_ended_but_never_a_stranger_who_got_the_same_process_id(tmp_path: Path) -> None:
+def test_leftovers_are_ended_but_never_a_stranger_who_got_the_same_process_id(
+    tmp_path: Path,
+) -> None:
     child = Child(
         [sys.executable, "-c", "import time; time.sleep(600)"], env=os.environ, log=tmp_path / "log"
     )

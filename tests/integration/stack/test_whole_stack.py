@@ -38,7 +38,9 @@ class CommandLine:
 
     def __init__(self, home: Path, **environ: str) -> None:
         self.home = home
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ATDP_")}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("ATDP_")
+        }
         self.environ = {**inherited, "ATDP_HOME": str(home), **environ}
 
     def __call__(self, *arguments: str, expect: int | None = 0) -> str:
@@ -98,7 +100,10 @@ class CommandLine:
             for pid in self.processes()
             if psutil.pid_exists(pid)
         ]
-        ends = [f"{log.name}: {log.read_text('utf-8')[-1500:]}" for log in Home(self.home).logs.glob("*.log")]
+        ends = [
+            f"{log.name}: {log.read_text('utf-8')[-1500:]}"
+            for log in Home(self.home).logs.glob("*.log")
+        ]
         return "\n".join(commands + ends)
 
     def processes(self) -> list[int]:
@@ -134,15 +139,21 @@ def until(condition: Callable[[], bool], *, left: Callable[[], str] = str) -> No
         time.sleep(0.2)
 
 
-def test_what_is_imported_lands_governed_and_can_be_asked_for(stack: CommandLine, tmp_path: Path) -> None:
+def test_what_is_imported_lands_governed_and_can_be_asked_for(
+    stack: CommandLine, tmp_path: Path
+) -> None:
     file = tmp_path / "run.json"
     good = [{"task_id": n, "reward": 1.0, "info": {}, "traj": TRAJECTORY} for n in range(3)]
     file.write_text(json.dumps([*good, {"task_id": 3}]))
-    report = json.loads(stack("import", "tau-bench", str(file), "--tenant", "acme", "--json", expect=1))
+    report = json.loads(
+        stack("import", "tau-bench", str(file), "--tenant", "acme", "--json", expect=1)
+    )
     assert (report["imported"], report["failed"], report["delivered"]) == (3, 1, True)
     stack("wait", "--timeout", "300")
     asked = "SELECT tenant_id, count(*) AS n, sum(reward) AS r FROM trajectories GROUP BY ALL"
-    assert json.loads(stack("sql", "--format", "json", asked)) == [{"tenant_id": "acme", "n": 3, "r": 3.0}]
+    assert json.loads(stack("sql", "--format", "json", asked)) == [
+        {"tenant_id": "acme", "n": 3, "r": 3.0}
+    ]
     assert stack.rows("SELECT count(*) AS n FROM events", tenant="other") == [{"n": 0}]
     assert "ada.lovelace" not in str(stack.rows("SELECT * FROM events"))
 
@@ -176,7 +187,9 @@ def test_killed_services_come_back_and_nothing_is_lost(stack: CommandLine, tmp_p
     for name in names:
         stack.kill(name)
     until(
-        lambda: all(stack.entry(n).restarts > restarts[n] and stack.entry(n).phase == "ready" for n in names)
+        lambda: all(
+            stack.entry(n).restarts > restarts[n] and stack.entry(n).phase == "ready" for n in names
+        )
     )
     stack("wait", "--timeout", "300")
     landed = before + report["events"]
@@ -213,7 +226,9 @@ def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> N
     stack("up", expect=1)
 
 
-def test_a_killed_supervisor_leaves_nothing_running_and_the_next_start_carries_on(stack: CommandLine) -> None:
+def test_a_killed_supervisor_leaves_nothing_running_and_the_next_start_carries_on(
+    stack: CommandLine,
+) -> None:
     rows = stack.rows("SELECT count(*) AS n FROM events")
     gateway = stack.entry("gateway").port
     stack.kill("supervisor")

@@ -3,12 +3,10 @@
 Reads one JSON command per line on stdin and does each in a fresh child process (forked after the slow imports); answers
 with one JSON line: the child's exit (negative: the signal that killed it).
 
-``{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}``: train on 96 deterministic trajectories;
-at the nth time the run passes ``point``, SIGKILL. ``late``: twelve trajectories that began early are only seen from step 4 on
+`{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}`: train on 96 deterministic trajectories;
+at the nth time the run passes `point`, SIGKILL. `late`: twelve trajectories that began early are only seen from step 4 on
 (or from the start of a resumed process, as they then have arrived).
 """
-
-from __future__ import annotations
 
 import dataclasses
 import hashlib
@@ -47,7 +45,9 @@ def trajectories() -> list[Trajectory]:
             Trajectory(
                 key=TrajectoryKey("t", f"x{n:03d}", 0),
                 task=f"task{n // 4}",
-                turns=(Turn(prompt_ids=prompt, output_ids=output, logprobs=logprobs, versions=("v1",)),),
+                turns=(
+                    Turn(prompt_ids=prompt, output_ids=output, logprobs=logprobs, versions=("v1",)),
+                ),
                 reward=float(rng.integers(0, 2)),
                 status="completed",
                 started_us=n,
@@ -90,7 +90,9 @@ def train(command: dict[str, Any]) -> None:
     if command.get("forget_position"):
         CheckpointStore.load = load_without_position  # type: ignore[method-assign]
     model = new_model(
-        ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64), TOKENIZER, seed=1
+        ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64),
+        TOKENIZER,
+        seed=1,
     )
     settings = RunSettings(
         base="b",

@@ -1,7 +1,5 @@
 """A run killed anywhere and resumed ends with the same weights, bit for bit, as one that was never killed."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """From governed events in a real lake to published versions: who is trained on, who is not, and where the next run begins."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
@@ -66,7 +64,9 @@ def attempts(home: Home, names: str, **more: Any) -> list[Event]:
     vocabulary = json.loads((directory / "config.json").read_text())["vocab_size"]
     digest = tokenizer_hash(directory / "tokenizer.json")
     samples = [
-        SampleTrajectory(name=f"{names}{n}", task=f"{names}-task{n // 4}", reward=float(n % 2), **more)
+        SampleTrajectory(
+            name=f"{names}{n}", task=f"{names}-task{n // 4}", reward=float(n % 2), **more
+        )
         for n in range(8)
     ]
     return [fitted(event, vocabulary, digest) for sample in samples for event in sample.events()]
@@ -93,7 +93,8 @@ def warm_start(home: Home, log: LogDouble) -> TrainResult:
 
 def plans(home: Home) -> list[dict[str, Any]]:
     return [
-        json.loads(path.read_text()) for path in sorted((home.root / "runs" / "desk").glob("*/plans/*.json"))
+        json.loads(path.read_text())
+        for path in sorted((home.root / "runs" / "desk").glob("*/plans/*.json"))
     ]
 
 
@@ -110,7 +111,11 @@ def test_a_model_begins_with_what_was_logged_and_its_tokenizer_is_known_to_gover
     digest = tokenizer_hash(result.published.path / "tokenizer.json")
     assert (home.tokenizers / digest / "tokenizer.json").is_file()
     manifest = WeightRegistry(home.weights).verify("desk", "v1").manifest
-    assert (manifest["kind"], manifest["parent"], manifest["policy_versions"]) == ("sft", None, ["default@1"])
+    assert (manifest["kind"], manifest["parent"], manifest["policy_versions"]) == (
+        "sft",
+        None,
+        ["default@1"],
+    )
     assert manifest["snapshots"]["events"] > 0
 
 
@@ -162,7 +167,9 @@ def test_draws_whose_probability_was_not_logged_are_not_trained_on(
     log.land(map(drawn_otherwise, attempts(home, "odd")))
     log.land(attempts(home, "plain"))
     result = run(home, "grpo", group_size=4, groups_per_step=2)
-    assert {key.trajectory for key in result.published.trained_on} == {f"plain{n}" for n in range(8)}
+    assert {key.trajectory for key in result.published.trained_on} == {
+        f"plain{n}" for n in range(8)
+    }
     assert result.set_aside[reason] == 8
 
 
@@ -173,7 +180,9 @@ def test_data_of_weights_too_old_are_counted_and_not_even_read(home: Home, log: 
     log.land(attempts(home, "old"))
     log.land(attempts(home, "new", weights="v2"))
     with pytest.raises(SourceError, match="8 x already trained on by an ancestor"):
-        run(home, "grpo", max_staleness=1, group_size=4, where="starts_with(trajectory_id, 'first')")
+        run(
+            home, "grpo", max_staleness=1, group_size=4, where="starts_with(trajectory_id, 'first')"
+        )
     result = run(home, "grpo", max_staleness=0, group_size=4, groups_per_step=2)
     assert result.refused["weights too old"] == 6 + 8 + 8
     assert {key.trajectory for key in result.published.trained_on} == {f"new{n}" for n in range(8)}
@@ -194,7 +203,9 @@ def test_the_next_run_leaves_out_what_the_one_that_made_its_base_was_trained_on(
     assert [plan["groups"][0]["task"] for plan in plans(home)] == ["first-task0", "second-task0"]
 
 
-def test_a_late_reward_for_a_trained_trajectory_does_not_bring_it_back(home: Home, log: LogDouble) -> None:
+def test_a_late_reward_for_a_trained_trajectory_does_not_bring_it_back(
+    home: Home, log: LogDouble
+) -> None:
     warm_start(home, log)
     log.land(attempts(home, "first"))
     run(home, "grpo", group_size=4, groups_per_step=2)
@@ -204,16 +215,22 @@ def test_a_late_reward_for_a_trained_trajectory_does_not_bring_it_back(home: Hom
         run(home, "grpo", group_size=4, groups_per_step=2)
 
 
-def test_a_run_for_one_tenant_hides_nothing_from_the_run_for_another(home: Home, log: LogDouble) -> None:
+def test_a_run_for_one_tenant_hides_nothing_from_the_run_for_another(
+    home: Home, log: LogDouble
+) -> None:
     warm_start(home, log)
     log.land(attempts(home, "first", tenant="globex"))
     log.land(attempts(home, "second", tenant="acme"))
     run(home, "grpo", tenant="acme", group_size=4, groups_per_step=2)
     result = run(home, "grpo", tenant="globex", group_size=4, groups_per_step=2)
-    assert {key.trajectory for key in result.published.trained_on} == {f"first{n}" for n in range(8)}
+    assert {key.trajectory for key in result.published.trained_on} == {
+        f"first{n}" for n in range(8)
+    }
 
 
-def test_what_a_run_set_aside_for_want_of_a_reward_the_next_one_trains_on(home: Home, log: LogDouble) -> None:
+def test_what_a_run_set_aside_for_want_of_a_reward_the_next_one_trains_on(
+    home: Home, log: LogDouble
+) -> None:
     warm_start(home, log)
     events = attempts(home, "slow")
     log.land(event for event in events if event.kind != "reward")
@@ -234,7 +251,9 @@ def test_supervised_training_in_between_brings_no_group_back(home: Home, log: Lo
         run(home, "grpo", group_size=4, groups_per_step=2)
 
 
-def test_a_followed_selection_offers_rows_whose_reward_comes_later(home: Home, log: LogDouble) -> None:
+def test_a_followed_selection_offers_rows_whose_reward_comes_later(
+    home: Home, log: LogDouble
+) -> None:
     warm_start(home, log)
     events = attempts(home, "slow")
     log.land(event for event in events if event.kind != "reward")
@@ -338,7 +357,10 @@ def test_two_processes_do_not_train_one_run(home: Home, log: LogDouble) -> None:
     warm_start(home, log)
     log.land(attempts(home, "first"))
     command: dict[str, Any] = {"group_size": 4, "run_name": "once"}
-    with only_process(home.root / "runs" / "desk" / "once"), pytest.raises(RunBusyError, match="'once'"):
+    with (
+        only_process(home.root / "runs" / "desk" / "once"),
+        pytest.raises(RunBusyError, match="'once'"),
+    ):
         run(home, "grpo", **command)
     assert run(home, "grpo", **command).published.version == "v2"
 
@@ -361,14 +383,18 @@ def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_w
     assert WeightRegistry(home.weights).versions("desk") == ["v1", "v2"]
 
 
-def test_the_version_that_a_run_starts_from_is_told_before_it_starts(home: Home, log: LogDouble) -> None:
+def test_the_version_that_a_run_starts_from_is_told_before_it_starts(
+    home: Home, log: LogDouble
+) -> None:
     said: list[str] = []
     log.land(SampleTrajectory().events())
     run(home, "sft", on_begin=said.append)
     log.land(attempts(home, "first"))
     run(home, "grpo", group_size=4, on_begin=said.append)
     assert said[0].endswith(", a new model")
-    assert said[1].endswith(", from desk v1, the newest version published (choose another with --from)")
+    assert said[1].endswith(
+        ", from desk v1, the newest version published (choose another with --from)"
+    )
 
 
 @pytest.mark.parametrize(

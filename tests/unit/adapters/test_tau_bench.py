@@ -70,7 +70,9 @@ def test_every_message_is_contributed_by_exactly_one_event() -> None:
 
 def test_tool_calls_are_actions_with_raw_and_parsed_arguments() -> None:
     bodies = [event.body for event in events(read()[0], "acme")]
-    calls = [body.tool_call for body in bodies if isinstance(body, Action) and body.tool_call is not None]
+    calls = [
+        body.tool_call for body in bodies if isinstance(body, Action) and body.tool_call is not None
+    ]
     assert [(call.name, call.arguments, call.arguments_json) for call in calls] == [
         ("find_loan", '{"loan_id": "L1"}', '{"loan_id":"L1"}'),
         ("extend_loan", '{"loan_id": "L1"', None),
@@ -95,7 +97,9 @@ def test_the_rows_metadata_travels_with_the_start_whole() -> None:
     start = events(read()[0], "acme")[0]
     assert isinstance(start.body, TrajectoryStarted)
     assert start.body.task == "You are Ada and want loan L1 extended."
-    assert json.loads(start.ext_json or "") == {key: value for key, value in rows[0].items() if key != "traj"}
+    assert json.loads(start.ext_json or "") == {
+        key: value for key, value in rows[0].items() if key != "traj"
+    }
 
 
 def test_a_reward_of_zero_is_a_reward_and_a_missing_one_is_none() -> None:
@@ -126,7 +130,9 @@ def test_the_same_task_is_the_same_group_and_counts_its_attempts() -> None:
     ]
 
 
-def test_importing_again_gives_the_same_events_and_another_tenant_gives_others(tmp_path: Path) -> None:
+def test_importing_again_gives_the_same_events_and_another_tenant_gives_others(
+    tmp_path: Path,
+) -> None:
     copy = tmp_path / "elsewhere" / FILE.name
     copy.parent.mkdir()
     copy.write_bytes(FILE.read_bytes())
@@ -134,7 +140,9 @@ def test_importing_again_gives_the_same_events_and_another_tenant_gives_others(t
     again = [encode(event) for trajectory in read(copy) for event in events(trajectory, "acme")]
     other = [event.event_id for trajectory in read() for event in events(trajectory, "other")]
     assert first == again
-    assert len(set(other) | {event.event_id for t in read() for event in events(t, "acme")}) == 2 * len(first)
+    assert len(
+        set(other) | {event.event_id for t in read() for event in events(t, "acme")}
+    ) == 2 * len(first)
 
 
 def test_seq_is_gapless_and_times_keep_the_order() -> None:
@@ -154,7 +162,11 @@ def test_seq_is_gapless_and_times_keep_the_order() -> None:
         ([{"task_id": 1}], "run.json row 0", "no 'traj'"),
         ([{"task_id": None, "traj": []}], "run.json row 0", "must be a number or text"),
         ([{"task_id": 1, "traj": [{"content": "x"}]}], "run.json row 0", "message 0 has no role"),
-        ([{"task_id": 1, "traj": [], "reward": "1"}], "run.json row 0", "'reward' must be a number"),
+        (
+            [{"task_id": 1, "traj": [], "reward": "1"}],
+            "run.json row 0",
+            "'reward' must be a number",
+        ),
     ],
 )
 def test_what_is_broken_is_named_by_file_and_row(
@@ -171,14 +183,18 @@ def test_a_broken_row_does_not_stop_the_others(tmp_path: Path) -> None:
     rows: list[Any] = json.loads(FILE.read_text("utf-8"))
     rows.insert(1, {"task_id": 9})
     kept = Kept()
-    report = run_import("tau-bench", [written(tmp_path, rows), tmp_path / "missing.json"], "acme", kept)
+    report = run_import(
+        "tau-bench", [written(tmp_path, rows), tmp_path / "missing.json"], "acme", kept
+    )
     assert (report.imported, report.failed, report.skipped) == (4, 2, 0)
     assert report.delivered is True
     assert len(kept.events) == report.events
     assert kept.redelivery == {True}
 
 
-def test_a_row_nested_too_deeply_fails_alone_and_deep_arguments_are_kept_as_text(tmp_path: Path) -> None:
+def test_a_row_nested_too_deeply_fails_alone_and_deep_arguments_are_kept_as_text(
+    tmp_path: Path,
+) -> None:
     deep = "[" * 300 + "]" * 300
 
     def row(number: int, arguments: object, **more: object) -> dict[str, object]:
@@ -190,7 +206,12 @@ def test_a_row_nested_too_deeply_fails_alone_and_deep_arguments_are_kept_as_text
         return {"task_id": number, "reward": 1.0, "info": {}, "traj": turns, **more}
 
     file = tmp_path / "x.json"
-    rows = [row(1, deep), row(2, json.loads(deep)), row(3, "{}", deep=json.loads(deep)), row(4, "{}")]
+    rows = [
+        row(1, deep),
+        row(2, json.loads(deep)),
+        row(3, "{}", deep=json.loads(deep)),
+        row(4, "{}"),
+    ]
     file.write_text(json.dumps(rows))
     report = run_import("tau-bench", [file], "acme", None, dry_run=True)
     assert (report.imported, report.failed) == (2, 2)
@@ -234,7 +255,11 @@ def test_progress_is_told_after_every_trajectory() -> None:
 def test_the_sdks_recorder_delivers_an_import(tmp_path: Path) -> None:
     sender = MemorySender()
     recorder = Recorder(
-        tenant="acme", api_key=ApiKey.generate(), sender=sender, spool_dir=tmp_path / "spool", on_full="block"
+        tenant="acme",
+        api_key=ApiKey.generate(),
+        sender=sender,
+        spool_dir=tmp_path / "spool",
+        on_full="block",
     )
     try:
         report = run_import("tau-bench", [FILE], "acme", recorder)
@@ -252,7 +277,9 @@ def test_the_real_retail_runs_count_exactly() -> None:
     assert (report.imported, report.failed, report.skipped) == (575, 0, 0)
     assert (report.messages, report.tool_calls, report.rewards) == (18_596, 4_977, 575)
     assert len({event.event_id for event in kept.events}) == len(kept.events)
-    ends = Counter(event.body.status for event in kept.events if isinstance(event.body, TrajectoryEnded))
+    ends = Counter(
+        event.body.status for event in kept.events if isinstance(event.body, TrajectoryEnded)
+    )
     assert ends == {"completed": 564, "truncated": 8, "failed": 3}
     means = {}
     for file in files:
@@ -265,6 +292,10 @@ def test_the_real_retail_runs_count_exactly() -> None:
         rows = json.loads(file.read_text("utf-8"))
         for row, trajectory in zip(rows, read(file), strict=True):
             context = [
-                message for entry in trajectory.entries for message in contributed_messages(entry.body)
+                message
+                for entry in trajectory.entries
+                for message in contributed_messages(entry.body)
             ]
-            assert [message.text for message in context] == [chat["content"] or "" for chat in row["traj"]]
+            assert [message.text for message in context] == [
+                chat["content"] or "" for chat in row["traj"]
+            ]

@@ -27,7 +27,9 @@ from atdp.replay.report import DatasetInput, ReplayInputs
 class MemoryStack:
     """Engines and routes in memory. `down` engines do not answer; `gateway_down` refuses tables."""
 
-    engines: dict[str, str | None] = field(default_factory=lambda: {"inference-0": None, "inference-1": None})
+    engines: dict[str, str | None] = field(
+        default_factory=lambda: {"inference-0": None, "inference-1": None}
+    )
     table: RouteTable | None = None
     down: set[str] = field(default_factory=set)
     gateway_down: bool = False
@@ -107,7 +109,9 @@ def replayed(
     sha256: str | None = None,
 ) -> ReplayReport:
     def policy(name: str) -> Policy:
-        return Policy(model="orderdesk", version=name, url="", weights_sha256=sha256 or f"sha-{name}")
+        return Policy(
+            model="orderdesk", version=name, url="", weights_sha256=sha256 or f"sha-{name}"
+        )
 
     dataset = PinnedDataset(name="orders", trajectories=(), snapshots={"events": 12})
     return ReplayReport(

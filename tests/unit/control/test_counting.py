@@ -38,7 +38,9 @@ def canary(flow: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf) -> R
     return flow
 
 
-def session(name: str, began: datetime, *, version: str, reward: float | None = 1.0) -> SampleTrajectory:
+def session(
+    name: str, began: datetime, *, version: str, reward: float | None = 1.0
+) -> SampleTrajectory:
     return SampleTrajectory(name=name, start=began, weights=version, reward=reward, turns=1)
 
 
@@ -46,7 +48,9 @@ def land(log: LogDouble, *trajectories: SampleTrajectory) -> None:
     log.land(event for trajectory in trajectories for event in trajectory.events())
 
 
-def traffic(began: datetime, *, canary: int, stable: int, sessions: int = 60) -> list[SampleTrajectory]:
+def traffic(
+    began: datetime, *, canary: int, stable: int, sessions: int = 60
+) -> list[SampleTrajectory]:
     """As many sessions at each version, of which the first so many succeed."""
     return [
         session(f"{version}-{n}", began, version=version, reward=float(n < successes))
@@ -103,7 +107,9 @@ def test_a_look_that_passes_opens_the_next_step_and_the_comparison_starts_anew(
     assert look_at_canary(canary, lake).counts.canary_sessions == 0
 
 
-def test_a_look_that_fails_rolls_the_canary_back(canary: ReleaseFlow, lake: Lake, log: LogDouble) -> None:
+def test_a_look_that_fails_rolls_the_canary_back(
+    canary: ReleaseFlow, lake: Lake, log: LogDouble
+) -> None:
     land(log, *traffic(comparison_began(canary.history()), canary=5, stable=50))
     assert look_at_canary(canary, lake).judgement.verdict is Verdict.FAIL
     assert isinstance(canary.history()[-1].body, CanaryRolledBack)

@@ -55,14 +55,25 @@ def passed(version: str = "v2", **change: Any) -> RecordGate:
     return RecordGate(gate=replace(gate, **change))
 
 
-def canary(version: str = "v2", steps: tuple[float, ...] = (0.5,), at: datetime = NOW) -> StartCanary:
+def canary(
+    version: str = "v2", steps: tuple[float, ...] = (0.5,), at: datetime = NOW
+) -> StartCanary:
     return StartCanary(
-        version=version, weights_sha256=f"sha-{version}", steps=steps, salt="s", policy=POLICY, at=at
+        version=version,
+        weights_sha256=f"sha-{version}",
+        steps=steps,
+        salt="s",
+        policy=POLICY,
+        at=at,
     )
 
 
 BOOTSTRAP = Bootstrap(
-    model="orderdesk", tenants=("acme", "globex"), version="v1", weights_sha256="sha-v1", reason="first"
+    model="orderdesk",
+    tenants=("acme", "globex"),
+    version="v1",
+    weights_sha256="sha-v1",
+    reason="first",
 )
 REGISTER = Register(version="v2", weights_sha256="sha-v2", parent="v1")
 TO_CANARY: tuple[Command, ...] = (BOOTSTRAP, REGISTER, passed(), canary())
@@ -138,7 +149,10 @@ def test_evidence_against_a_version_that_is_no_longer_live_is_void() -> None:
     line = after(*TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3"))
     assert refused(line, canary("v3")) == "gate_closed"
     fresh = after(
-        *TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3", baseline="v2"), canary("v3")
+        *TO_LIVE,
+        Register(version="v3", weights_sha256="sha-v3"),
+        passed("v3", baseline="v2"),
+        canary("v3"),
     )
     assert fresh.canary is not None
     assert fresh.canary.engine == "inference-0"
@@ -204,7 +218,10 @@ def test_a_paused_canary_neither_rises_nor_is_promoted_until_resumed() -> None:
 
 def test_live_rolls_back_to_what_was_live_before_even_while_a_canary_runs() -> None:
     line = after(
-        *TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3", baseline="v2"), canary("v3")
+        *TO_LIVE,
+        Register(version="v3", weights_sha256="sha-v3"),
+        passed("v3", baseline="v2"),
+        canary("v3"),
     )
     for event in decide(line, RollBack(version="v2", reason="refunds are wrong")):
         line = evolve(line, event)
@@ -303,7 +320,9 @@ class AnyOrder(RuleBasedStateMachine):
     def wait(self, hours: int) -> None:
         self.clock += timedelta(hours=hours)
 
-    @rule(version=versions, steps=st.sampled_from([(0.5,), (0.2, 0.5), (0.5, 0.2), (0.1, 0.5, 0.9)]))
+    @rule(
+        version=versions, steps=st.sampled_from([(0.5,), (0.2, 0.5), (0.5, 0.2), (0.1, 0.5, 0.9)])
+    )
     def start(self, version: str, steps: tuple[float, ...]) -> None:
         live = self.line.live
         if self.give(canary(version, steps, self.clock)):
@@ -362,7 +381,9 @@ class AnyOrder(RuleBasedStateMachine):
     def one_is_live_and_at_most_one_is_tried(self) -> None:
         stages = [v.stage for v in self.line.versions.values()]
         assert stages.count(Stage.LIVE) == (1 if self.line.live else 0)
-        assert stages.count(Stage.CANARY) + stages.count(Stage.PAUSED) == (1 if self.line.canary else 0)
+        assert stages.count(Stage.CANARY) + stages.count(Stage.PAUSED) == (
+            1 if self.line.canary else 0
+        )
         if self.line.live:
             assert self.line.versions[self.line.live.version].stage is Stage.LIVE
             assert self.line.lineage[-1] == self.line.live.version

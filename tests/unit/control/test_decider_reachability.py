@@ -78,8 +78,12 @@ COMMANDS: tuple[Command, ...] = (
     gate("v2", verdict=Verdict.FAIL, tenants=("a", "b")),
     gate("v2", verdict=Verdict.PASS, tenants=("a", "b"), sha="sha-other"),
     gate("v3", verdict=Verdict.PASS, tenants=("a", "b"), baseline="v2"),
-    StartCanary(version="v2", weights_sha256="sha-v2", steps=(0.5, 0.8), salt="s", policy=POLICY, at=NOW),
-    StartCanary(version="v3", weights_sha256="sha-v3", steps=(0.5,), salt="s", policy=POLICY, at=NOW),
+    StartCanary(
+        version="v2", weights_sha256="sha-v2", steps=(0.5, 0.8), salt="s", policy=POLICY, at=NOW
+    ),
+    StartCanary(
+        version="v3", weights_sha256="sha-v3", steps=(0.5,), salt="s", policy=POLICY, at=NOW
+    ),
     Observe(version="v2", counts=GOOD),
     Observe(version="v2", counts=AT_LAST_STEP),
     Observe(version="v2", counts=BAD),
@@ -138,7 +142,12 @@ def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
                 if isinstance(event, CanaryStarted):
                     canaries += 1
                     for tenant in ("a", "b"):
-                        assert (event.version, live_before[-1], tenant, Verdict.PASS) in seen_by.verdicts
+                        assert (
+                            event.version,
+                            live_before[-1],
+                            tenant,
+                            Verdict.PASS,
+                        ) in seen_by.verdicts
                 if isinstance(event, Promoted):
                     promotions += 1
                     assert line.canary is not None
@@ -148,7 +157,12 @@ def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
                         True,
                     )
                     for tenant in ("a", "b"):
-                        assert (event.version, live_before[-1], tenant, Verdict.PASS) in seen_by.verdicts
+                        assert (
+                            event.version,
+                            live_before[-1],
+                            tenant,
+                            Verdict.PASS,
+                        ) in seen_by.verdicts
                 if isinstance(event, LiveRolledBack):
                     assert event.to in witness.was_live
                 if isinstance(event, Bootstrapped):

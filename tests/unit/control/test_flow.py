@@ -40,7 +40,11 @@ def to_canary(
 
 
 def test_a_release_moves_engines_and_routes_without_loading_into_a_routed_engine(
-    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+    live: ReleaseFlow,
+    stack: Any,
+    manifest_of: ManifestOf,
+    report_of: ReportOf,
+    good_counts: CanaryCounts,
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     assert stack.table.canary.serving.version == "v2"
@@ -64,7 +68,11 @@ def test_a_release_moves_engines_and_routes_without_loading_into_a_routed_engine
 
 
 def test_a_canary_that_does_worse_is_rolled_back_by_its_own_evidence(
-    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+    live: ReleaseFlow,
+    stack: Any,
+    manifest_of: ManifestOf,
+    report_of: ReportOf,
+    good_counts: CanaryCounts,
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     live.observe("v2", replace(good_counts, canary_successes=20, stable_successes=150))
@@ -84,7 +92,11 @@ def test_rolling_a_canary_back_asks_its_engine_nothing(
 
 
 def test_rolling_back_live_returns_to_the_version_before_without_loading(
-    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+    live: ReleaseFlow,
+    stack: Any,
+    manifest_of: ManifestOf,
+    report_of: ReportOf,
+    good_counts: CanaryCounts,
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     live.observe("v2", good_counts)
@@ -114,7 +126,11 @@ def test_a_decision_whose_effect_failed_stands_and_is_carried_out_later(
 
 
 def test_a_roll_back_that_is_repeated_until_it_holds_takes_off_no_more_than_was_asked_for(
-    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+    live: ReleaseFlow,
+    stack: Any,
+    manifest_of: ManifestOf,
+    report_of: ReportOf,
+    good_counts: CanaryCounts,
 ) -> None:
     for version, before in (("v2", "v1"), ("v3", "v2")):
         to_canary(live, version, before, manifest_of, report_of)
@@ -145,7 +161,11 @@ def test_engines_that_came_up_with_other_weights_get_the_right_ones(
 
 
 def test_a_look_that_decides_nothing_touches_nothing(
-    live: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
+    live: ReleaseFlow,
+    stack: Any,
+    manifest_of: ManifestOf,
+    report_of: ReportOf,
+    good_counts: CanaryCounts,
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     before = list(stack.journal)
@@ -155,7 +175,9 @@ def test_a_look_that_decides_nothing_touches_nothing(
     assert stack.journal == before
 
 
-def test_a_stable_engine_that_is_down_keeps_its_route_and_is_reported(live: ReleaseFlow, stack: Any) -> None:
+def test_a_stable_engine_that_is_down_keeps_its_route_and_is_reported(
+    live: ReleaseFlow, stack: Any
+) -> None:
     stack.down.add("inference-0")
     with pytest.raises(EffectFailed, match="does not answer"):
         live.reconcile()
@@ -202,7 +224,11 @@ def test_every_decision_is_published_once_in_order(
     assert [r["aggregate_version"] for _, r in published] == [1, 2, 3, 4]
     assert {m.key for m in topic.messages} == {b"weights/orderdesk"}
     gate = json.loads(published[2][1]["payload_json"])
-    assert (gate["verdict"], gate["snapshots"], gate["weights_sha256"]) == ("PASS", {"events": 12}, "sha-v2")
+    assert (gate["verdict"], gate["snapshots"], gate["weights_sha256"]) == (
+        "PASS",
+        {"events": 12},
+        "sha-v2",
+    )
 
 
 def test_a_publisher_that_lost_its_position_publishes_the_same_ids_again(
@@ -210,7 +236,9 @@ def test_a_publisher_that_lost_its_position_publishes_the_same_ids_again(
 ) -> None:
     assert live.outbox is not None
     with monkeypatch.context() as patched:
-        patched.setattr(type(live.store), "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patched.setattr(
+            type(live.store), "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt())
+        )
         with pytest.raises(KeyboardInterrupt):
             live.register_candidate(manifest_of("v2"))
     live.reconcile()

@@ -13,7 +13,9 @@ def counts(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> Canary
     )  # fmt: skip
 
 
-def at_half(canary: tuple[int, int, int], stable: tuple[int, int, int], **policy: float) -> Judgement:
+def at_half(
+    canary: tuple[int, int, int], stable: tuple[int, int, int], **policy: float
+) -> Judgement:
     return judge(counts(canary, stable), share=0.5, policy=CanaryPolicy(**policy))  # type: ignore[arg-type]
 
 
@@ -30,7 +32,11 @@ def test_a_clear_loss_fails() -> None:
 
 def test_a_handful_of_sessions_concludes_nothing_however_clear() -> None:
     found = at_half((20, 20, 20), (20, 20, 0))
-    assert (found.verdict, found.hold, found.reason_codes) == (Verdict.INCONCLUSIVE, False, ("few_sessions",))
+    assert (found.verdict, found.hold, found.reason_codes) == (
+        Verdict.INCONCLUSIVE,
+        False,
+        ("few_sessions",),
+    )
 
 
 def test_no_outcome_at_all_concludes_nothing() -> None:
@@ -60,9 +66,12 @@ def test_waiting_ends_in_a_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("canary", "stable"), [((1, 2, 0), (1, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((-1, -1, -1), (1, 1, 1))]
+    ("canary", "stable"),
+    [((1, 2, 0), (1, 1, 1)), ((1, 1, 2), (1, 1, 1)), ((-1, -1, -1), (1, 1, 1))],
 )
-def test_impossible_counts_are_refused(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> None:
+def test_impossible_counts_are_refused(
+    canary: tuple[int, int, int], stable: tuple[int, int, int]
+) -> None:
     with pytest.raises(ReleaseError):
         counts(canary, stable)
 

@@ -80,7 +80,9 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def through_the_gate(flow: ReleaseFlow, version: str, baseline: str, m: ManifestOf, r: ReportOf) -> None:
+def through_the_gate(
+    flow: ReleaseFlow, version: str, baseline: str, m: ManifestOf, r: ReportOf
+) -> None:
     flow.register_candidate(m(version))
     flow.record_gate(r(version, baseline=baseline))
 

@@ -45,7 +45,9 @@ def test_sample_ratio_sees_a_broken_split_and_accepts_a_fair_one() -> None:
     assert sample_ratio_p(5, 1, share=1.0) == 0.0
 
 
-def stopped(rate: float, *, verdict: Verdict, runs: int, looks: int = 50, margin: float = 0.05) -> float:
+def stopped(
+    rate: float, *, verdict: Verdict, runs: int, looks: int = 50, margin: float = 0.05
+) -> float:
     """Share of simulated canaries that reach `verdict` at any of `looks` looks, 20 sessions a side between looks."""
     rng = np.random.default_rng(11)
     policy = CanaryPolicy(margin=margin)

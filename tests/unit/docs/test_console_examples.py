@@ -22,7 +22,9 @@ PAGES = [
     *sorted(ROOT.glob("benchmarks/*.md")),
 ]
 BLOCK = re.compile(r"^```(?:console|sh|bash|shell)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
-WRONG_CALL: Any = typer.BadParameter.__base__  # the base of all that a wrong call raises has no public name
+WRONG_CALL: Any = (
+    typer.BadParameter.__base__
+)  # the base of all that a wrong call raises has no public name
 ASSIGNMENT = re.compile(r"\w+=")
 RELATIVE_PATH = re.compile(r"[\w.-][\w.*/-]*/[\w.*-]*")
 
@@ -123,14 +125,21 @@ EXAMPLES = [*examples_of_pages(), *examples_of_help(typer.main.get_command(build
 CALLS = [(where, " ".join(call), call) for where, line in EXAMPLES for call in calls(line)]
 
 
-@pytest.mark.parametrize(("where", "call"), [pytest.param(w, c, id=f"{w}: {t}"[:90]) for w, t, c in CALLS])
+@pytest.mark.parametrize(
+    ("where", "call"), [pytest.param(w, c, id=f"{w}: {t}"[:90]) for w, t, c in CALLS]
+)
 def test_the_command_understands_its_examples(where: str, call: list[str]) -> None:
     assert complaint(call) is None, where
 
 
 def test_there_are_examples_in_the_docs_and_in_the_help() -> None:
     places = {where for where, _, _ in CALLS}
-    assert {"README.md", "docs/tutorial/first-loop.md", "docs/how-to/import-trajectories.md", "up"} <= places
+    assert {
+        "README.md",
+        "docs/tutorial/first-loop.md",
+        "docs/how-to/import-trajectories.md",
+        "up",
+    } <= places
 
 
 @pytest.mark.parametrize(

@@ -13,5 +13,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_lead_somewhere(page: Path) -> None:
     targets = [match["target"] for match in LINK.finditer(page.read_text(encoding="utf-8"))]
-    local = [target for target in targets if "://" not in target and not target.startswith("mailto:")]
+    local = [
+        target for target in targets if "://" not in target and not target.startswith("mailto:")
+    ]
     assert [target for target in local if not (page.parent / target).exists()] == []

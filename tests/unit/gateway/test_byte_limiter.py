@@ -28,7 +28,9 @@ def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None
             order.append(name)
 
         await ask("first", 6)
-        tasks = [asyncio.create_task(ask(name, size)) for name, size in (("large", 8), ("small", 1))]
+        tasks = [
+            asyncio.create_task(ask(name, size)) for name, size in (("large", 8), ("small", 1))
+        ]
         await settled()
         assert order == ["first"]
         room.give_back(6)

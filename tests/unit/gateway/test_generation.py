@@ -28,7 +28,10 @@ ANSWER: dict[str, Any] = {
             "index": 0,
             "message": {"role": "assistant", "content": "sH", "reasoning_content": None},
             "logprobs": {
-                "content": [{"token": "s", "bytes": [115], "logprob": -5.8}, {"token": "H", "logprob": -5.6}]
+                "content": [
+                    {"token": "s", "bytes": [115], "logprob": -5.8},
+                    {"token": "H", "logprob": -5.6},
+                ]
             },
             "finish_reason": "length",
             "matched_stop": None,
@@ -36,7 +39,10 @@ ANSWER: dict[str, Any] = {
             "response_token_ids": [89, 46],
             "meta_info": {
                 "weight_version": "v1",
-                "output_token_logprobs": [[-5.800712585449219, 89, "s"], [-5.636912822723389, 46, "H"]],
+                "output_token_logprobs": [
+                    [-5.800712585449219, 89, "s"],
+                    [-5.636912822723389, 46, "H"],
+                ],
                 "weight_versions": [
                     {"version": "v0", "start": 0, "end": 1},
                     {"version": "v1", "start": 1, "end": 2},
@@ -44,7 +50,12 @@ ANSWER: dict[str, Any] = {
             },
         }
     ],
-    "usage": {"prompt_tokens": 3, "total_tokens": 5, "completion_tokens": 2, "prompt_tokens_details": None},
+    "usage": {
+        "prompt_tokens": 3,
+        "total_tokens": 5,
+        "completion_tokens": 2,
+        "prompt_tokens_details": None,
+    },
     "metadata": {"weight_version": "v1"},
 }
 
@@ -71,7 +82,11 @@ def test_tokens_logprobs_and_per_token_versions_are_read() -> None:
     assert weight_version(ANSWER) == "v1"
     counted = usage(ANSWER)
     assert counted is not None
-    assert (counted.input_tokens, counted.output_tokens, counted.cached_input_tokens) == (3, 2, None)
+    assert (counted.input_tokens, counted.output_tokens, counted.cached_input_tokens) == (
+        3,
+        2,
+        None,
+    )
 
 
 def test_without_meta_info_the_openai_logprobs_serve() -> None:
@@ -96,12 +111,18 @@ def test_an_engine_that_gives_no_tokens_is_recorded_without_them() -> None:
         del answer["choices"][0][key]
     del answer["metadata"]
     found = read(answer)
-    assert (found.prompt_token_ids, found.output_token_ids, found.output_logprobs) == (None, None, None)
+    assert (found.prompt_token_ids, found.output_token_ids, found.output_logprobs) == (
+        None,
+        None,
+        None,
+    )
     assert found.policy_versions == ()
 
 
 def test_the_engine_is_asked_for_everything_and_never_streams() -> None:
-    request = engine_request({"model": "m", "stream": True, "stream_options": {"include_usage": True}})
+    request = engine_request(
+        {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
+    )
     assert request["stream"] is False
     assert request["return_token_ids"] is request["return_meta_info"] is request["logprobs"] is True
     assert "stream_options" not in request
@@ -166,6 +187,8 @@ def test_chunks_add_up_to_the_answer() -> None:
     documents = [orjson.loads(each.removeprefix(b"data: ")) for each in sent[:-1]]
     deltas = [choice["delta"] for each in documents for choice in each["choices"]]
     assert "".join(delta.get("content", "") for delta in deltas) == "sH"
-    assert [delta["tool_calls"] for delta in deltas if "tool_calls" in delta] == [[{**calls[0], "index": 0}]]
+    assert [delta["tool_calls"] for delta in deltas if "tool_calls" in delta] == [
+        [{**calls[0], "index": 0}]
+    ]
     assert documents[-2]["choices"][0]["finish_reason"] == "length"
     assert documents[-1]["usage"] == ANSWER["usage"]

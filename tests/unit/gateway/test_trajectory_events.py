@@ -109,7 +109,9 @@ def test_tool_results_become_outcomes_of_the_call_that_asked_for_them() -> None:
     trajectory = live()
     first = trajectory.call(asked(user("hi")), answered(calls("c1")))
     assert kinds(first) == ["observation", "generation", "tool_call"]
-    second = trajectory.call(asked(user("hi"), calls("c1"), result("c1", "found")), answered(says("done")))
+    second = trajectory.call(
+        asked(user("hi"), calls("c1"), result("c1", "found")), answered(says("done"))
+    )
     assert kinds(second) == ["outcome", "generation"]
     outcome = second[0]
     assert isinstance(outcome.body, Outcome)
@@ -159,7 +161,9 @@ def test_tools_are_sent_once_until_they_change() -> None:
     second = trajectory.call(
         asked(user("a"), says("b"), user("c"), tools=({"name": "x"},)), answered(says("d"))
     )
-    third = trajectory.call(asked(user("a"), says("b"), tools=({"name": "y"},)), answered(says("e")))
+    third = trajectory.call(
+        asked(user("a"), says("b"), tools=({"name": "y"},)), answered(says("e"))
+    )
     bodies = [events[0].body for events in (first, second, third)]
     assert all(isinstance(body, Observation) for body in bodies)
     assert [body.tools_json for body in bodies if isinstance(body, Observation)] == [
@@ -173,7 +177,9 @@ def test_tools_are_sent_once_until_they_change() -> None:
 
 def test_an_engine_failure_is_a_gap_and_a_retry_repeats_nothing() -> None:
     trajectory = live()
-    failed = trajectory.call(asked(user("a")), Failed(code="engine_error", detail="HTTP 500", at=T0))
+    failed = trajectory.call(
+        asked(user("a")), Failed(code="engine_error", detail="HTTP 500", at=T0)
+    )
     assert kinds(failed) == ["observation", "gap"]
     assert isinstance(failed[1].body, Gap)
     retried = trajectory.call(asked(user("a")), answered(says("b")))

@@ -32,7 +32,12 @@ class World:
         self.store = SessionStore(folder / "sessions.sqlite")
         emitter = Emitter(self.log, self.metrics, max_event_bytes=2_000)
         self.recorder = TrajectoryRecorder(
-            emitter, self.store, self.metrics, max_live=max_live, idle_s=idle_s, clock=lambda: self.now
+            emitter,
+            self.store,
+            self.metrics,
+            max_live=max_live,
+            idle_s=idle_s,
+            clock=lambda: self.now,
         )
 
     def row(self, name: str) -> SessionRow:
@@ -57,7 +62,9 @@ class World:
 
     def events(self, name: str) -> list[Event]:
         return [
-            event for event in map(decode, (r.value for r in self.log.records)) if event.trajectory_id == name
+            event
+            for event in map(decode, (r.value for r in self.log.records))
+            if event.trajectory_id == name
         ]
 
 
@@ -81,7 +88,11 @@ def test_the_start_is_recorded_once_even_when_a_trajectory_was_forgotten(world: 
     here = world(max_live=1)
     for name in ("a", "b", "a", "b"):
         here.record(name)
-    assert [event.kind for event in here.events("a")] == ["trajectory_started", "feedback", "feedback"]
+    assert [event.kind for event in here.events("a")] == [
+        "trajectory_started",
+        "feedback",
+        "feedback",
+    ]
 
 
 def test_a_forgotten_trajectory_continues_under_another_producer(world: Make) -> None:
@@ -114,7 +125,11 @@ def test_an_unacknowledged_event_keeps_its_place_in_the_sequence(world: Make) ->
     assert here.record("a", "three") == 2  # the one that was owed, and its own
     found = here.events("a")
     assert [event.seq for event in found] == [0, 1, 2, 3]
-    assert [event.body.text for event in found if isinstance(event.body, Feedback)] == ["one", "two", "three"]
+    assert [event.body.text for event in found if isinstance(event.body, Feedback)] == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
 def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> None:
@@ -162,7 +177,9 @@ def test_a_call_that_cannot_be_put_into_events_leaves_nothing_behind(tmp_path: P
     assert [event.seq for event in world.events("t")] == [0, 1, 2]
 
 
-def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_time(tmp_path: Path) -> None:
+def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_time(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path)
     world.record("t")
 

@@ -15,7 +15,7 @@ Plant = Callable[[int], str]
 
 
 def record(kind: str, plant: Plant) -> dict[str, Any]:
-    """A record of ``kind`` with every optional field set; ``plant(n)`` is the n-th string. Only tenant and enums are not planted."""
+    """A record of `kind` with every optional field set; `plant(n)` is the n-th string. Only tenant and enums are not planted."""
     counter = iter(range(10_000))
     schema = newest("event").definition
     filled: dict[str, Any] = _fill(schema, {}, lambda: plant(next(counter)))
@@ -59,7 +59,7 @@ def address(number: int) -> str:
 
 
 def in_json(depth: int) -> Plant:
-    """The canary ``depth`` JSON strings deep, as a value and as a key."""
+    """The canary `depth` JSON strings deep, as a value and as a key."""
 
     def plant(number: int) -> str:
         text = json.dumps({"note": address(number), address(number + 5000): [1, "ok"]})
@@ -78,10 +78,18 @@ ENCODINGS: dict[str, Plant] = {
     "json string": lambda number: json.dumps(address(number)),
     "escaped": lambda number: '{"note": "' + address(number).replace("@", "\\u0040") + '"}',
     "repeated key": lambda number: '{"note": "' + address(number) + '", "note": "ok"}',
-    "python dict": lambda number: repr({"note": address(number), "email": f"user{number} {CANARY_HOST}"}),
-    "cut off json": lambda number: '{"email": "user' + str(number) + " " + CANARY_HOST + '", "x": "',
-    "under a telling key": lambda number: json.dumps({"user": {"e-mail": f"user{number} at {CANARY_HOST}"}}),
-    "list under a telling key": lambda number: json.dumps({"email": [f"user{number} at {CANARY_HOST}"]}),
+    "python dict": lambda number: repr(
+        {"note": address(number), "email": f"user{number} {CANARY_HOST}"}
+    ),
+    "cut off json": lambda number: (
+        '{"email": "user' + str(number) + " " + CANARY_HOST + '", "x": "'
+    ),
+    "under a telling key": lambda number: json.dumps(
+        {"user": {"e-mail": f"user{number} at {CANARY_HOST}"}}
+    ),
+    "list under a telling key": lambda number: json.dumps(
+        {"email": [f"user{number} at {CANARY_HOST}"]}
+    ),
     "secret": lambda number: f"export API_KEY={CANARY_HOST}-{number}-abcdef",
     "url": lambda number: f"postgres://u{number}:{CANARY_HOST}@db/x",
 }

@@ -57,7 +57,8 @@ def pairs() -> Sequence[tuple[Any, PatternDetector, PatternDetector]]:
 
 def presidio_says(recognizer: Any, text: str) -> list[tuple[int, int, float]]:
     return sorted(
-        (one.start, one.end, one.score) for one in recognizer.analyze(text, recognizer.supported_entities)
+        (one.start, one.end, one.score)
+        for one in recognizer.analyze(text, recognizer.supported_entities)
     )
 
 
@@ -83,7 +84,10 @@ def test_the_corpus_exercises_every_gated_recognizer() -> None:
 
 
 @settings(max_examples=150)
-@given(st.text(alphabet=ALPHABET, max_size=60) | st.lists(st.sampled_from(CORPUS), max_size=3).map(" ".join))
+@given(
+    st.text(alphabet=ALPHABET, max_size=60)
+    | st.lists(st.sampled_from(CORPUS), max_size=3).map(" ".join)
+)
 def test_gates_never_hide_a_finding(text: str) -> None:
     for recognizer, _, gated in pairs():
         assert spans(gated.scan(text)) == presidio_says(recognizer, text), type(recognizer).__name__
@@ -212,7 +216,8 @@ def test_ordinary_text_holds_no_secret(text: str) -> None:
 @settings(max_examples=200)
 @given(
     st.lists(
-        st.sampled_from([*SECRETS.values(), *HARMLESS, " ", "\n", "x", ":", "=", "'", '"']), max_size=5
+        st.sampled_from([*SECRETS.values(), *HARMLESS, " ", "\n", "x", ":", "=", "'", '"']),
+        max_size=5,
     ).map("".join)
 )
 def test_the_key_words_of_secret_rules_never_hide_a_secret(text: str) -> None:
@@ -234,10 +239,14 @@ def test_what_is_not_parsed_because_it_cannot_be_dialled_is_no_number(
     region: str, numbers: list[str], between: str
 ) -> None:
     text = between.join(numbers)
-    assert spans(PhoneDetector([region]).scan(text)) == spans(PhoneDetector([region], gated=False).scan(text))
+    assert spans(PhoneDetector([region]).scan(text)) == spans(
+        PhoneDetector([region], gated=False).scan(text)
+    )
 
 
-@pytest.mark.parametrize(("region", "local"), [("NF", "54459"), ("DM", "5028263"), ("JE", "028907")])
+@pytest.mark.parametrize(
+    ("region", "local"), [("NF", "54459"), ("DM", "5028263"), ("JE", "028907")]
+)
 def test_a_local_number_that_parsing_completes_is_found(region: str, local: str) -> None:
     assert [one.end for one in PhoneDetector([region]).scan(local)] == [len(local)]
 
@@ -260,7 +269,9 @@ def test_every_regions_own_examples_can_be_dialled() -> None:
                 assert may_be_dialled(region)(text) or not valid, (region, text)
 
 
-def test_a_table_of_numbers_is_searched_without_parsing_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_numbers_is_searched_without_parsing_its_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     parsed: list[str] = []
     matcher: Any = phonenumbers.phonenumbermatcher
     whole = matcher.parse

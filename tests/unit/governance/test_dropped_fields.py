@@ -93,8 +93,12 @@ def test_what_a_rule_names_is_emptied_and_said(
     assert again.record == governed.record
 
 
-def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(default_document: PolicyDocument) -> None:
-    compiled = policy(default_document, ("observation.messages.role", "scan"), ("observation", "drop_field"))
+def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(
+    default_document: PolicyDocument,
+) -> None:
+    compiled = policy(
+        default_document, ("observation.messages.role", "scan"), ("observation", "drop_field")
+    )
     (message,) = govern(compiled, planted("observation")).record["observation"]["messages"]
     assert message["role"].startswith("word")
     assert {name for name, value in message.items() if value} == {"role"}
@@ -133,9 +137,9 @@ def test_token_ids_never_spell_out_text_that_the_policy_drops(
     assert kept.record["governance"]["token_fidelity"] == "exact"
     governed = govern(policy(default_document, (path, "drop_field")), generation())
     tokens = governed.record["action"]["generation"]
-    assert [tokens[name] for name in ("prompt_token_ids", "output_token_ids", "output_logprobs")] == [
-        None
-    ] * 3
+    assert [
+        tokens[name] for name in ("prompt_token_ids", "output_token_ids", "output_logprobs")
+    ] == [None] * 3
     assert governed.record["governance"]["token_fidelity"] == "dropped"
     assert governed.record["governance"]["training_eligible"] is False
     assert json.dumps(list(map(ord, SECRET)))[1:-1] not in json.dumps(tokens, default=str)
@@ -152,6 +156,8 @@ def test_token_ids_never_spell_out_text_that_the_policy_drops(
         ("usage", "exact"),
     ],
 )
-def test_fidelity_follows_what_is_dropped(default_document: PolicyDocument, path: str, fidelity: str) -> None:
+def test_fidelity_follows_what_is_dropped(
+    default_document: PolicyDocument, path: str, fidelity: str
+) -> None:
     governed = govern(policy(default_document, (path, "drop_field")), generation())
     assert governed.record["governance"]["token_fidelity"] == fidelity

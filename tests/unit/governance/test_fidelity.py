@@ -78,7 +78,8 @@ def test_an_unknown_tokenizer_or_a_changed_message_drops_the_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    ("claimed", "said"), [("exact", "exact"), ("context_changed", "context_changed"), ("dropped", "dropped")]
+    ("claimed", "said"),
+    [("exact", "exact"), ("context_changed", "context_changed"), ("dropped", "dropped")],
 )
 def test_fidelity_can_get_worse_but_never_better(claimed: str, said: str) -> None:
     assert judged(generation("hi", "there"), claimed=claimed)[1] == said
@@ -127,20 +128,28 @@ def test_a_registered_tokenizer_gives_the_text_without_gaps_among_its_readings(
     assert "bob@x.org" in (folder.readings(name, spelled) or ())
 
 
-def test_an_id_outside_the_vocabulary_an_altered_file_and_a_path_are_unknown(tmp_path: Path) -> None:
+def test_an_id_outside_the_vocabulary_an_altered_file_and_a_path_are_unknown(
+    tmp_path: Path,
+) -> None:
     folder, name = register(tmp_path, decoder=True)
     assert folder.readings(name, [0, 99]) is None
     assert folder.readings(name, [-1]) is None
     assert folder.readings("../" + "a" * 61, [0]) is None
     other = hashlib.sha256(b"other").hexdigest()
     (tmp_path / other).mkdir()
-    (tmp_path / other / "tokenizer.json").write_bytes((tmp_path / name / "tokenizer.json").read_bytes())
+    (tmp_path / other / "tokenizer.json").write_bytes(
+        (tmp_path / name / "tokenizer.json").read_bytes()
+    )
     assert folder.readings(other, [0]) is None
 
 
-@pytest.mark.parametrize("before", ["x" * 50, "x" * 199, "x" * 250, "x" * 1_000, "word " * 100, "y\n" * 150])
+@pytest.mark.parametrize(
+    "before", ["x" * 50, "x" * 199, "x" * 250, "x" * 1_000, "word " * 100, "y\n" * 150]
+)
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
-def test_a_value_across_the_seam_is_seen_whatever_stands_before_and_behind_it(before: str, cut: int) -> None:
+def test_a_value_across_the_seam_is_seen_whatever_stands_before_and_behind_it(
+    before: str, cut: int
+) -> None:
     prompt, output = before + SECRET[:cut], SECRET[cut:] + before
     governed, said = judged(generation(prompt, output))
     assert said == "dropped"
@@ -164,6 +173,8 @@ def test_the_seam_does_not_cut_a_number_into_another() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_log_probability_that_is_no_number_takes_the_ids_with_it(value: float) -> None:
-    governed, said = judged(generation("hi", "there", output_logprobs=[-0.5, value, -0.5, -0.5, -0.5]))
+    governed, said = judged(
+        generation("hi", "there", output_logprobs=[-0.5, value, -0.5, -0.5, -0.5])
+    )
     assert said == "dropped"
     assert governed["output_logprobs"] is governed["output_token_ids"] is None

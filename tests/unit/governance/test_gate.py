@@ -57,11 +57,16 @@ def gate(tmp_path: Path, store: KeyStore) -> Gate:
     policies = PolicyStore(tmp_path / "policies")
     policies.refresh()
     return Gate(
-        keys=store.get, policies=policies, secret=MasterSecret("k1", b"m" * 32), tokenizers=NoTokenizers()
+        keys=store.get,
+        policies=policies,
+        secret=MasterSecret("k1", b"m" * 32),
+        tokenizers=NoTokenizers(),
     )
 
 
-def raw(key: ApiKey, *, text: str = "hello", tenant: str = "acme", trajectory: str = "t") -> RawRecord:
+def raw(
+    key: ApiKey, *, text: str = "hello", tenant: str = "acme", trajectory: str = "t"
+) -> RawRecord:
     event = Event(
         event_id=new_event_id(),
         tenant_id=tenant,  # type: ignore[arg-type]
@@ -84,7 +89,9 @@ def raw(key: ApiKey, *, text: str = "hello", tenant: str = "acme", trajectory: s
     )
 
 
-def test_a_clean_event_passes_and_one_with_a_finding_is_changed(gate: Gate, store: KeyStore) -> None:
+def test_a_clean_event_passes_and_one_with_a_finding_is_changed(
+    gate: Gate, store: KeyStore
+) -> None:
     key, _ = store.create("acme", "agent")
     assert gate.decide(raw(key), NOW).decision == "passed"
     decided = gate.decide(raw(key, text="I am bob@x.org"), NOW)
@@ -102,13 +109,19 @@ def test_the_key_is_made_of_governed_ids(gate: Gate, store: KeyStore) -> None:
     assert audit["trajectory_id"] == decode_record(decided.governed.value)[1]["trajectory_id"]
 
 
-def test_an_operator_may_emit_for_any_tenant_and_a_revoked_key_for_none(gate: Gate, store: KeyStore) -> None:
+def test_an_operator_may_emit_for_any_tenant_and_a_revoked_key_for_none(
+    gate: Gate, store: KeyStore
+) -> None:
     operator, _ = store.create("*", "operator")
     assert gate.decide(raw(operator, tenant="initech"), NOW).decision == "passed"
     key, principal = store.create("acme", "agent")
     store.revoke(principal.key_id)
     decided = gate.decide(raw(key), NOW)
-    assert (decided.decision, decided.reason, decided.tenant) == ("quarantined", "revoked_key", "unknown")
+    assert (decided.decision, decided.reason, decided.tenant) == (
+        "quarantined",
+        "revoked_key",
+        "unknown",
+    )
 
 
 def test_an_unknown_key_and_altered_bytes_are_refused(gate: Gate, store: KeyStore) -> None:
@@ -160,7 +173,11 @@ def test_a_governed_event_that_would_not_fit_its_topic_is_quarantined(
     key, _ = store.create("acme", "agent")
     monkeypatch.setattr("atdp.governance.gate.MAX_VALUE_BYTES", 100)
     decided = gate.decide(raw(key), NOW)
-    assert (decided.decision, decided.reason, decided.governed) == ("quarantined", "too_large", None)
+    assert (decided.decision, decided.reason, decided.governed) == (
+        "quarantined",
+        "too_large",
+        None,
+    )
 
 
 def test_quarantine_opens_only_with_the_key_and_at_its_place(gate: Gate, store: KeyStore) -> None:
@@ -208,7 +225,9 @@ def test_the_master_secret_is_made_once_kept_private_and_checked(tmp_path: Path)
         load_master_secret(path)
 
 
-def test_a_number_that_the_lakes_reader_would_choke_on_is_quarantined(gate: Gate, store: KeyStore) -> None:
+def test_a_number_that_the_lakes_reader_would_choke_on_is_quarantined(
+    gate: Gate, store: KeyStore
+) -> None:
     key, _ = store.create("acme", "agent")
     record = raw(key, text="536-90-4399")
     name, event = decode_record(record.value)
@@ -229,7 +248,9 @@ def foreign_body(event: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(gate: Gate, store: KeyStore) -> None:
+def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(
+    gate: Gate, store: KeyStore
+) -> None:
     key, _ = store.create("acme", "agent")
     value = b"\0" * 12_000_000  # 12 KB on the wire: compressed, it passes the topic's own bound
     for signed in (headers(SigningKey.parse(key), value), []):
@@ -239,14 +260,18 @@ def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(gate: Gate, 
         assert decided.quarantined is not None
         assert len(decided.quarantined.value) < 1_000
         kept = decode_record(decided.quarantined.value)[1]
-        assert f"12000000 bytes with the SHA-256 {hashlib.sha256(value).hexdigest()}" in kept["detail"]
+        assert (
+            f"12000000 bytes with the SHA-256 {hashlib.sha256(value).hexdigest()}" in kept["detail"]
+        )
         with pytest.raises(SecretsError, match="too large to keep"):
             unseal(gate.secret, kept)
 
 
 def deep_findings(count: int) -> tuple[Found, ...]:
     path = "$.observation.messages[*].parts[*].text#" + "".join(f".{'k' * 38}é" for _ in range(180))
-    return tuple(Found(f"{path}.{number}", "EMAIL_ADDRESS", "pseudonym", 1) for number in range(count))
+    return tuple(
+        Found(f"{path}.{number}", "EMAIL_ADDRESS", "pseudonym", 1) for number in range(count)
+    )
 
 
 def test_no_number_of_findings_at_no_depth_makes_an_audit_record_the_broker_refuses(
@@ -284,7 +309,11 @@ def test_a_record_that_takes_longer_than_one_may_is_quarantined_and_the_next_is_
     gate.decide(raw(key, text="warm up"), NOW)
     gate.record_s = 0.05
     decided = gate.decide(raw(key, text="415 555 2671 " * 5_000), NOW)
-    assert (decided.decision, decided.reason, decided.governed) == ("quarantined", "too_costly", None)
+    assert (decided.decision, decided.reason, decided.governed) == (
+        "quarantined",
+        "too_costly",
+        None,
+    )
     gate.record_s = 20.0
     assert gate.decide(raw(key), NOW).decision == "passed"
 
@@ -318,18 +347,26 @@ def test_what_a_key_sent_before_it_was_revoked_is_told_by_the_brokers_clock_alon
         assert gate.decide(late, NOW).reason == "revoked_key"
 
 
-@pytest.mark.parametrize("tenant", ["", "..", "a/b", "x" * 64, "a%b", "é", "a\x00b", "a'b", "unknown", "*"])
+@pytest.mark.parametrize(
+    "tenant", ["", "..", "a/b", "x" * 64, "a%b", "é", "a\x00b", "a'b", "unknown", "*"]
+)
 def test_a_name_that_no_tenant_can_have_is_refused_whoever_signs(
     gate: Gate, store: KeyStore, tenant: str
 ) -> None:
     operator, _ = store.create("*", "operator")
     decided = gate.decide(raw(operator, tenant=tenant), NOW)
-    assert (decided.decision, decided.reason, decided.tenant) == ("quarantined", "bad_tenant", "unknown")
+    assert (decided.decision, decided.reason, decided.tenant) == (
+        "quarantined",
+        "bad_tenant",
+        "unknown",
+    )
     with pytest.raises(KeyStoreError):
         store.create(tenant, "agent")
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(place=st.integers(0, 400), byte=st.integers(0, 255), cut=st.booleans())
 def test_whatever_is_damaged_no_log_line_audit_or_reason_quotes_the_event(
     gate: Gate, store: KeyStore, caplog: pytest.LogCaptureFixture, place: int, byte: int, cut: bool
@@ -339,7 +376,9 @@ def test_whatever_is_damaged_no_log_line_audit_or_reason_quotes_the_event(
     place = 10 + place % (len(value) - 10)
     value[place] = byte
     damaged = bytes(value[:place] if cut else value)
-    record = dataclasses.replace(raw(key), value=damaged, headers=headers(SigningKey.parse(key), damaged))
+    record = dataclasses.replace(
+        raw(key), value=damaged, headers=headers(SigningKey.parse(key), damaged)
+    )
     decided = gate.decide(record, NOW)
     said = decided.audit.value + (decided.quarantined.value if decided.quarantined else b"")
     assert b"536-90-4399" not in said

@@ -77,10 +77,15 @@ def test_the_canaries_would_be_seen_if_nothing_were_scanned(gate: TenantGate) ->
 def _with_short_identifiers(planted: dict[str, Any]) -> dict[str, Any]:
     def shortened(value: Any, path: str) -> Any:
         if isinstance(value, dict):
-            return {key: shortened(item, f"{path}.{key}" if path else key) for key, item in value.items()}
+            return {
+                key: shortened(item, f"{path}.{key}" if path else key)
+                for key, item in value.items()
+            }
         if isinstance(value, list):
             return [shortened(item, path) for item in value]
-        long = isinstance(value, str) and len(value) > 1_000 and class_of(path) is not FieldClass.TEXT
+        long = (
+            isinstance(value, str) and len(value) > 1_000 and class_of(path) is not FieldClass.TEXT
+        )
         return address(1) if long else value
 
     shorter: dict[str, Any] = shortened(planted, "")
@@ -145,9 +150,12 @@ def test_two_keys_that_become_one_are_both_kept(default_document: PolicyDocument
     assert json.loads(governed or "") == {"<EMAIL_ADDRESS>": 1, "<EMAIL_ADDRESS>#2": 2}
 
 
-def test_a_number_under_a_telling_key_and_a_card_number_as_number_are_redacted(gate: TenantGate) -> None:
+def test_a_number_under_a_telling_key_and_a_card_number_as_number_are_redacted(
+    gate: TenantGate,
+) -> None:
     governed = json.loads(
-        gate.strings.text('{"zip": 19122, "card": 4111111111111111, "count": 12345}', "t").text or ""
+        gate.strings.text('{"zip": 19122, "card": 4111111111111111, "count": 12345}', "t").text
+        or ""
     )
     assert is_token(governed["zip"])
     assert is_token(governed["card"])
@@ -191,7 +199,11 @@ def test_uuids_and_digests_are_left_alone_and_the_context_hash_is_keyed(gate: Te
     planted["caused_by"] = [uuid]
     planted["observation"]["tools_hash"] = planted["observation"]["context_hash"] = digest
     governed = gate.govern(planted, NOW).record
-    assert (governed["event_id"], governed["trajectory_id"], governed["caused_by"]) == (uuid, uuid, [uuid])
+    assert (governed["event_id"], governed["trajectory_id"], governed["caused_by"]) == (
+        uuid,
+        uuid,
+        [uuid],
+    )
     assert governed["observation"]["tools_hash"] == digest
     assert governed["observation"]["context_hash"].startswith("keyed:")
     assert digest not in governed["observation"]["context_hash"]
@@ -307,7 +319,9 @@ def test_two_processes_with_other_hash_seeds_give_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("kind", ["reward", "feedback"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_reward_that_is_no_number_does_not_pass(gate: TenantGate, kind: str, value: float) -> None:
+def test_a_reward_that_is_no_number_does_not_pass(
+    gate: TenantGate, kind: str, value: float
+) -> None:
     event = record(kind, lambda number: "x")
     gate.govern(event, NOW)
     event[kind]["value"] = value

@@ -15,7 +15,9 @@ from .test_gate import NOW, gate, raw, store  # noqa: F401 - fixtures
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30_000)), max_size=60))
-def test_what_is_held_stays_within_the_bound_and_is_what_was_put_last(puts: list[tuple[int, int]]) -> None:
+def test_what_is_held_stays_within_the_bound_and_is_what_was_put_last(
+    puts: list[tuple[int, int]],
+) -> None:
     memory: Memory[int] = Memory(100_000)
     last: dict[int, int] = {}
     for name, size in puts:
@@ -41,7 +43,9 @@ def test_the_least_recently_used_goes_first() -> None:
 
 def test_tenants_share_one_bound_but_no_answer(default_policy: CompiledPolicy) -> None:
     memory: Memory[Governed] = Memory(10_000_000)
-    governors = [StringGovernor(default_policy, TenantKey(bytes([n] * 32)), memory) for n in range(3)]
+    governors = [
+        StringGovernor(default_policy, TenantKey(bytes([n] * 32)), memory) for n in range(3)
+    ]
     answers = {governor.text("write to bob@x.org", "t").text for governor in governors}
     assert len(answers) == len(memory) == 3
     for number in range(150):

@@ -61,11 +61,17 @@ SURNAMES = ["O'Brien", "Müller", 'Jane "JJ" Roe', "D\\Angelo"]
 
 @pytest.mark.parametrize("name", SURNAMES)
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_lines_of_json_are_read_as_json(governor: StringGovernor, name: str, ascii_only: bool) -> None:
+def test_lines_of_json_are_read_as_json(
+    governor: StringGovernor, name: str, ascii_only: bool
+) -> None:
     row = json.dumps({"last_name": name, "id": 1}, ensure_ascii=ascii_only)
     alone = json.loads(governor.text(row, "t").text or "")["last_name"]
     assert alone.startswith("<PERSON_")
-    for text in (f"{row}\n{row}\n", f"data: {row}\n\ndata: {row}\n\n", f"log of today:\n{row}\r\nend\n{row}"):
+    for text in (
+        f"{row}\n{row}\n",
+        f"data: {row}\n\ndata: {row}\n\n",
+        f"log of today:\n{row}\r\nend\n{row}",
+    ):
         governed = governor.text(text, "t").text
         assert governed == text.replace(
             row, row.replace(json.dumps(name, ensure_ascii=ascii_only), f'"{alone}"')
@@ -101,6 +107,8 @@ def test_a_number_is_scanned_as_people_write_it_and_stays_json(
 
 def test_a_number_under_a_telling_key_goes_in_any_spelling(governor: StringGovernor) -> None:
     for written in ("536904399", "536904399.0", "5.36904399e8"):
-        assert json.loads(governor.text(f'{{"ssn": {written}}}', "t").text or "") == {"ssn": "<US_SSN>"}
+        assert json.loads(governor.text(f'{{"ssn": {written}}}', "t").text or "") == {
+            "ssn": "<US_SSN>"
+        }
     named = governor.text('{"phone": 4155552671.0}', "t").text
     assert named == governor.text('{"phone": 4155552671}', "t").text

@@ -59,7 +59,11 @@ def test_an_unknown_operator_is_refused_by_name_of_the_field() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "said"),
-    [("(", "does not compile"), ("a*", "matches the empty text"), (r"(?:[a-z]+)+[;,]", "runs away")],
+    [
+        ("(", "does not compile"),
+        ("a*", "matches the empty text"),
+        (r"(?:[a-z]+)+[;,]", "runs away"),
+    ],
 )
 def test_a_bad_pattern_is_refused(pattern: str, said: str) -> None:
     assert said in refused(patterns=[{"id": "code", "entity": "CODE", "pattern": pattern}])
@@ -88,7 +92,10 @@ def test_an_undeclared_entity_of_a_pattern_or_key_is_refused() -> None:
 
 
 def test_a_key_with_two_entities_is_refused() -> None:
-    keys = [{"entity": "CODE", "names": ["zip_code"]}, {"entity": "EMAIL_ADDRESS", "names": ["zipCode"]}]
+    keys = [
+        {"entity": "CODE", "names": ["zip_code"]},
+        {"entity": "EMAIL_ADDRESS", "names": ["zipCode"]},
+    ]
     assert "both CODE and EMAIL_ADDRESS" in refused(keys=keys)
 
 

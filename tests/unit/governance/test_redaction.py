@@ -47,7 +47,9 @@ def test_a_shape_with_a_number_inside_is_no_pseudonym() -> None:
 
 def test_another_process_gives_the_same_pseudonym() -> None:
     code = "from atdp.governance.redact.pseudonyms import TenantKey; print(TenantKey(b'k'*32).name('A', 'v'))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert out.strip() == KEY.name("A", "v")
 
 

@@ -68,5 +68,6 @@ def test_no_true_value_of_a_retail_row_survives_anywhere(
             left[name] += sum(out.lower().count(value.lower().encode()) for value in values)
     assert +left == Counter()
     assert all(
-        occurred[name] > 100 for name in ("e-mail", "user id", "street", "unit", "zip", "payment id")
+        occurred[name] > 100
+        for name in ("e-mail", "user id", "street", "unit", "zip", "payment id")
     ), occurred

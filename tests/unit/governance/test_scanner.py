@@ -37,11 +37,15 @@ def threshold(
     *,
     bare_digits: bool = True,
 ) -> EntityThreshold:
-    return EntityThreshold(min_score=min_score, severity=severity, context=context, bare_digits=bare_digits)
+    return EntityThreshold(
+        min_score=min_score, severity=severity, context=context, bare_digits=bare_digits
+    )
 
 
 def test_overlapping_findings_become_one_span_under_the_most_severe() -> None:
-    found = Fixed(Finding(0, 6, "A", 0.9, "a"), Finding(4, 8, "B", 0.5, "b"), Finding(10, 12, "A", 0.9, "a"))
+    found = Fixed(
+        Finding(0, 6, "A", 0.9, "a"), Finding(4, 8, "B", 0.5, "b"), Finding(10, 12, "A", 0.9, "a")
+    )
     spans = scanner(found, A=threshold(severity=10), B=threshold(severity=40)).scan("x" * 20)
     assert spans == (Span(0, 8, "B"), Span(10, 12, "A"))
 
@@ -112,7 +116,9 @@ def test_a_detector_that_fails_is_an_error_without_the_text() -> None:
         max_size=12,
     )
 )
-def test_the_cache_changes_no_answer(default_policy: CompiledPolicy, texts: list[tuple[str, str]]) -> None:
+def test_the_cache_changes_no_answer(
+    default_policy: CompiledPolicy, texts: list[tuple[str, str]]
+) -> None:
     cached = default_policy.scanner
     for text, key in texts:
         words = frozenset({"phone"}) if key == "phone" else frozenset()

@@ -133,7 +133,9 @@ class FakeGate:
 
     def decide(self, raw: Any, _now: datetime) -> Decided:
         self.on_decide()
-        output = Output(key=f"{raw.partition}/{raw.offset}".encode(), value=b"x" * self.size, headers=[])
+        output = Output(
+            key=f"{raw.partition}/{raw.offset}".encode(), value=b"x" * self.size, headers=[]
+        )
         return Decided(decision="passed", reason=None, tenant="acme", found=(), audit=output)
 
 
@@ -200,7 +202,9 @@ def test_without_going_back_records_would_be_passed_over(monkeypatch: pytest.Mon
     assert sum(map(len, writes.committed)) < 20
 
 
-def test_an_offset_that_could_not_be_asked_for_is_not_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offset_that_could_not_be_asked_for_is_not_the_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made, consumer, _ = stage(monkeypatch)
     monkeypatch.setattr("atdp.governance.stage.loop.time.sleep", lambda _: None)
 

@@ -30,7 +30,9 @@ def two_tenants(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     log = LogDouble(lake)
     log.land(SampleTrajectory(tenant="acme", name="mine").events())
     log.land(SampleTrajectory(tenant="rival", name="theirs", text=MARKER, task=MARKER).events())
-    log.land(SampleTrajectory(tenant="acme", name="private", text=MARKER, purposes=("train",)).events())
+    log.land(
+        SampleTrajectory(tenant="acme", name="private", text=MARKER, purposes=("train",)).events()
+    )
     return lake
 
 
@@ -158,26 +160,36 @@ def test_the_list_of_attacks_would_be_noticed_without_the_boundary(two_tenants: 
     """What the tests above look for is there for whoever may see it."""
     with connect(lake=two_tenants) as operator:
         assert MARKER in operator.sql("SELECT * FROM events").to_json()
-        assert MARKER in operator.sql(f"SELECT * FROM read_parquet('{foreign_file(two_tenants)}')").to_json()
+        assert (
+            MARKER
+            in operator.sql(f"SELECT * FROM read_parquet('{foreign_file(two_tenants)}')").to_json()
+        )
 
 
 @pytest.mark.parametrize(
     "table", ["events", "generations", "rewards", "steps", "trajectories", "latest_rewards"]
 )
 def test_a_tenant_sees_its_own_rows_in_every_table(acme: Connection, table: str) -> None:
-    assert acme.sql(f"SELECT DISTINCT tenant_id, trajectory_id FROM {table}").rows() == [("acme", "mine")]
+    assert acme.sql(f"SELECT DISTINCT tenant_id, trajectory_id FROM {table}").rows() == [
+        ("acme", "mine")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("purpose", "names"), [("analytics", ["mine"]), ("train", ["mine", "private"]), ("replay", ["mine"])]
+    ("purpose", "names"),
+    [("analytics", ["mine"]), ("train", ["mine", "private"]), ("replay", ["mine"])],
 )
-def test_a_purpose_reaches_only_rows_that_allow_it(two_tenants: Lake, purpose: str, names: list[str]) -> None:
+def test_a_purpose_reaches_only_rows_that_allow_it(
+    two_tenants: Lake, purpose: str, names: list[str]
+) -> None:
     with connect(lake=two_tenants, tenant="acme", purpose=purpose) as connection:
         found = connection.sql("SELECT DISTINCT trajectory_id FROM events ORDER BY 1").rows()
     assert [name for (name,) in found] == names
 
 
-def test_a_purpose_cannot_open_the_file_of_its_own_tenant_that_does_not_allow_it(two_tenants: Lake) -> None:
+def test_a_purpose_cannot_open_the_file_of_its_own_tenant_that_does_not_allow_it(
+    two_tenants: Lake,
+) -> None:
     private = next(
         path_in_filesystem(task.file.file_path)
         for task in two_tenants.table("events").scan().plan_files()
@@ -191,7 +203,12 @@ def test_a_purpose_cannot_open_the_file_of_its_own_tenant_that_does_not_allow_it
 
 
 def test_an_unknown_purpose_or_tenant_sees_nothing(two_tenants: Lake) -> None:
-    for tenant, purpose in [("acme", "marketing"), ("nobody", "analytics"), ("", "analytics"), ("acme", "")]:
+    for tenant, purpose in [
+        ("acme", "marketing"),
+        ("nobody", "analytics"),
+        ("", "analytics"),
+        ("acme", ""),
+    ]:
         with connect(lake=two_tenants, tenant=tenant, purpose=purpose) as connection:
             assert connection.sql("SELECT count(*) FROM events").scalar() == 0
 
@@ -209,7 +226,10 @@ def test_an_empty_lake_has_all_tables_and_no_rows(lake: Lake) -> None:
     with connect(lake=lake, tenant="acme") as connection:
         for (table,) in connection.sql("SHOW TABLES").rows():
             assert connection.sql(f"SELECT count(*) FROM {table}").scalar() == 0
-        assert connection.sql("SELECT reward, status FROM trajectories").columns == ["reward", "status"]
+        assert connection.sql("SELECT reward, status FROM trajectories").columns == [
+            "reward",
+            "status",
+        ]
 
 
 def test_only_a_single_select_is_taken(acme: Connection) -> None:
@@ -231,7 +251,9 @@ def test_a_wrong_name_is_answered_with_what_exists(acme: Connection) -> None:
 
 def test_a_statement_that_takes_too_long_is_stopped(acme: Connection) -> None:
     with pytest.raises(QueryFailed, match=r"longer than 0\.2 s"):
-        acme.sql("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b", timeout_s=0.2)
+        acme.sql(
+            "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b", timeout_s=0.2
+        )
     assert acme.sql("SELECT 1").scalar() == 1
 
 

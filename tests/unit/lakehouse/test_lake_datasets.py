@@ -149,7 +149,9 @@ def test_a_changed_manifest_is_noticed(lake: Lake, log: LogDouble) -> None:
         load_dataset(lake, "one")
 
 
-def test_a_dataset_of_a_tenant_holds_nothing_else_and_names_the_policies(lake: Lake, log: LogDouble) -> None:
+def test_a_dataset_of_a_tenant_holds_nothing_else_and_names_the_policies(
+    lake: Lake, log: LogDouble
+) -> None:
     for sample in many(4):
         log.land(sample.events())
     dataset = create_dataset(lake, "mine", tenant="tenant-1")

@@ -18,7 +18,10 @@ from atdp.schemas.codec import encode_record, newest
 
 
 def columns(name: TableName) -> dict[str, pl.DataType]:
-    return {field.name: polars_type(field.type) for field in schema_to_pyarrow(definitions()[name].schema)}
+    return {
+        field.name: polars_type(field.type)
+        for field in schema_to_pyarrow(definitions()[name].schema)
+    }
 
 
 EVENTS = columns("events")
@@ -35,7 +38,9 @@ EVENTS = columns("events")
             turns=st.integers(0, 3),
             tokens=st.integers(0, 5),
             reward=st.none() | st.floats(allow_nan=False),
-            purposes=st.lists(st.sampled_from(["analytics", "train", "replay"]), unique=True).map(tuple),
+            purposes=st.lists(st.sampled_from(["analytics", "train", "replay"]), unique=True).map(
+                tuple
+            ),
         ),
         min_size=1,
         max_size=4,
@@ -52,7 +57,9 @@ def test_every_body_and_every_nested_null_decodes_alike() -> None:
     records = list(generate_many(newest("event").parsed, 40))
     values = [encode_record("event", record) for record in records]
     # Random times lie outside what Python's datetime holds: compare what the reference can express.
-    timeless = {name: kind for name, kind in EVENTS.items() if name not in ("occurred_at", "ended_at")}
+    timeless = {
+        name: kind for name, kind in EVENTS.items() if name not in ("occurred_at", "ended_at")
+    }
     fast = decode("event", values, timeless)
     assert fast.height == len(values)
     assert fast["event_id"].to_list() == [record["event_id"] for record in records]
@@ -102,7 +109,9 @@ def test_a_value_with_an_unknown_fingerprint_is_named() -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_a_record_with_bytes_missing_never_shifts_its_neighbours_unnoticed(data: st.DataObject) -> None:
+def test_a_record_with_bytes_missing_never_shifts_its_neighbours_unnoticed(
+    data: st.DataObject,
+) -> None:
     values = encoded(SampleTrajectory(turns=1).events())
     index = data.draw(st.integers(0, len(values) - 1), label="record")
     start = data.draw(st.integers(10, len(values[index]) - 1), label="first byte lost")

@@ -46,7 +46,8 @@ def breaks(old: Schema, new: Schema) -> list[str]:
 def test_the_committed_definitions_are_those_that_follow_from_the_contracts() -> None:
     folder = resources.files("atdp.lakehouse.definitions")
     committed = {
-        name: json.loads(folder.joinpath(f"{name}.json").read_text("utf-8")) for name in sorted(definitions())
+        name: json.loads(folder.joinpath(f"{name}.json").read_text("utf-8"))
+        for name in sorted(definitions())
     }
     assert committed == derive(), "run: python -m atdp.lakehouse.derivation, and review the diff"
 
@@ -81,7 +82,9 @@ def test_a_new_catalog_has_exactly_the_field_ids_of_the_definitions(lake: Lake) 
         assert lake.table(name).schema() == definition.schema
 
 
-def test_a_table_of_an_older_version_gets_the_columns_and_properties_that_it_lacks(lake: Lake) -> None:
+def test_a_table_of_an_older_version_gets_the_columns_and_properties_that_it_lacks(
+    lake: Lake,
+) -> None:
     table = lake.table("events")
     with table.update_schema(allow_incompatible_changes=True) as schema:
         schema.delete_column(STORED_MARK)

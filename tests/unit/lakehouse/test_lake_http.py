@@ -74,7 +74,9 @@ def test_a_role_without_sql_is_denied(client: TestClient, keys: KeyStore, role: 
     assert ask(client, key, QUERY)[0] == 403
 
 
-def test_no_key_a_wrong_key_and_a_revoked_key_are_denied(client: TestClient, keys: KeyStore) -> None:
+def test_no_key_a_wrong_key_and_a_revoked_key_are_denied(
+    client: TestClient, keys: KeyStore
+) -> None:
     key, principal = keys.create("acme", "analyst")
     assert ask(client, None, QUERY)[0] == 401
     assert ask(client, key[:-1] + ("A" if key[-1] != "A" else "B"), QUERY)[0] == 401
@@ -100,7 +102,9 @@ def test_what_is_wrong_is_said(client: TestClient, keys: KeyStore) -> None:
 
 def test_an_answer_is_bounded_in_bytes(client: TestClient, keys: KeyStore) -> None:
     key, _ = keys.create("acme", "analyst")
-    status, text = ask(client, key, "SELECT repeat(chr(97 + (range % 26)::INT), 100000) FROM range(700)")
+    status, text = ask(
+        client, key, "SELECT repeat(chr(97 + (range % 26)::INT), 100000) FROM range(700)"
+    )
     assert (status, json.loads(text)["error"]["code"]) == (400, "query_failed")
     assert "more than 67108864 bytes" in text
 
@@ -110,7 +114,9 @@ def test_csv_and_arrow_hold_the_same_rows(client: TestClient, keys: KeyStore) ->
     query = "SELECT trajectory_id, reward FROM trajectories"
     assert ask(client, key, query, format="csv")[1] == "trajectory_id,reward\nmine,1.0\n"
     answer = client.post(
-        "/v1/sql", json={"query": query, "format": "arrow"}, headers={"Authorization": f"Bearer {key}"}
+        "/v1/sql",
+        json={"query": query, "format": "arrow"},
+        headers={"Authorization": f"Bearer {key}"},
     )
     table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
     assert table.to_pylist() == [{"trajectory_id": "mine", "reward": 1.0}]

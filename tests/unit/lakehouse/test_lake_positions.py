@@ -25,12 +25,16 @@ def test_a_batch_that_starts_where_the_table_stands_moves_only_its_partitions(
 ) -> None:
     start = {partition: committed.get(partition) for partition in sizes}
     end = {partition: (start[partition] or 0) + size for partition, size in sizes.items()}
-    after = Advance(topic=TOPIC, start=start, end=end).applied_to(Positions(topic=TOPIC, next=committed))
+    after = Advance(topic=TOPIC, start=start, end=end).applied_to(
+        Positions(topic=TOPIC, next=committed)
+    )
     assert after.next == {**committed, **end}
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
-def test_a_batch_is_refused_unless_the_table_stands_exactly_at_its_start(stands: int, start: int) -> None:
+def test_a_batch_is_refused_unless_the_table_stands_exactly_at_its_start(
+    stands: int, start: int
+) -> None:
     advance = Advance(topic=TOPIC, start={0: start}, end={0: start + 10})
     committed = Positions(topic=TOPIC, next={0: stands})
     if stands == start:

@@ -26,7 +26,11 @@ def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: Log
     events = GOOD.events()
     log.land(events)
     (record,) = governed_trajectories(lake, purpose="train")
-    emitted = [event.body.generation for event in events if event.kind == "action" and event.body.generation]  # type: ignore[union-attr]
+    emitted = [
+        event.body.generation
+        for event in events
+        if event.kind == "action" and event.body.generation
+    ]  # type: ignore[union-attr]
     assert [call.prompt_token_ids for call in record.generations] == [
         body.prompt_token_ids for body in emitted
     ]
@@ -71,7 +75,9 @@ def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: Log
         [
             *asked(0, harmless, frequency_penalty=0.0),
             *asked(
-                1, '{"logit_bias":{"5":-100},"response_format":{"type":"json_object"}}', presence_penalty=0.5
+                1,
+                '{"logit_bias":{"5":-100},"response_format":{"type":"json_object"}}',
+                presence_penalty=0.5,
             ),
             *asked(
                 2,
@@ -103,8 +109,14 @@ WITHDRAWN = replace(GOOD, consent="withdrawn", eligible=False)
         (replace(GOOD, consent="unknown").events(), "consent_unknown"),
         (restamped(GOOD.events(), 2, token_fidelity="context_changed"), "tokens_not_exact"),
         (restamped(GOOD.events(), 2, token_fidelity=None), "tokens_not_exact"),
-        (restamped(GOOD.events(), 4, training_eligible=False, eligibility_reason="opt_out"), "opt_out"),
-        (restamped(GOOD.events(), 4, training_eligible=None, eligibility_reason=None), "not_stamped"),
+        (
+            restamped(GOOD.events(), 4, training_eligible=False, eligibility_reason="opt_out"),
+            "opt_out",
+        ),
+        (
+            restamped(GOOD.events(), 4, training_eligible=None, eligibility_reason=None),
+            "not_stamped",
+        ),
         (restamped(GOOD.events(), 5, policy_id=None), "no_stamp"),
         (restamped(GOOD.events(), 7, purposes=("analytics", "replay")), "purpose_not_allowed"),
         (
@@ -126,7 +138,9 @@ def test_one_event_that_may_not_train_refuses_the_whole_trajectory(
 
 
 @pytest.mark.parametrize("tenant", [None, "acme"])
-def test_what_may_train_needs_no_other_purpose(lake: Lake, log: LogDouble, tenant: str | None) -> None:
+def test_what_may_train_needs_no_other_purpose(
+    lake: Lake, log: LogDouble, tenant: str | None
+) -> None:
     log.land(replace(GOOD, purposes=("train",)).events())
     found = governed_trajectories(lake, purpose="train", tenant=tenant)
     assert [(record.trajectory_id, len(record.generations)) for record in found] == [("good", 2)]
@@ -140,7 +154,9 @@ def test_replay_needs_its_own_purpose_and_not_training_s(lake: Lake, log: LogDou
     assert found.refused == {"purpose_not_allowed": 1}
 
 
-def test_learning_from_text_needs_consent_and_purpose_but_no_exact_tokens(lake: Lake, log: LogDouble) -> None:
+def test_learning_from_text_needs_consent_and_purpose_but_no_exact_tokens(
+    lake: Lake, log: LogDouble
+) -> None:
     log.land(restamped(GOOD.events(), 2, token_fidelity="dropped", training_eligible=False))
     log.land(replace(WITHDRAWN, name="never").events())
     found = governed_trajectories(lake, purpose="train", require_exact=False)
@@ -169,12 +185,17 @@ def test_only_what_is_newer_than_a_position_is_read_and_a_late_reward_makes_it_n
     late = replace(GOOD, name="rewarded-late")
     log.land([late.event(late.reward_body(0.5), seq=99)])
     found = governed_trajectories(lake, purpose="train", after=position)
-    assert {record.trajectory_id: record.reward for record in found} == {"new": 1.0, "rewarded-late": 0.5}
+    assert {record.trajectory_id: record.reward for record in found} == {
+        "new": 1.0,
+        "rewarded-late": 0.5,
+    }
 
 
 def test_a_tenant_and_a_filter_narrow_it_down(lake: Lake, log: LogDouble) -> None:
     log.land(event for sample in many(6, turns=1) for event in sample.events())
-    found = governed_trajectories(lake, purpose="train", tenant="tenant-1", where="trajectory_id <> 't-3'")
+    found = governed_trajectories(
+        lake, purpose="train", tenant="tenant-1", where="trajectory_id <> 't-3'"
+    )
     assert sorted(record.trajectory_id for record in found) == ["t-1", "t-5"]
 
 

@@ -22,7 +22,9 @@ def result(**columns: list[object]) -> Result:
 @given(st.lists(st.tuples(st.text(), st.none() | st.integers(-(2**53), 2**53)), min_size=1))
 def test_json_and_csv_hold_the_same_rows(rows: list[tuple[str, int | None]]) -> None:
     found = Result(
-        pa.table({"name": [name for name, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())})
+        pa.table(
+            {"name": [name for name, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())}
+        )
     )
     assert [(row["name"], row["n"]) for row in json.loads(found.to_json())] == rows
     if all("\r" not in name for name, _ in rows):

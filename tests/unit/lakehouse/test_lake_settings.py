@@ -33,7 +33,8 @@ def test_any_catalog_property_comes_from_the_environment_and_is_never_shown() ->
 
 def test_a_catalog_elsewhere_is_used_with_the_same_code(tmp_path: Path) -> None:
     settings = LakeSettings(
-        uri=f"sqlite:///{tmp_path}/elsewhere/c.sqlite", warehouse=(tmp_path / "elsewhere" / "w").as_uri()
+        uri=f"sqlite:///{tmp_path}/elsewhere/c.sqlite",
+        warehouse=(tmp_path / "elsewhere" / "w").as_uri(),
     )
     lake = open_lake(tmp_path / "home", settings)
     LogDouble(lake).land(SampleTrajectory().events())
@@ -57,7 +58,9 @@ def test_a_home_that_cannot_be_a_location_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_catalog_is_named(tmp_path: Path) -> None:
-    (tmp_path / "catalog.sqlite").write_text("this is not a database, it only lies where one should be " * 50)
+    (tmp_path / "catalog.sqlite").write_text(
+        "this is not a database, it only lies where one should be " * 50
+    )
     with pytest.raises(CatalogError, match="not a usable SQLite catalog"):
         open_lake(tmp_path)
 

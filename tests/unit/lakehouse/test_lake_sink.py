@@ -16,7 +16,13 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
 
 from atdp.lakehouse import CatalogError, Lake, commit, open_lake
-from atdp.lakehouse.errors import CommitRefused, PositionsLost, TopicChanged, UndecodableRecord, WriteTooOld
+from atdp.lakehouse.errors import (
+    CommitRefused,
+    PositionsLost,
+    TopicChanged,
+    UndecodableRecord,
+    WriteTooOld,
+)
 from atdp.lakehouse.positions import Advance, TopicIdentity
 from atdp.lakehouse.redelivery import REMEMBERED_S, SentBefore
 from atdp.lakehouse.retention import GRACE_S
@@ -48,7 +54,9 @@ def test_every_event_lands_once_with_its_projections(lake: Lake, log: LogDouble)
     assert lake.committed_offsets("events") == lake.committed_offsets("rewards") == log.next
 
 
-def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(lake: Lake, log: LogDouble) -> None:
+def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(
+    lake: Lake, log: LogDouble
+) -> None:
     log.land(events(4))
     log.land(events(2, purposes=("analytics",), start=SampleTrajectory().start.replace(day=9)))
     for task in lake.table("events").scan().plan_files():
@@ -59,7 +67,13 @@ def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(lake: L
             table.open(), columns=["tenant_id", "allowed_purposes", "occurred_at"]
         ).to_pylist()
         assert (
-            len({(row["tenant_id"], row["allowed_purposes"], row["occurred_at"].date()) for row in rows}) == 1
+            len(
+                {
+                    (row["tenant_id"], row["allowed_purposes"], row["occurred_at"].date())
+                    for row in rows
+                }
+            )
+            == 1
         )
         assert task.file.partition[0] == rows[0]["tenant_id"]
         assert task.file.partition[1] == rows[0]["allowed_purposes"]
@@ -73,7 +87,9 @@ def test_a_row_without_a_stamp_allows_no_purpose(lake: Lake, log: LogDouble) -> 
 
 def test_a_purpose_that_looks_like_two_is_not_taken_for_either(lake: Lake, log: LogDouble) -> None:
     log.land(SampleTrajectory(purposes=("train.replay", "analytics")).events())
-    assert set(lake.table("events").scan().to_arrow()["allowed_purposes"].to_pylist()) == {"analytics"}
+    assert set(lake.table("events").scan().to_arrow()["allowed_purposes"].to_pylist()) == {
+        "analytics"
+    }
 
 
 def test_a_zombie_is_refused_after_another_writer_took_over(lake: Lake, log: LogDouble) -> None:
@@ -103,7 +119,9 @@ def test_without_the_comparison_the_zombie_repeats_every_row(lake: Lake, log: Lo
     assert count(lake, "events") == 2 * len(batch)
 
 
-def test_two_writers_of_different_partitions_rebase_over_each_other(lake: Lake, log: LogDouble) -> None:
+def test_two_writers_of_different_partitions_rebase_over_each_other(
+    lake: Lake, log: LogDouble
+) -> None:
     left = SampleTrajectory(name="left").events()
     right = next(
         SampleTrajectory(name=name).events()
@@ -129,7 +147,9 @@ def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
     lake: Lake, log: LogDouble
 ) -> None:
     batch = log.batch((event.key, encode(event)) for event in events(6))
-    log.sink.sinks[0].write(log.sink._frame(batch), batch.end)  # generations committed, then the process died
+    log.sink.sinks[0].write(
+        log.sink._frame(batch), batch.end
+    )  # generations committed, then the process died
     assert lake.committed_offsets("generations") == log.next
     assert lake.committed_offsets("events") == {}
     restarted = TopicSink.open(lake, log.role, log.identity)
@@ -143,7 +163,9 @@ def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
 
 
 @settings(max_examples=10)
-@given(cuts=st.lists(st.integers(0, 66), max_size=5), repeats=st.lists(st.integers(0, 5), max_size=3))
+@given(
+    cuts=st.lists(st.integers(0, 66), max_size=5), repeats=st.lists(st.integers(0, 5), max_size=3)
+)
 def test_any_splitting_and_repeating_of_the_log_gives_the_same_table(
     tmp_path_factory: pytest.TempPathFactory, cuts: list[int], repeats: list[int]
 ) -> None:
@@ -161,7 +183,9 @@ def test_any_splitting_and_repeating_of_the_log_gives_the_same_table(
     assert count(lake, "rewards") == 6
 
 
-def test_a_redelivered_event_is_looked_up_and_an_ordinary_one_is_not(lake: Lake, log: LogDouble) -> None:
+def test_a_redelivered_event_is_looked_up_and_an_ordinary_one_is_not(
+    lake: Lake, log: LogDouble
+) -> None:
     sample = SampleTrajectory().events()
     log.land(sample)
     again = {committed.table: committed for committed in log.land(sample, redelivered=True)}
@@ -182,13 +206,17 @@ def test_a_late_first_delivery_beside_a_flagged_copy_in_the_same_batch_lands_onc
     sample = SampleTrajectory().events()
     batch = log.batch((event.key, encode(event)) for event in sample)
     flagged = log.batch(((event.key, encode(event)) for event in sample), redelivered=True)
-    for value, partition, offset in zip(flagged.values, flagged.partitions, flagged.offsets, strict=True):
+    for value, partition, offset in zip(
+        flagged.values, flagged.partitions, flagged.offsets, strict=True
+    ):
         batch.add(value, partition, offset, redelivered=True)
     log.sink.write(batch)
     assert count(lake, "events") == len(sample)
 
 
-def test_an_ordinary_copy_that_comes_after_the_flagged_one_is_a_copy_too(lake: Lake, log: LogDouble) -> None:
+def test_an_ordinary_copy_that_comes_after_the_flagged_one_is_a_copy_too(
+    lake: Lake, log: LogDouble
+) -> None:
     sample = SampleTrajectory().events()
     log.land(sample, redelivered=True)
     late = {committed.table: committed for committed in log.land(sample)}
@@ -205,7 +233,9 @@ def test_the_next_writer_knows_which_events_came_flagged(lake: Lake, log: LogDou
     log.land(events(2))
     log.land(sample, redelivered=True)
     log.sink = TopicSink.open(lake, log.role, log.identity)
-    assert len(log.sink.sinks[0].sent_before.hashes) == 2, "one for each generation, not for ordinary rows"
+    assert len(log.sink.sinks[0].sent_before.hashes) == 2, (
+        "one for each generation, not for ordinary rows"
+    )
     log.land(sample)
     assert sorted(ids(lake)).count(sample[0].event_id) == 1
 
@@ -269,13 +299,16 @@ def test_a_table_with_rows_but_no_offsets_stops_the_writer(
         TopicSink.open(lake, log.role, log.identity)
 
 
-def test_an_undecodable_record_stops_the_batch_and_names_its_offset(lake: Lake, log: LogDouble) -> None:
+def test_an_undecodable_record_stops_the_batch_and_names_its_offset(
+    lake: Lake, log: LogDouble
+) -> None:
     log.land(events(2))
     bad = SampleTrajectory(name="bad").events()
     batch = log.batch((event.key, encode(event)[: -3 if event.seq == 4 else None]) for event in bad)
     place = (batch.partitions[4], batch.offsets[4])
     with pytest.raises(
-        UndecodableRecord, match=f"offset {place[1]}.*--set-aside {log.identity.name}:{place[0]}:{place[1]}"
+        UndecodableRecord,
+        match=f"offset {place[1]}.*--set-aside {log.identity.name}:{place[0]}:{place[1]}",
     ):
         log.sink.write(batch)
     before = count(lake, "events")
@@ -287,7 +320,12 @@ def test_an_undecodable_record_stops_the_batch_and_names_its_offset(lake: Lake, 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("attempt", 2**40), ("occurred_at", 2**62), ("occurred_at", -(2**62)), ("tenant_id", "x" * 300)],
+    [
+        ("attempt", 2**40),
+        ("occurred_at", 2**62),
+        ("occurred_at", -(2**62)),
+        ("tenant_id", "x" * 300),
+    ],
 )
 def test_a_record_that_no_table_can_hold_stops_the_batch_and_is_named_too(
     lake: Lake, log: LogDouble, field: str, value: object
@@ -325,7 +363,9 @@ def test_a_full_disk_is_no_record_s_fault(
         log.land(events(1))
 
 
-def test_files_that_waited_too_long_for_their_commit_are_not_committed(lake: Lake, log: LogDouble) -> None:
+def test_files_that_waited_too_long_for_their_commit_are_not_committed(
+    lake: Lake, log: LogDouble
+) -> None:
     """Garbage collection may have taken them: the writer was frozen in between."""
     times = iter([0.0, GRACE_S])
     sink = log.sink.sinks[0]

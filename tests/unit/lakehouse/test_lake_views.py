@@ -22,7 +22,8 @@ def test_a_trajectory_is_the_fold_of_its_events(lake: Lake, log: LogDouble) -> N
     log.land(replace(T, reward=0.5).events())
     row = one(lake, "SELECT * FROM trajectories")
     assert {
-        name: row[name] for name in ("steps", "generations", "tool_calls", "messages", "status", "reward")
+        name: row[name]
+        for name in ("steps", "generations", "tool_calls", "messages", "status", "reward")
     } == {
         "steps": 2,
         "generations": 2,
@@ -50,8 +51,13 @@ def test_no_reward_is_null_and_a_reward_of_zero_is_zero(lake: Lake, log: LogDoub
 def test_a_late_reward_joins_and_what_it_refers_to_is_unchanged(lake: Lake, log: LogDouble) -> None:
     log.land(T.events())
     with connect(lake=lake) as connection:
-        before = connection.sql("SELECT * EXCLUDE ingested_at FROM events ORDER BY kafka_offset").rows()
-    assert one(lake, "SELECT reward, last_offset FROM trajectories") == {"reward": None, "last_offset": 9}
+        before = connection.sql(
+            "SELECT * EXCLUDE ingested_at FROM events ORDER BY kafka_offset"
+        ).rows()
+    assert one(lake, "SELECT reward, last_offset FROM trajectories") == {
+        "reward": None,
+        "last_offset": 9,
+    }
     log.land([T.event(T.reward_body(1.0, later_s=86_400), seq=10)])
     assert one(lake, "SELECT reward, last_offset, status FROM trajectories") == {
         "reward": 1.0,
@@ -70,7 +76,10 @@ def test_of_several_rewards_the_latest_observed_counts_not_the_last_to_arrive(
 ) -> None:
     log.land(T.events())
     log.land(
-        [T.event(T.reward_body(1.0, later_s=100), seq=10), T.event(T.reward_body(0.0, later_s=50), seq=11)]
+        [
+            T.event(T.reward_body(1.0, later_s=100), seq=10),
+            T.event(T.reward_body(0.0, later_s=50), seq=11),
+        ]
     )
     assert one(lake, "SELECT reward FROM trajectories") == {"reward": 1.0}
     assert one(lake, "SELECT count(*) AS n FROM rewards") == {"n": 2}
@@ -108,9 +117,9 @@ def test_a_reward_of_another_attempt_or_tenant_does_not_join(lake: Lake, log: Lo
     log.land(T.events())
     log.land([replace(T, attempt=1).event(T.reward_body(1.0), seq=0)])
     log.land([replace(T, tenant="rival").event(T.reward_body(1.0), seq=0)])
-    assert one(lake, "SELECT reward FROM trajectories WHERE tenant_id = 'acme' AND attempt = 0") == {
-        "reward": None
-    }
+    assert one(
+        lake, "SELECT reward FROM trajectories WHERE tenant_id = 'acme' AND attempt = 0"
+    ) == {"reward": None}
 
 
 def test_steps_hold_observation_action_outcome_and_the_reward_of_their_step_or_events(
@@ -123,7 +132,10 @@ def test_steps_hold_observation_action_outcome_and_the_reward_of_their_step_or_e
     log.land(
         [
             T.event(
-                Reward(target_kind="step", target_step=0, value=0.5, source_name="s", observed_at=at), seq=10
+                Reward(
+                    target_kind="step", target_step=0, value=0.5, source_name="s", observed_at=at
+                ),
+                seq=10,
             ),
             T.event(
                 Reward(
@@ -148,7 +160,10 @@ def test_steps_hold_observation_action_outcome_and_the_reward_of_their_step_or_e
 
 def test_a_trajectory_without_an_end_is_open(lake: Lake, log: LogDouble) -> None:
     log.land(T.events()[:3])
-    assert one(lake, "SELECT status, ended_at FROM trajectories") == {"status": "open", "ended_at": None}
+    assert one(lake, "SELECT status, ended_at FROM trajectories") == {
+        "status": "open",
+        "ended_at": None,
+    }
 
 
 def test_one_ineligible_event_makes_the_trajectory_ineligible_and_says_why(
@@ -156,7 +171,9 @@ def test_one_ineligible_event_makes_the_trajectory_ineligible_and_says_why(
 ) -> None:
     log.land(T.events()[:-1])
     log.land([replace(T, eligible=False).events()[-1]])
-    assert one(lake, "SELECT training_eligible AS e, eligibility_reason AS r FROM trajectories") == {
+    assert one(
+        lake, "SELECT training_eligible AS e, eligibility_reason AS r FROM trajectories"
+    ) == {
         "e": False,
         "r": "consent_withdrawn",
     }

@@ -49,14 +49,19 @@ def test_whatever_the_model_writes_a_tool_answers_in_text(name: str, arguments: 
     assert call_tool(ORDER, name, arguments).text
 
 
-@given(st.sampled_from(("lookup", "calc")), st.recursive(st.none() | st.integers() | st.text(), st.lists))
+@given(
+    st.sampled_from(("lookup", "calc")),
+    st.recursive(st.none() | st.integers() | st.text(), st.lists),
+)
 def test_arguments_of_any_shape_are_answered_too(name: str, arguments: object) -> None:
     assert call_tool(ORDER, name, json.dumps(arguments)).text
 
 
 def test_the_price_of_another_item_is_not_the_price_of_this_one() -> None:
     others = [item for item in ITEMS if item != ORDER.item]
-    assert all(call_tool(ORDER, "lookup", json.dumps({"item": item})).text != "13" for item in others)
+    assert all(
+        call_tool(ORDER, "lookup", json.dumps({"item": item})).text != "13" for item in others
+    )
 
 
 @given(st.integers(0, 10_000))

@@ -13,12 +13,19 @@ TASKS, ATTEMPTS = 80, 8
 @pytest.mark.parametrize(
     ("successes", "sessions", "lower", "upper"),
     # Newcombe 1998 (Statistics in Medicine 17, 857), table I, method 3
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
 def test_the_interval_of_single_attempts_is_wilsons(
     successes: int, sessions: int, lower: float, upper: float
 ) -> None:
-    assert Rate(successes=successes, sessions=sessions).bounds == pytest.approx((lower, upper), abs=6e-5)
+    assert Rate(successes=successes, sessions=sessions).bounds == pytest.approx(
+        (lower, upper), abs=6e-5
+    )
 
 
 # Weil 1970: pups that survived of each litter, and the design effects that R's package PF gives for them (`rsb`)

@@ -21,7 +21,9 @@ def rate(successes: int, sessions: int) -> Rate:
     return Rate(successes=successes, sessions=sessions)
 
 
-def candidate(number: int, version: str, parent: str, success: float, *, bad: bool = False) -> Candidate:
+def candidate(
+    number: int, version: str, parent: str, success: float, *, bad: bool = False
+) -> Candidate:
     met = rate(round(success * 380), 380)
     return Candidate(
         round=number,
@@ -44,7 +46,9 @@ def candidate(number: int, version: str, parent: str, success: float, *, bad: bo
         ),
         canary=None
         if bad
-        else Canary(share=0.5, candidate=met, live=rate(110, 388), verdict="PASS", outcome="promoted"),
+        else Canary(
+            share=0.5, candidate=met, live=rate(110, 388), verdict="PASS", outcome="promoted"
+        ),
     )
 
 
@@ -109,7 +113,8 @@ SUMMARY = Summary(
         quarantine=[{"tenant": "acme", "reason": "tenant_mismatch", "records": 3}],
         ineligible=[{"tenant": "globex", "reason": "consent_withdrawn", "trajectories": 900}],
         throughput=[
-            {"second": 10 * n, "sessions_per_s": 12.0 + n % 4, "latency_ms": 300.0 + n} for n in range(30)
+            {"second": 10 * n, "sessions_per_s": 12.0 + n % 4, "latency_ms": 300.0 + n}
+            for n in range(30)
         ],
         lineage=tuple(
             Ancestor(
@@ -124,7 +129,12 @@ SUMMARY = Summary(
             for version, parent in (("v5", "v4"), ("v4", "v2"), ("v2", "v1"), ("v1", None))
         ),
         story=(
-            Decision(number=1, when="2026-11-21 10:00:00Z", what="v1 went <live>", evidence="from the logs"),
+            Decision(
+                number=1,
+                when="2026-11-21 10:00:00Z",
+                what="v1 went <live>",
+                evidence="from the logs",
+            ),
         ),
     ),
     peak_bytes=2_400_000_000,
@@ -138,14 +148,20 @@ def test_the_page_is_self_contained_and_escapes_what_it_shows() -> None:
     page = render(SUMMARY)
     assert page.count("<svg") == 4
     assert "v1 went &lt;live&gt;" in page
-    assert all(word not in page for word in ("<script", "<link", " src=", "@import", ">nan", "nan%"))
+    assert all(
+        word not in page for word in ("<script", "<link", " src=", "@import", ">nan", "nan%")
+    )
 
 
 def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:
     evidence = replace(
-        SUMMARY.evidence, withdrawn_rows_trained=1, ledger=replace(SUMMARY.evidence.ledger, duplicates=2)
+        SUMMARY.evidence,
+        withdrawn_rows_trained=1,
+        ledger=replace(SUMMARY.evidence.ledger, duplicates=2),
     )
-    broken = replace(SUMMARY, after=rate(60, 200), evidence=evidence, candidates=SUMMARY.candidates[:1])
+    broken = replace(
+        SUMMARY, after=rate(60, 200), evidence=evidence, candidates=SUMMARY.candidates[:1]
+    )
     assert [promise for promise, held in broken.promises.items() if not held] == [
         "success at least doubled on fresh tasks",
         "every emitted event has exactly one fate",
@@ -186,7 +202,11 @@ def unjudged() -> Summary:
     tried = SUMMARY.candidates[0]
     assert tried.canary is not None
     canary = replace(
-        tried.canary, candidate=rate(0, 0), live=rate(0, 0), verdict="INCONCLUSIVE", outcome="rolled back"
+        tried.canary,
+        candidate=rate(0, 0),
+        live=rate(0, 0),
+        verdict="INCONCLUSIVE",
+        outcome="rolled back",
     )
     nothing_averaged = {
         "success": None,
@@ -197,19 +217,28 @@ def unjudged() -> Summary:
     return replace(
         SUMMARY,
         candidates=(replace(tried, canary=canary),),
-        traffic={"before": rate(0, 0), "r1": rate(200, 768), "canary1": rate(0, 0), "after": rate(48, 200)},
+        traffic={
+            "before": rate(0, 0),
+            "r1": rate(200, 768),
+            "canary1": rate(0, 0),
+            "after": rate(48, 200),
+        },
         before=rate(0, 0),
         after=rate(48, 200),
         evidence=replace(
             SUMMARY.evidence,
             lineage=SUMMARY.evidence.lineage[-1:],
-            by_tenant_and_version=[{"tenant": "acme", "version": "v1", "sessions": 4, **nothing_averaged}],
+            by_tenant_and_version=[
+                {"tenant": "acme", "version": "v1", "sessions": 4, **nothing_averaged}
+            ],
             throughput=[{"second": 0, "sessions_per_s": 1.0, "latency_ms": None}],
         ),
     )
 
 
-def test_a_canary_that_nobody_judged_is_written_drawn_and_shown_without_figures(tmp_path: Path) -> None:
+def test_a_canary_that_nobody_judged_is_written_drawn_and_shown_without_figures(
+    tmp_path: Path,
+) -> None:
     summary, text = unjudged(), io.StringIO()
     summary.write(tmp_path / "summary.json")
     told = json.loads((tmp_path / "summary.json").read_text())

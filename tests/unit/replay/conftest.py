@@ -28,13 +28,20 @@ def judged() -> Judge:
         trained_on: Mapping[TrajectoryKey, str | None] | None = None,
         **config: object,
     ) -> ReplayReport:
-        scorers: dict[str, Scorer] = {"v1": baseline, "v2": BigramPolicy.preferring(0, strength=strength)}
+        scorers: dict[str, Scorer] = {
+            "v1": baseline,
+            "v2": BigramPolicy.preferring(0, strength=strength),
+        }
 
         @contextmanager
         def open_scorer(policy: Policy, _: ReplayConfig) -> Iterator[Scorer]:
             yield scorers[policy.version]
 
-        log = UNIFORM.log(tasks=tasks, attempts=attempts, seed=1) if trajectories is None else trajectories
+        log = (
+            UNIFORM.log(tasks=tasks, attempts=attempts, seed=1)
+            if trajectories is None
+            else trajectories
+        )
         return replay(
             PinnedDataset(name="orders", trajectories=log, snapshots={"events": 7}),
             candidate=Policy(model="orderdesk", version="v2", url=""),

@@ -69,11 +69,15 @@ def test_padded_per_decision_equals_the_sum_over_each_trajectory(logged: LoggedR
         for t in range(int(logged.mask[row].sum())):
             weight *= float(np.exp(logged.log_ratio[row, t]))
             total += logged.gamma**t * weight * float(logged.reward[row, t])
-    assert per_decision_is(logged) == pytest.approx(total / logged.mask.shape[0], rel=1e-9, abs=1e-12)
+    assert per_decision_is(logged) == pytest.approx(
+        total / logged.mask.shape[0], rel=1e-9, abs=1e-12
+    )
 
 
 @given(logged_returns(), st.floats(-3, 3))
-def test_a_constant_terminal_reward_is_its_own_estimate(logged: LoggedReturns, constant: float) -> None:
+def test_a_constant_terminal_reward_is_its_own_estimate(
+    logged: LoggedReturns, constant: float
+) -> None:
     reward = np.zeros(logged.mask.shape)
     reward[:, 0] = constant
     same = LoggedReturns(log_ratio=logged.log_ratio, reward=reward, mask=logged.mask)

@@ -62,7 +62,10 @@ TARGET = np.where(ACTIONS == 0, TARGET_OF_ZERO, 1.0 - TARGET_OF_ZERO)
 V_STATE = TARGET_OF_ZERO * Q_HAT[..., 0] + (1.0 - TARGET_OF_ZERO) * Q_HAT[..., 1]
 Q_TAKEN = np.take_along_axis(Q_HAT, ACTIONS[..., None], axis=2)[..., 0]
 SCOPE = LoggedReturns(
-    log_ratio=np.log(TARGET) - np.log(BEHAVIOUR), reward=REWARDS, mask=np.ones((6, 3), dtype=bool), gamma=0.95
+    log_ratio=np.log(TARGET) - np.log(BEHAVIOUR),
+    reward=REWARDS,
+    mask=np.ones((6, 3), dtype=bool),
+    gamma=0.95,
 )
 
 
@@ -83,7 +86,9 @@ SCOPE = LoggedReturns(
     ],
     ids=["DM", "TIS", "PDIS", "DR", "SNTIS", "SNPDIS", "SNDR"],
 )
-def test_scope_rl_reference_case_is_reproduced(value: float, expected: float, tolerance: float) -> None:
+def test_scope_rl_reference_case_is_reproduced(
+    value: float, expected: float, tolerance: float
+) -> None:
     assert value == pytest.approx(expected, abs=tolerance)
 
 
@@ -97,7 +102,9 @@ def model_win() -> tuple[LoggedReturns, np.ndarray, np.ndarray, np.ndarray]:
         first = to_win[a0] if win0 else 1 - to_win[a0]
         third = to_win[a2] if win2 else 1 - to_win[a2]
         actions = [a0, a1, a2, a3]
-        rows.append((actions, [2 * win0 - 1, 0, 2 * win2 - 1, 0], behaviour[actions].prod() * first * third))
+        rows.append(
+            (actions, [2 * win0 - 1, 0, 2 * win2 - 1, 0], behaviour[actions].prod() * first * third)
+        )
     actions_all = np.array([r[0] for r in rows])
     rewards = np.array([r[1] for r in rows], dtype=float)
     probability = np.array([r[2] for r in rows])
@@ -117,7 +124,9 @@ def model_win() -> tuple[LoggedReturns, np.ndarray, np.ndarray, np.ndarray]:
 
 def one(logged: LoggedReturns, i: int) -> LoggedReturns:
     return LoggedReturns(
-        log_ratio=logged.log_ratio[i : i + 1], reward=logged.reward[i : i + 1], mask=logged.mask[i : i + 1]
+        log_ratio=logged.log_ratio[i : i + 1],
+        reward=logged.reward[i : i + 1],
+        mask=logged.mask[i : i + 1],
     )
 
 
@@ -126,7 +135,10 @@ def test_model_win_enumerated_gives_the_exact_value_and_variances() -> None:
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
     tis, pdis = trajectory_values(logged), per_decision_values(logged)
     dr = np.array(
-        [doubly_robust(one(logged, i), q_taken=q[i : i + 1], v_state=v[i : i + 1]) for i in range(64)]
+        [
+            doubly_robust(one(logged, i), q_taken=q[i : i + 1], v_state=v[i : i + 1])
+            for i in range(64)
+        ]
     )
     for values, variance in ((tis, 38.148412), (pdis, 11.024339), (dr, 10.549668)):
         mean = float(p @ values)

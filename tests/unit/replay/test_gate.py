@@ -36,14 +36,19 @@ def test_the_baseline_itself_is_no_improvement_but_is_no_worse(judged: Judge) ->
     assert judged(0.0, mode="non_inferiority", margin=0.05).verdict is Verdict.PASS
 
 
-def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate(judged: Judge) -> None:
+def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate(
+    judged: Judge,
+) -> None:
     report = judged(2.5)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "low_effective_sample_size" in codes(report)
     found = report.evaluation.estimate("cwpdis")
     assert found is not None
     assert found.difference.lower > 0  # only the floor keeps it from passing
-    assert judged(2.5, min_ess=2, max_weight_share=1.0, max_mean_weight_error=99.0).verdict is Verdict.PASS
+    assert (
+        judged(2.5, min_ess=2, max_weight_share=1.0, max_mean_weight_error=99.0).verdict
+        is Verdict.PASS
+    )
 
 
 def test_few_tasks_are_inconclusive(judged: Judge) -> None:
@@ -53,7 +58,10 @@ def test_few_tasks_are_inconclusive(judged: Judge) -> None:
 
 
 def test_missing_rewards_never_pass_and_are_not_zero(judged: Judge) -> None:
-    log = [replace(t, reward=None) if i % 3 else t for i, t in enumerate(UNIFORM.log(tasks=60, attempts=8))]
+    log = [
+        replace(t, reward=None) if i % 3 else t
+        for i, t in enumerate(UNIFORM.log(tasks=60, attempts=8))
+    ]
     report = judged(0.6, trajectories=log)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "low_coverage" in codes(report)
@@ -107,7 +115,10 @@ def test_other_attempts_at_a_task_that_was_trained_on_are_set_aside_too(judged: 
 
 
 def test_a_task_of_the_same_name_in_another_tenant_was_not_trained_on(judged: Judge) -> None:
-    assert judged(0.6, trained_on={("globex", "t0-0", 1): "task-0"}).evaluation.coverage.set_aside == {}
+    assert (
+        judged(0.6, trained_on={("globex", "t0-0", 1): "task-0"}).evaluation.coverage.set_aside
+        == {}
+    )
 
 
 def test_a_guaranteed_bound_asks_for_more_evidence_than_the_bootstrap(judged: Judge) -> None:
@@ -179,7 +190,9 @@ def test_a_candidate_that_is_no_better_passes_about_as_rarely_as_alpha_says(judg
         difficulty = rng.beta(2, 2, size=40)
         log = [
             replace(t, reward=float(rng.uniform() < difficulty[i // 4]))
-            for i, t in enumerate(UNIFORM.log(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run))
+            for i, t in enumerate(
+                UNIFORM.log(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run)
+            )
         ]
         verdict = judged(0.7, trajectories=log, resamples=400, seed=run).verdict
         passes += verdict is Verdict.PASS

@@ -55,7 +55,10 @@ def test_one_task_repeated_widens_the_interval_as_if_it_were_one_observation() -
 
 def test_task_codes_follow_the_names_not_the_order() -> None:
     assert task_codes(["b", "a", "b"]).tolist() == [1, 0, 1]
-    assert mean_by_task(np.array([1.0, 5.0, 3.0]), task_codes(["b", "a", "b"])).tolist() == [5.0, 2.0]
+    assert mean_by_task(np.array([1.0, 5.0, 3.0]), task_codes(["b", "a", "b"])).tolist() == [
+        5.0,
+        2.0,
+    ]
 
 
 def test_guaranteed_bounds_miss_no_more_often_than_they_promise() -> None:
@@ -75,7 +78,9 @@ def test_guaranteed_bounds_tighten_with_data_and_betting_is_tighter() -> None:
     rng = np.random.default_rng(3)
     few, many = (rng.uniform(0.3, 0.9, size=n) for n in (40, 2000))
     for values in (few, many):
-        assert empirical_bernstein_lower(values, upper=1.0, alpha=0.05) <= betting_lower(values, alpha=0.05)
+        assert empirical_bernstein_lower(values, upper=1.0, alpha=0.05) <= betting_lower(
+            values, alpha=0.05
+        )
         assert betting_lower(values, alpha=0.05) < values.mean()
     assert betting_lower(many, alpha=0.05) > 0.57
     assert betting_lower(many, alpha=0.05) > betting_lower(few, alpha=0.05)

@@ -16,7 +16,10 @@ UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 
 
 def test_the_same_inputs_give_the_same_id_and_the_same_bytes(judged: Judge) -> None:
-    first, second = judged(0.6), judged(0.6, trajectories=UNIFORM.log(tasks=40, attempts=6, seed=1)[::-1])
+    first, second = (
+        judged(0.6),
+        judged(0.6, trajectories=UNIFORM.log(tasks=40, attempts=6, seed=1)[::-1]),
+    )
     assert first.run_id == second.run_id
     assert first.canonical() == second.canonical()
     assert render(first) == render(second)
@@ -39,7 +42,12 @@ def test_the_report_is_json_that_holds_its_evidence(judged: Judge) -> None:
     assert found["inputs"]["dataset"]["snapshots"] == {"events": 7}
     assert report.sha256 == sha256(report.canonical())
     assert found["evaluation"]["tasks"] == 40
-    assert {e["name"] for e in found["evaluation"]["estimates"]} >= {"cwpdis", "wis", "pdis", "betting"}
+    assert {e["name"] for e in found["evaluation"]["estimates"]} >= {
+        "cwpdis",
+        "wis",
+        "pdis",
+        "betting",
+    }
 
 
 @pytest.mark.parametrize("strength", [0.6, -0.6, 2.5])
@@ -75,6 +83,9 @@ def test_page_and_json_are_two_files_whatever_name_was_given(
 
 
 def test_what_is_not_a_number_is_null_in_canonical_json() -> None:
-    assert canonical_bytes({"b": float("inf"), "a": [1, 0.1 + 0.2, True]}) == b'{"a":[1,0.3,true],"b":null}'
+    assert (
+        canonical_bytes({"b": float("inf"), "a": [1, 0.1 + 0.2, True]})
+        == b'{"a":[1,0.3,true],"b":null}'
+    )
     with pytest.raises(TypeError):
         canonical_bytes({"a": object()})

@@ -27,7 +27,9 @@ def scorer(handler: Handler, *, version: str = "v2", batch_size: int = 3) -> Htt
 
 def test_scores_over_http_equal_the_policys_own_probabilities() -> None:
     log = POLICY.log(tasks=3, attempts=2, turns=3)
-    for trajectory, scored in zip(log, score(log, scorer(sglang_engine(POLICY, version="v2"))), strict=True):
+    for trajectory, scored in zip(
+        log, score(log, scorer(sglang_engine(POLICY, version="v2"))), strict=True
+    ):
         for generation, found in zip(trajectory.generations, scored, strict=True):
             assert found.tolist() == pytest.approx(generation.output_logprobs, rel=1e-12)
 
@@ -47,7 +49,10 @@ def test_turns_that_extend_each_other_are_scored_once() -> None:
 def test_a_turn_with_another_history_is_scored_on_its_own() -> None:
     turns = [
         LoggedGeneration(
-            event_id=str(i), prompt_token_ids=p, output_token_ids=o, output_logprobs=(-1.0,) * len(o)
+            event_id=str(i),
+            prompt_token_ids=p,
+            output_token_ids=o,
+            output_logprobs=(-1.0,) * len(o),
         )
         for i, (p, o) in enumerate([((1,), (2, 3)), ((1, 2, 3, 4), (5,)), ((1, 9), (2,))])
     ]
@@ -71,10 +76,22 @@ def changed(change: Callable[[dict[str, Any]], None]) -> Handler:
         (sglang_engine(POLICY, version="v1"), "serves weights 'v1', but 'v2'"),
         (changed(lambda a: a["meta_info"].pop("input_token_logprobs")), "0.5.23"),
         (changed(lambda a: a["meta_info"]["input_token_logprobs"].pop()), "not the"),
-        (changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(1, 99)), "not the"),
-        (changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(0, None)), "not finite"),
-        (changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(0, 0.5)), "above 0"),
-        (lambda _: httpx.Response(400, json={"error": {"message": "input too long"}}), "input too long"),
+        (
+            changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(1, 99)),
+            "not the",
+        ),
+        (
+            changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(0, None)),
+            "not finite",
+        ),
+        (
+            changed(lambda a: a["meta_info"]["input_token_logprobs"][1].__setitem__(0, 0.5)),
+            "above 0",
+        ),
+        (
+            lambda _: httpx.Response(400, json={"error": {"message": "input too long"}}),
+            "input too long",
+        ),
         (lambda _: httpx.Response(503, text="busy"), "503"),
         (lambda _: httpx.Response(200, json=[]), "did not answer a list"),
         (lambda _: httpx.Response(200, text="<html>"), "not JSON"),

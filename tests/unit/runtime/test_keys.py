@@ -82,7 +82,9 @@ def test_a_key_made_by_another_process_is_noticed_after_a_cached_miss(store: Key
 
 def test_session_keys_die_with_their_parent(store: KeyStore) -> None:
     parent_key, parent = store.create("acme", "agent")
-    session_key, session = store.create_session_key(parent, tenant="acme", session='{"session_id":"s"}')
+    session_key, session = store.create_session_key(
+        parent, tenant="acme", session='{"session_id":"s"}'
+    )
     assert store.verify(session_key) == session
     assert session.session == '{"session_id":"s"}'
     store.revoke(parent_key.key_id)

@@ -116,7 +116,9 @@ def record(error: Exception | None = None, **extra: object) -> dict[str, object]
             raise error
         except type(error):
             info = sys.exc_info()
-    made = logging.getLogger("x").makeRecord("x", logging.INFO, "f", 1, "said %d", (5,), info, extra=extra)
+    made = logging.getLogger("x").makeRecord(
+        "x", logging.INFO, "f", 1, "said %d", (5,), info, extra=extra
+    )
     line: dict[str, object] = json.loads(JsonFormatter("demo").format(made))
     return line
 

@@ -16,7 +16,9 @@ def test_the_home_is_where_the_environment_says(tmp_path: Path) -> None:
 def test_everything_lies_inside_the_home(tmp_path: Path) -> None:
     home = Home(tmp_path)
     paths = [
-        getattr(home, name) for name in dir(type(home)) if isinstance(getattr(type(home), name), property)
+        getattr(home, name)
+        for name in dir(type(home))
+        if isinstance(getattr(type(home), name), property)
     ]
     assert len(paths) > 15
     assert len(set(paths)) == len(paths)
@@ -28,7 +30,9 @@ def test_a_home_without_a_stack_has_no_endpoints(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"kafka": 1}'])
-def test_a_broken_endpoints_file_is_an_error_that_says_what_to_do(tmp_path: Path, text: str) -> None:
+def test_a_broken_endpoints_file_is_an_error_that_says_what_to_do(
+    tmp_path: Path, text: str
+) -> None:
     home = Home(tmp_path)
     home.run.mkdir()
     home.endpoints_file.write_text(text)
@@ -39,7 +43,11 @@ def test_a_broken_endpoints_file_is_an_error_that_says_what_to_do(tmp_path: Path
 def test_the_environment_names_the_broker_and_its_security(tmp_path: Path) -> None:
     settings = KafkaSettings.from_env(
         Home(tmp_path),
-        {"ATDP_KAFKA_BOOTSTRAP": "b:1", "ATDP_KAFKA_SASL_PASSWORD": "hush", "ATDP_KAFKA_SSL_CA": "/ca.pem"},
+        {
+            "ATDP_KAFKA_BOOTSTRAP": "b:1",
+            "ATDP_KAFKA_SASL_PASSWORD": "hush",
+            "ATDP_KAFKA_SSL_CA": "/ca.pem",
+        },
     )
     config = settings.config(group_id="g", **{"linger.ms": 5})
     assert config == {

@@ -18,7 +18,9 @@ from atdp.schemas.conversation import (
 
 @pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}])
 def test_absent_null_and_empty_content_are_the_same_message(content: dict[str, Any]) -> None:
-    assert message_from_chat({"role": "assistant", **content}) == message_from_chat({"role": "assistant"})
+    assert message_from_chat({"role": "assistant", **content}) == message_from_chat(
+        {"role": "assistant"}
+    )
 
 
 def test_what_says_nothing_is_left_out_and_what_says_something_is_kept_verbatim() -> None:
@@ -30,13 +32,17 @@ def test_what_says_nothing_is_left_out_and_what_says_something_is_kept_verbatim(
 
 def test_lists_of_parts_keep_text_and_the_rest_verbatim() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:"}}
-    message = message_from_chat({"role": "user", "content": [{"type": "text", "text": "see"}, image]})
+    message = message_from_chat(
+        {"role": "user", "content": [{"type": "text", "text": "see"}, image]}
+    )
     assert [part.type for part in message.parts] == ["text", "image"]
     assert json.loads(message.parts[1].ext_json or "") == image
 
 
 def test_reasoning_is_a_part_of_its_own_and_not_the_text() -> None:
-    message = message_from_chat({"role": "assistant", "content": "yes", "reasoning_content": "because"})
+    message = message_from_chat(
+        {"role": "assistant", "content": "yes", "reasoning_content": "because"}
+    )
     assert [part.type for part in message.parts] == ["reasoning", "text"]
     assert message.text == "yes"
 
@@ -44,7 +50,9 @@ def test_reasoning_is_a_part_of_its_own_and_not_the_text() -> None:
 @given(st.text(max_size=40))
 def test_arguments_are_kept_exactly_as_written(arguments: str) -> None:
     function = {"name": "f", "arguments": arguments}
-    message = message_from_chat({"role": "assistant", "tool_calls": [{"id": "c", "function": function}]})
+    message = message_from_chat(
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]}
+    )
     (call,) = tool_calls(message)
     assert call.arguments == arguments
     assert call.arguments_json == parsed_json(arguments)
@@ -63,7 +71,9 @@ def test_arguments_are_kept_exactly_as_written(arguments: str) -> None:
         ({"role": "assistant", "tool_calls": [{"id": "c"}]}, r"tool_calls\[0\] names no function"),
     ],
 )
-def test_malformed_messages_are_named_by_place_without_their_content(chat: object, says: str | None) -> None:
+def test_malformed_messages_are_named_by_place_without_their_content(
+    chat: object, says: str | None
+) -> None:
     if says is None:
         message_from_chat(chat)
         return
@@ -73,7 +83,9 @@ def test_malformed_messages_are_named_by_place_without_their_content(chat: objec
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

@@ -47,7 +47,9 @@ def strategy_of(hint: Any) -> st.SearchStrategy[Any]:
     hint = getattr(hint, "__supertype__", hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if type(None) in arguments:
-        return st.none() | strategy_of(typing.Union[tuple(a for a in arguments if a is not type(None))])  # noqa: UP007
+        return st.none() | strategy_of(
+            typing.Union[tuple(a for a in arguments if a is not type(None))]
+        )  # noqa: UP007
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin is tuple:
@@ -61,7 +63,9 @@ def strategy_of(hint: Any) -> st.SearchStrategy[Any]:
 
 def built(cls: Any) -> st.SearchStrategy[Any]:
     hints = typing.get_type_hints(cls, vars(values))
-    return st.builds(cls, **{field.name: strategy_of(hints[field.name]) for field in dataclasses.fields(cls)})
+    return st.builds(
+        cls, **{field.name: strategy_of(hints[field.name]) for field in dataclasses.fields(cls)}
+    )
 
 
 EVENTS = st.deferred(lambda: built(Event))
@@ -97,14 +101,18 @@ def test_values_mirror_the_schema_field_by_field(body: type, kind: str) -> None:
     envelope = {field.name for field in dataclasses.fields(Event)} - {"body"}
     assert fields.keys() == envelope | {"kind"} | set(KIND_OF_BODY.values())
     inline = fields[kind][1]
-    assert [field["name"] for field in inline["fields"]] == [field.name for field in dataclasses.fields(body)]
+    assert [field["name"] for field in inline["fields"]] == [
+        field.name for field in dataclasses.fields(body)
+    ]
 
 
 def test_bytes_begin_with_marker_and_fingerprint() -> None:
     assert encode(event(TrajectoryStarted()))[:10] == b"\xc3\x01" + newest("event").fingerprint
 
 
-@pytest.mark.parametrize("data", [b"", b"\xc3\x01", b"hello world, hello", b"\xc3\x01" + b"\x00" * 20])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xc3\x01", b"hello world, hello", b"\xc3\x01" + b"\x00" * 20]
+)
 def test_foreign_bytes_are_an_unknown_schema(data: bytes) -> None:
     with pytest.raises(UnknownSchema):
         decode(data)

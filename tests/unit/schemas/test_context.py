@@ -35,7 +35,10 @@ def test_folding_a_delta_gives_what_was_shown(known: list[Message], shown: list[
 
 @given(MESSAGES, st.integers(0, 6))
 def test_folding_any_split_equals_folding_the_whole(messages: list[Message], cut: int) -> None:
-    halves = [Observation(messages=tuple(messages[:cut])), Observation(messages=tuple(messages[cut:]))]
+    halves = [
+        Observation(messages=tuple(messages[:cut])),
+        Observation(messages=tuple(messages[cut:])),
+    ]
     context: tuple[Message, ...] = ()
     for body in halves:
         context = extend(context, body)

@@ -2,7 +2,16 @@
 
 import pytest
 
-from atdp.schemas import KEY_ID, REDELIVERY, SIGNATURE, SchemaError, SigningKey, header, headers, verify
+from atdp.schemas import (
+    KEY_ID,
+    REDELIVERY,
+    SIGNATURE,
+    SchemaError,
+    SigningKey,
+    header,
+    headers,
+    verify,
+)
 
 
 def test_the_signature_binds_key_and_value() -> None:
@@ -24,7 +33,9 @@ def test_only_a_redelivered_record_says_so() -> None:
     assert b"secret" not in b"".join(value for _, value in again)
 
 
-@pytest.mark.parametrize("text", ["", "atdp_", "atdp_id", "atdp_id_", "sk_live_abc", "atdp__secret"])
+@pytest.mark.parametrize(
+    "text", ["", "atdp_", "atdp_id", "atdp_id_", "sk_live_abc", "atdp__secret"]
+)
 def test_what_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(SchemaError, match="atdp keys create"):
         SigningKey.parse(text)

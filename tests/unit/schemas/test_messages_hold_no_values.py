@@ -37,7 +37,13 @@ ODD: list[Any] = [CANARY, [CANARY], {CANARY: CANARY}, 1 << 70, "\ud800" + CANARY
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a nested document."""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         yield (*path, key)
         yield from places(item, (*path, key))
@@ -89,7 +95,9 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize(("field", "number", "message"), NUMBERS)
-def test_a_number_beyond_its_type_is_refused_by_every_way_in(field: str, number: int, message: str) -> None:
+def test_a_number_beyond_its_type_is_refused_by_every_way_in(
+    field: str, number: int, message: str
+) -> None:
     good = event(TrajectoryStarted())
     with pytest.raises(InvalidRecord, match=message):
         event_from_json(event_to_json(good) | {field: number})
@@ -107,9 +115,17 @@ def test_a_number_beyond_its_type_is_refused_by_every_way_in(field: str, number:
             Action(type="generation", generation=Generation(sampling=Sampling(top_k=1 << 31))),
             "sampling.top_k",
         ),
-        (Action(type="generation", generation=Generation(prompt_token_ids=(1, 1 << 31))), "prompt_token_ids"),
         (
-            Reward(target_kind="step", target_step=1 << 31, source_name="x", observed_at=datetime.now(UTC)),
+            Action(type="generation", generation=Generation(prompt_token_ids=(1, 1 << 31))),
+            "prompt_token_ids",
+        ),
+        (
+            Reward(
+                target_kind="step",
+                target_step=1 << 31,
+                source_name="x",
+                observed_at=datetime.now(UTC),
+            ),
             "target_step",
         ),
     ],

@@ -37,7 +37,11 @@ def test_a_call_and_its_result_are_recorded(recorder: Recorder, sender: MemorySe
     with recorder.trajectory():
         assert find(7, fast=True) == {"order": 7, "fast": True}
     ((call, outcome),) = recorded(recorder, sender)
-    assert (call.name, call.arguments, call.side_effect) == ("find", '{"order": 7, "fast": true}', "read")
+    assert (call.name, call.arguments, call.side_effect) == (
+        "find",
+        '{"order": 7, "fast": true}',
+        "read",
+    )
     assert (outcome.result, text(outcome)) == ("ok", '{"order": 7, "fast": true}')
     event = sender.events[2]
     assert event.caused_by == (sender.events[1].event_id,)
@@ -66,7 +70,9 @@ def test_a_wrong_call_fails_as_it_would_without_the_decorator(recorder: Recorder
         find()  # type: ignore[call-arg]
 
 
-def test_an_explicit_trajectory_needs_no_ambient_one(recorder: Recorder, sender: MemorySender) -> None:
+def test_an_explicit_trajectory_needs_no_ambient_one(
+    recorder: Recorder, sender: MemorySender
+) -> None:
     trajectory = recorder.trajectory()
 
     @observe(name="doubled", trajectory=trajectory)
@@ -134,7 +140,9 @@ def test_a_generator_that_nobody_finishes_is_recorded_with_what_it_gave(
     assert (outcome.result, text(outcome)) == ("ok", '["hello"]')
 
 
-def test_a_generator_that_fails_is_recorded_as_failed(recorder: Recorder, sender: MemorySender) -> None:
+def test_a_generator_that_fails_is_recorded_as_failed(
+    recorder: Recorder, sender: MemorySender
+) -> None:
     @observe
     def broken() -> Generator[int, None, None]:
         yield 1
@@ -176,7 +184,9 @@ class Order:
     items: set[str]
 
 
-def test_arguments_that_json_cannot_say_are_said_anyhow(recorder: Recorder, sender: MemorySender) -> None:
+def test_arguments_that_json_cannot_say_are_said_anyhow(
+    recorder: Recorder, sender: MemorySender
+) -> None:
     @observe
     def take(*values: Any, **named: Any) -> object:
         return object

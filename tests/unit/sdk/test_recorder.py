@@ -66,7 +66,9 @@ def test_an_emitted_event_arrives_as_it_was(recorder: Recorder, sender: MemorySe
     assert sender.records[0].key == b"acme/t-1"
 
 
-def test_every_record_is_signed_with_the_tenants_key(recorder: Recorder, sender: MemorySender) -> None:
+def test_every_record_is_signed_with_the_tenants_key(
+    recorder: Recorder, sender: MemorySender
+) -> None:
     recorder.emit_event(event())
     recorder.flush()
     (record,) = sender.records
@@ -102,7 +104,8 @@ def test_events_of_many_threads_all_arrive_numbered_without_gaps(
 ) -> None:
     trajectory = recorder.trajectory()
     threads = [
-        threading.Thread(target=lambda: [trajectory.act_message("x") for _ in range(100)]) for _ in range(4)
+        threading.Thread(target=lambda: [trajectory.act_message("x") for _ in range(100)])
+        for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -112,7 +115,9 @@ def test_events_of_many_threads_all_arrive_numbered_without_gaps(
     assert [event.seq for event in sender.events] == list(range(401))
 
 
-def test_events_of_async_tasks_go_to_their_own_trajectory(recorder: Recorder, sender: MemorySender) -> None:
+def test_events_of_async_tasks_go_to_their_own_trajectory(
+    recorder: Recorder, sender: MemorySender
+) -> None:
     async def agent(name: str) -> None:
         async with recorder.trajectory(trajectory_id=name):
             await asyncio.sleep(0)
@@ -160,7 +165,9 @@ def test_a_signal_handler_may_emit_while_its_thread_is_emitting(
 # Retry, refusal, redelivery.
 
 
-def test_what_the_receiver_sends_back_goes_again_marked_as_redelivery(make_recorder: MakeRecorder) -> None:
+def test_what_the_receiver_sends_back_goes_again_marked_as_redelivery(
+    make_recorder: MakeRecorder,
+) -> None:
     attempts: Counter[bytes] = Counter()
 
     def fail_first(record: Record) -> sdk.Verdict:
@@ -177,8 +184,12 @@ def test_what_the_receiver_sends_back_goes_again_marked_as_redelivery(make_recor
     assert all(record.redelivery for record in sender.records if attempts[record.record_id] > 1)
 
 
-def test_a_refused_event_is_failed_with_its_reason_and_the_others_arrive(make_recorder: MakeRecorder) -> None:
-    sender = MemorySender(verdict=lambda record: "refused" if b"bad" in record.value else "delivered")
+def test_a_refused_event_is_failed_with_its_reason_and_the_others_arrive(
+    make_recorder: MakeRecorder,
+) -> None:
+    sender = MemorySender(
+        verdict=lambda record: "refused" if b"bad" in record.value else "delivered"
+    )
     recorder = make_recorder(sender=sender)
     good, bad = recorder.emit_event(event("good")), recorder.emit_event(event("bad"))
     report = recorder.flush()
@@ -285,7 +296,8 @@ def test_a_whole_event_that_fits_no_schema_is_failed_not_raised(recorder: Record
 
 
 @pytest.mark.parametrize(
-    "identity", [{"task_id": object()}, {"attempt": "first"}, {"trajectory_id": "x" * 100_000}, {"agent": 7}]
+    "identity",
+    [{"task_id": object()}, {"attempt": "first"}, {"trajectory_id": "x" * 100_000}, {"agent": 7}],
 )
 def test_a_trajectory_whose_every_event_is_unrecordable_raises_nothing(
     recorder: Recorder, identity: dict[str, Any]
@@ -336,15 +348,23 @@ def test_nothing_is_printed_even_when_everything_fails(
 # Rewards by id.
 
 
-def test_a_reward_by_id_needs_no_trajectory_object(recorder: Recorder, sender: MemorySender) -> None:
-    recorder.emit_reward("t-9", 0.5, attempt=2, task_id="task", source_name="judge", dimension="tone")
+def test_a_reward_by_id_needs_no_trajectory_object(
+    recorder: Recorder, sender: MemorySender
+) -> None:
+    recorder.emit_reward(
+        "t-9", 0.5, attempt=2, task_id="task", source_name="judge", dimension="tone"
+    )
     recorder.emit_reward("t-9", 0.7, target_step=3)
     recorder.flush()
     first, second = sender.events
     assert isinstance(first.body, Reward)
     assert isinstance(second.body, Reward)
     assert (first.trajectory_id, first.attempt, first.task_id) == ("t-9", 2, "task")
-    assert (first.body.value, first.body.source_name, first.body.dimension) == (0.5, "judge", "tone")
+    assert (first.body.value, first.body.source_name, first.body.dimension) == (
+        0.5,
+        "judge",
+        "tone",
+    )
     assert (second.body.target_kind, second.body.target_step) == ("step", 3)
     assert first.producer_id != second.producer_id  # each numbers only itself, from 0
     assert first.seq == second.seq == 0
@@ -366,7 +386,10 @@ def test_a_reward_by_id_needs_no_trajectory_object(recorder: Recorder, sender: M
     ],
 )
 def test_a_wrong_argument_is_refused_with_a_way_out(
-    make_recorder: MakeRecorder, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
+    make_recorder: MakeRecorder,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, Any],
+    message: str,
 ) -> None:
     monkeypatch.delenv("ATDP_API_KEY", raising=False)
     with pytest.raises(ConfigurationError, match=message):
@@ -448,7 +471,9 @@ def test_reasons_are_counted_by_kind_and_their_number_is_bounded(recorder: Recor
             event(body=Action(type="generation", generation=Generation(prompt_token_ids=ids)))
         )
     report = recorder.flush()
-    assert [count for reason, count in report.reasons.items() if "prompt_token_ids[*]" in reason] == [70]
+    assert [
+        count for reason, count in report.reasons.items() if "prompt_token_ids[*]" in reason
+    ] == [70]
 
     for number in range(70):
         recorder.take(new_event_id(), raising(type(f"Strange{number}", (Exception,), {})))

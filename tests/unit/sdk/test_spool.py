@@ -19,7 +19,9 @@ MakeSpool = Callable[[int], Spool]
 
 
 def record(number: int, size: int = 20) -> Record:
-    return Record(record_id=number.to_bytes(16, "big"), key=b"k", value=number.to_bytes(size, "big"))
+    return Record(
+        record_id=number.to_bytes(16, "big"), key=b"k", value=number.to_bytes(size, "big")
+    )
 
 
 def numbers(spool: Spool, position: int | None = None) -> list[int]:
@@ -81,7 +83,9 @@ def test_a_record_larger_than_what_a_reader_asks_for_is_read_alone(make_spool: M
     assert numbers(spool) == [1, 2]
 
 
-def test_at_the_limit_it_takes_nothing_more_until_room_is_acknowledged(make_spool: MakeSpool) -> None:
+def test_at_the_limit_it_takes_nothing_more_until_room_is_acknowledged(
+    make_spool: MakeSpool,
+) -> None:
     spool = make_spool(4096)
     ends: list[int] = []
 
@@ -183,7 +187,9 @@ def test_a_damaged_record_costs_itself_and_is_kept_aside(
 
 
 @pytest.mark.parametrize("lost", [0, 3, 8])
-def test_records_behind_a_damaged_length_are_counted_and_kept_aside(tmp_path: Path, lost: int) -> None:
+def test_records_behind_a_damaged_length_are_counted_and_kept_aside(
+    tmp_path: Path, lost: int
+) -> None:
     again = damaged(SpoolFolders(tmp_path), segment_bytes=9 * SIZE, at=lost * SIZE + 3, segment=0)
     assert numbers(again) == list(range(lost))
     # The last record of all cannot be told from one that was torn off.
@@ -255,7 +261,9 @@ def test_closing_removes_an_empty_folder_and_keeps_one_with_records(tmp_path: Pa
     assert numbers(adopted(folders)) == [1]
 
 
-def test_a_write_that_fails_halfway_leaves_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_halfway_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folders = SpoolFolders(tmp_path)
     spool = FileSpool(folders.create(), folders)
     spool.append(record(0))

@@ -128,7 +128,9 @@ def test_folding_the_events_gives_the_contexts_that_were_shown(
         if answer:
             trajectory.act_message("answer")
     events = [
-        event for event in delivered(recorder, sender) if event.trajectory_id == trajectory.trajectory_id
+        event
+        for event in delivered(recorder, sender)
+        if event.trajectory_id == trajectory.trajectory_id
     ]
     held: tuple[Message, ...] = ()
     folded = []
@@ -146,8 +148,15 @@ def test_tool_definitions_are_sent_once_for_each_different_set(
     trajectory = recorder.trajectory()
     for name in ("find", "find", "cancel", "find"):
         trajectory.observe([], tools=[{"name": name}], whole_context=False)
-    sent = [event.body for event in delivered(recorder, sender) if isinstance(event.body, Observation)]
-    assert [body.tools_json for body in sent] == ['[{"name": "find"}]', None, '[{"name": "cancel"}]', None]
+    sent = [
+        event.body for event in delivered(recorder, sender) if isinstance(event.body, Observation)
+    ]
+    assert [body.tools_json for body in sent] == [
+        '[{"name": "find"}]',
+        None,
+        '[{"name": "cancel"}]',
+        None,
+    ]
     assert len({body.tools_hash for body in sent}) == 2
 
 
@@ -157,10 +166,18 @@ def test_tool_definitions_are_sent_once_for_each_different_set(
 def test_a_chat_message_keeps_everything_it_had(recorder: Recorder, sender: MemorySender) -> None:
     message = {
         "role": "assistant",
-        "content": [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "u"}}],
+        "content": [
+            {"type": "text", "text": "look"},
+            {"type": "image_url", "image_url": {"url": "u"}},
+        ],
         "reasoning_content": "hm",
         "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{not json"}, "index": 0}
+            {
+                "id": "c",
+                "type": "function",
+                "function": {"name": "f", "arguments": "{not json"},
+                "index": 0,
+            }
         ],
         "refusal": None,
         "vendor": {"x": 1},
@@ -297,7 +314,9 @@ def test_an_outcome_can_carry_a_structured_result(recorder: Recorder, sender: Me
     recorder.trajectory().outcome({"stock": 3}, call_id="c", name="find", exit_code=0)
     body = delivered(recorder, sender)[1].body
     assert isinstance(body, Outcome)
-    assert body.message == Message(role="tool", parts=(Part(text='{"stock": 3}'),), call_id="c", name="find")
+    assert body.message == Message(
+        role="tool", parts=(Part(text='{"stock": 3}'),), call_id="c", name="find"
+    )
     assert (body.result, body.exit_code) == ("ok", 0)
 
 

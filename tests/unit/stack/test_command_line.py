@@ -51,7 +51,10 @@ def test_every_verb_shows_an_example_of_itself_on_a_line_of_its_own() -> None:
     } <= set(found)
     for path in found:
         shown = RUNNER.invoke(build(), [*path, "--help"]).stdout
-        assert re.search(rf"^  Example:\n    .*atdp {' '.join(path)}", shown, re.MULTILINE), (path, shown)
+        assert re.search(rf"^  Example:\n    .*atdp {' '.join(path)}", shown, re.MULTILINE), (
+            path,
+            shown,
+        )
         assert "\\b" not in shown
 
 
@@ -67,7 +70,9 @@ def test_help_loads_nothing_heavy() -> None:
         "'presidio_analyzer', 'polars', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -85,7 +90,9 @@ def test_an_error_of_the_platform_is_one_line_and_exit_code_1(home: Path) -> Non
     assert "Traceback" not in done.output
 
 
-def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
@@ -96,7 +103,9 @@ def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(home: Path, monkeypatch
 
 def test_a_key_is_shown_once_and_listed_without_its_secret(home: Path) -> None:
     created = json.loads(
-        RUNNER.invoke(build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]).stdout
+        RUNNER.invoke(
+            build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]
+        ).stdout
     )
     listed = RUNNER.invoke(build(), ["keys", "list", "--format", "json"])
     assert json.loads(listed.stdout)[0] | {"created_at": None} == {
@@ -111,13 +120,18 @@ def test_a_key_is_shown_once_and_listed_without_its_secret(home: Path) -> None:
 
 def test_revoking_is_final_and_an_unknown_id_is_an_error(home: Path) -> None:
     key_id = json.loads(
-        RUNNER.invoke(build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]).stdout
+        RUNNER.invoke(
+            build(), ["keys", "create", "--tenant", "acme", "--role", "agent", "--json"]
+        ).stdout
     )["key_id"]
     assert RUNNER.invoke(build(), ["keys", "revoke", key_id]).exit_code == 0
     again = RUNNER.invoke(build(), ["keys", "revoke", key_id, "--json"])
     assert json.loads(again.stdout) == {"key_id": key_id, "revoked": True}
     assert (
-        json.loads(RUNNER.invoke(build(), ["keys", "list", "--format", "json"]).stdout)[0]["revoked"] is True
+        json.loads(RUNNER.invoke(build(), ["keys", "list", "--format", "json"]).stdout)[0][
+            "revoked"
+        ]
+        is True
     )
     unknown = RUNNER.invoke(build(), ["keys", "revoke", "000000000000"])
     assert (unknown.exit_code, "atdp keys list" in unknown.stderr) == (1, True)
@@ -128,10 +142,14 @@ def test_status_and_down_of_a_home_without_a_stack_end_with_exit_code_3(home: Pa
     assert (status.exit_code, json.loads(status.stdout)["state"]) == (3, "not running")
     assert RUNNER.invoke(build(), ["down"]).exit_code == 3
     assert (
-        RUNNER.invoke(build(), ["status"]).stdout == f"No stack of {home} is running. `atdp up` starts one.\n"
+        RUNNER.invoke(build(), ["status"]).stdout
+        == f"No stack of {home} is running. `atdp up` starts one.\n"
     )
     down = RUNNER.invoke(build(), ["down", "--json"])
-    assert (down.exit_code, json.loads(down.stdout)) == (3, {"home": str(home), "was_running": False})
+    assert (down.exit_code, json.loads(down.stdout)) == (
+        3,
+        {"home": str(home), "was_running": False},
+    )
     assert not home.exists()
 
 
@@ -165,7 +183,11 @@ def test_a_wrong_statement_is_one_line_of_error_and_nothing_else(home: Path) -> 
     home.mkdir()
     command = [sys.executable, "-m", "atdp.stack.cli", "sql", "SELECT nope FROM events"]
     done = subprocess.run(
-        command, env={**os.environ, "ATDP_HOME": str(home)}, capture_output=True, text=True, check=False
+        command,
+        env={**os.environ, "ATDP_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert "nope" in done.stderr
@@ -174,21 +196,31 @@ def test_a_wrong_statement_is_one_line_of_error_and_nothing_else(home: Path) -> 
 
 def test_import_without_a_stack_says_how_to_start_one(home: Path, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[]")
-    done = RUNNER.invoke(build(), ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t"])
+    done = RUNNER.invoke(
+        build(), ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t"]
+    )
     assert (done.exit_code, "atdp up" in done.stderr) == (1, True)
 
 
-def test_a_dry_run_needs_no_stack_and_counts_what_it_would_import(home: Path, tmp_path: Path) -> None:
+def test_a_dry_run_needs_no_stack_and_counts_what_it_would_import(
+    home: Path, tmp_path: Path
+) -> None:
     rows = [
         {"task_id": 1, "reward": 1.0, "info": {}, "traj": [{"role": "user", "content": "hi"}]},
         {"no": "row"},
     ]
     (tmp_path / "run.json").write_text(json.dumps(rows))
     done = RUNNER.invoke(
-        build(), ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t", "--dry-run", "--json"]
+        build(),
+        ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t", "--dry-run", "--json"],
     )
     report = json.loads(done.stdout)
-    assert (done.exit_code, report["imported"], report["failed"], report["delivered"]) == (1, 1, 1, None)
+    assert (done.exit_code, report["imported"], report["failed"], report["delivered"]) == (
+        1,
+        1,
+        1,
+        None,
+    )
     assert not home.exists()
 
 

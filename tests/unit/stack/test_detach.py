@@ -76,7 +76,9 @@ def test_a_stack_that_somebody_else_is_starting_is_waited_for(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("found", [published(up=False), published(up=True, phase="stopping")])
-def test_when_the_other_one_ends_the_stack_is_started_here(tmp_path: Path, found: StackEntry) -> None:
+def test_when_the_other_one_ends_the_stack_is_started_here(
+    tmp_path: Path, found: StackEntry
+) -> None:
     detaching = Detaching(tmp_path)
     detaching.stack.home.logs.write_text("in the way, so that the start ends at once")
     with detaching.stack.ledger.acquire():

@@ -12,16 +12,16 @@ class MemoryLog:
     """A log of records, markers that readers never see, and records of transactions that are still open."""
 
     def __init__(self, **topics: list[str]) -> None:
-        self.topics = (
-            topics  # one partition per topic: "r" a record, "m" a marker, "o" of an open transaction
-        )
+        self.topics = topics  # one partition per topic: "r" a record, "m" a marker, "o" of an open transaction
 
     def ends(self, topic: str) -> Mapping[int, int]:
         return {0: len(self.topics[topic])}
 
     def next_unread(self, topic: str, partition: int, at: int) -> int:
         entries = self.topics[topic]
-        return next((offset for offset in range(at, len(entries)) if entries[offset] in "ro"), len(entries))
+        return next(
+            (offset for offset in range(at, len(entries)) if entries[offset] in "ro"), len(entries)
+        )
 
 
 class Time:
@@ -83,7 +83,9 @@ def test_waiting_ends_when_governance_and_then_the_lake_have_read_what_was_there
     assert lake == {0: 2}
 
 
-def test_what_a_transaction_wrote_is_waited_for_though_its_offsets_are_seen_before_its_marker() -> None:
+def test_what_a_transaction_wrote_is_waited_for_though_its_offsets_are_seen_before_its_marker() -> (
+    None
+):
     log = MemoryLog(raw=["r"] * 2, governed=["o", "o"])
     lake: dict[int, int] = {}
 
@@ -106,7 +108,9 @@ def test_events_that_arrive_after_the_call_are_not_waited_for() -> None:
 
     time = Time(busy)
     assert (
-        wait_until_read(log, [[at("g", "raw", governance)]], timeout_s=60, clock=time.clock, sleep=time.sleep)
+        wait_until_read(
+            log, [[at("g", "raw", governance)]], timeout_s=60, clock=time.clock, sleep=time.sleep
+        )
         == []
     )
 

@@ -82,7 +82,9 @@ def test_without_network_the_error_says_what_to_check(tmp_path: Path) -> None:
         JarsUnavailable, match=r"a-1\.jar.*Check the network and HTTPS_PROXY.*ATDP_MAVEN_REPOSITORY"
     ):
         ensure_jars(
-            tmp_path, jars=JARS, fetch=maven_fetch({"ATDP_MAVEN_REPOSITORY": "http://127.0.0.1:9/maven"})
+            tmp_path,
+            jars=JARS,
+            fetch=maven_fetch({"ATDP_MAVEN_REPOSITORY": "http://127.0.0.1:9/maven"}),
         )
 
 
@@ -93,7 +95,13 @@ def test_the_lock_holds_one_broker_of_one_version_with_full_hashes() -> None:
     assert {jar.version for jar in jars if jar.group == "org.apache.kafka"} == {"4.4.0"}
     assert "kafka-tools-api" not in {jar.artifact for jar in jars}
     assert (
-        len({jar.version for jar in jars if jar.artifact in {"log4j-core", "log4j-api", "log4j-slf4j-impl"}})
+        len(
+            {
+                jar.version
+                for jar in jars
+                if jar.artifact in {"log4j-core", "log4j-api", "log4j-slf4j-impl"}
+            }
+        )
         == 1
     )
 

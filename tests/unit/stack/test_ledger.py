@@ -52,7 +52,7 @@ def test_a_stale_lock_file_is_not_a_running_stack(tmp_path: Path) -> None:
 
 @contextmanager
 def asked_all_the_time(home: Path) -> Iterator[None]:
-    """Another process asks without a pause whether a stack of ``home`` runs, as `atdp status` does."""
+    """Another process asks without a pause whether a stack of `home` runs, as `atdp status` does."""
     program = (
         "import pathlib, sys\n"
         "from atdp.stack.ledger import Ledger\n"
@@ -61,7 +61,9 @@ def asked_all_the_time(home: Path) -> Iterator[None]:
         "print('asking', flush=True)\n"
         "while True: ledger.supervisor_pid()\n"
     )
-    with subprocess.Popen([sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE) as asking:
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE
+    ) as asking:
         assert asking.stdout is not None
         asking.stdout.readline()
         try:
@@ -97,7 +99,10 @@ def test_nothing_or_nonsense_in_the_file_reads_as_nothing(tmp_path: Path) -> Non
 
 def test_processes_are_listed_last_started_first_and_only_while_they_run(tmp_path: Path) -> None:
     stack = StackEntry(
-        pid=5, created=6.0, up=True, services=(entry("kafka", 1), entry("gateway", None), entry("lake", 3))
+        pid=5,
+        created=6.0,
+        up=True,
+        services=(entry("kafka", 1), entry("gateway", None), entry("lake", 3)),
     )
     assert [process.pid for process in stack.processes()] == [3, 1]
 

@@ -38,7 +38,9 @@ def test_chosen_ports_avoid_those_the_system_gives_to_outgoing_connections() -> 
 def test_two_stacks_that_start_at_the_same_time_do_not_choose_the_same_port() -> None:
     port = choose_free_port()
     choose = f"from atdp.stack import ports; ports._RANGE = range({port}, {port + 1}); ports.choose_free_port()"
-    other = subprocess.run([sys.executable, "-c", choose], capture_output=True, text=True, check=False)
+    other = subprocess.run(
+        [sys.executable, "-c", choose], capture_output=True, text=True, check=False
+    )
     assert is_free(port)  # nobody listens yet
     assert f"No free port between {port}" in other.stderr
     release = choose.replace(

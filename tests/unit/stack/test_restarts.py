@@ -36,8 +36,18 @@ def test_a_long_life_forgives_the_deaths_before_it() -> None:
 
 
 def test_a_service_that_was_ready_and_is_not_says_why() -> None:
-    life = Life().started(0.0).probed(1.0, ready=True, reason="").probed(2.0, ready=False, reason="no broker")
-    assert (life.phase, life.reason, life.since_s, life.was_ready) == ("unready", "no broker", 2.0, True)
+    life = (
+        Life()
+        .started(0.0)
+        .probed(1.0, ready=True, reason="")
+        .probed(2.0, ready=False, reason="no broker")
+    )
+    assert (life.phase, life.reason, life.since_s, life.was_ready) == (
+        "unready",
+        "no broker",
+        2.0,
+        True,
+    )
 
 
 def test_a_service_that_was_never_ready_is_still_starting() -> None:
@@ -67,7 +77,8 @@ def test_no_run_of_deaths_leads_to_giving_up_or_to_a_wait_beyond_the_bound(
 
 
 @pytest.mark.parametrize(
-    ("code", "text"), [(0, "exit 0"), (3, "exit 3"), (-9, "SIGKILL"), (-15, "SIGTERM"), (-250, "signal 250")]
+    ("code", "text"),
+    [(0, "exit 0"), (3, "exit 3"), (-9, "SIGKILL"), (-15, "SIGTERM"), (-250, "signal 250")],
 )
 def test_exit_codes_read_as_people_say_them(code: int, text: str) -> None:
     assert describe_exit(code) == text

@@ -9,7 +9,9 @@ RAW = topics()["events_raw"]
 
 
 def test_a_topic_as_defined_has_no_differences() -> None:
-    assert differences(RAW, Found(partitions=RAW.partitions, config={**RAW.config, "more": "x"})) == []
+    assert (
+        differences(RAW, Found(partitions=RAW.partitions, config={**RAW.config, "more": "x"})) == []
+    )
 
 
 def test_partitions_and_settings_that_differ_are_named() -> None:
@@ -23,4 +25,7 @@ def test_partitions_and_settings_that_differ_are_named() -> None:
 
 def test_raw_and_governed_are_defined_with_the_same_partitions() -> None:
     assert topics()["events_governed"].partitions == RAW.partitions
-    assert differences(dataclasses.replace(RAW, partitions=9), Found(partitions=9, config=RAW.config)) == []
+    assert (
+        differences(dataclasses.replace(RAW, partitions=9), Found(partitions=9, config=RAW.config))
+        == []
+    )

@@ -1,7 +1,5 @@
 """Advantages: golden values computed by AReaL's normalisation (eps 1e-5, unbiased), and what always holds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,5 +39,7 @@ def test_leave_one_out_equals_its_definition(rewards: list[float]) -> None:
 
 @pytest.mark.parametrize("kind", ["grpo", "dr", "rloo"])
 @pytest.mark.parametrize("rewards", [[1.0], [0.0, 0.0, 0.0], [0.3, 0.3]])
-def test_one_member_or_equal_rewards_give_no_signal(kind: AdvantageKind, rewards: list[float]) -> None:
+def test_one_member_or_equal_rewards_give_no_signal(
+    kind: AdvantageKind, rewards: list[float]
+) -> None:
     assert not advantages(rewards, kind).any()

@@ -1,7 +1,5 @@
 """The engine: one batch for all, failures that stay with those they hit, an ordered end."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
@@ -62,7 +60,9 @@ class CountingDecoder:
 
 
 def model(decoder: CountingDecoder, version: str = "v1") -> Any:
-    return SimpleNamespace(decoder=decoder, version=version, eos_ids=frozenset({9}), path=Path("/m"))
+    return SimpleNamespace(
+        decoder=decoder, version=version, eos_ids=frozenset({9}), path=Path("/m")
+    )
 
 
 def job(*prompt: int, tokens: int = 4, **more: Any) -> Job:
@@ -87,7 +87,9 @@ def test_sixty_four_requests_that_arrive_together_are_decoded_in_one_batch(
     engine: Engine, decoder: CountingDecoder
 ) -> None:
     decoder.gate.clear()
-    first = engine.submit(job(0, tokens=8))  # holds the engine in its prompt while the others arrive
+    first = engine.submit(
+        job(0, tokens=8)
+    )  # holds the engine in its prompt while the others arrive
     others = [engine.submit(job(n % 2, tokens=8)) for n in range(63)]
     decoder.gate.set()
     for future in (first, *others):
@@ -152,11 +154,16 @@ def test_a_retracted_sequence_goes_on_where_it_was(engine: Engine) -> None:
 
     done = engine.submit(job(0, tokens=8, on_token=on_token)).result(10)
     assert done.output == (1, 2, 3, 4, 5, 6, 7, 8)
-    assert [(span.version, span.start, span.end) for span in done.spans] == [("v1", 0, 3), ("v2", 3, 8)]
+    assert [(span.version, span.start, span.end) for span in done.spans] == [
+        ("v1", 0, 3),
+        ("v2", 3, 8),
+    ]
     assert done.retractions == 1
 
 
-def test_closing_finishes_what_runs_and_refuses_what_comes(engine: Engine, decoder: CountingDecoder) -> None:
+def test_closing_finishes_what_runs_and_refuses_what_comes(
+    engine: Engine, decoder: CountingDecoder
+) -> None:
     decoder.gate.clear()
     running = engine.submit(job(0))
     closer = threading.Thread(target=engine.close)

@@ -1,7 +1,5 @@
 """Groups out of a log: complete, incomplete, uniform, stale, unrewarded; nothing disappears."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -33,9 +31,15 @@ def trajectory(
     return replace(base, **more)
 
 
-def run(candidates: list[Trajectory], *, now: int = 4, exhausted: bool = True, **rules: Any) -> Assembly:
+def run(
+    candidates: list[Trajectory], *, now: int = 4, exhausted: bool = True, **rules: Any
+) -> Assembly:
     return assemble(
-        candidates, GroupRules(**rules), version_numbers=NUMBERS, version_now=now, exhausted=exhausted
+        candidates,
+        GroupRules(**rules),
+        version_numbers=NUMBERS,
+        version_now=now,
+        exhausted=exhausted,
     )
 
 
@@ -95,7 +99,9 @@ def test_the_window_counts_what_started_after_whatever_has_become_of_it() -> Non
 
     def ready(**elsewhere: Any) -> bool:
         rules = GroupRules(size=4, window=8)
-        found = assemble(pair, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, **elsewhere)
+        found = assemble(
+            pair, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, **elsewhere
+        )
         return bool(found.ready)
 
     later = [(0, n) for n in range(2, 10)]
@@ -110,7 +116,12 @@ def test_a_trajectory_that_never_ends_is_waited_for_as_long_as_any_other() -> No
         others = [trajectory(n, task=f"other{n}") for n in range(1, 1 + later)]
         rules = GroupRules(window=8)
         found = assemble(
-            others, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, open_starts=[(0, 0)]
+            others,
+            rules,
+            version_numbers=NUMBERS,
+            version_now=4,
+            exhausted=False,
+            open_starts=[(0, 0)],
         )
         return found.open_starts
 
@@ -151,25 +162,33 @@ def test_token_ids_of_another_tokenizer_are_not_mixed_in() -> None:
         ({"versions": ()}, "weight version unknown"),
     ],
 )
-def test_turns_whose_probability_is_not_known_are_not_trained_on(change: dict[str, Any], reason: str) -> None:
+def test_turns_whose_probability_is_not_known_are_not_trained_on(
+    change: dict[str, Any], reason: str
+) -> None:
     assert reasons(run([trajectory(0, turns=(replace(TURN, **change),))])) == {reason: 1}
 
 
 def test_what_an_engine_rounds_above_zero_is_a_log_probability_all_the_same() -> None:
-    pair = [trajectory(n, reward=float(n), turns=(replace(TURN, logprobs=(1e-7,)),)) for n in range(2)]
+    pair = [
+        trajectory(n, reward=float(n), turns=(replace(TURN, logprobs=(1e-7,)),)) for n in range(2)
+    ]
     assert run(pair).ready
 
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), float("-inf")])
 def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
-    found = run([trajectory(0, reward=0.0), trajectory(1, reward=1.0), trajectory(2, reward=reward)])
+    found = run(
+        [trajectory(0, reward=0.0), trajectory(1, reward=1.0), trajectory(2, reward=reward)]
+    )
     assert reasons(found) == {"reward is not a finite number": 1}
     assert found.ready[0].rewards == (0.0, 1.0)
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([None, 0.0, 1.0]), st.booleans()),
+        st.tuples(
+            st.sampled_from(["a", "b", None]), st.sampled_from([None, 0.0, 1.0]), st.booleans()
+        ),
         max_size=40,
     ),
     st.booleans(),

@@ -1,7 +1,5 @@
 """Tokenizer, chat template and tool calls: prefix stability, and agreement with transformers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +42,9 @@ def test_the_tokens_of_a_prompt_are_a_prefix_of_the_tokens_of_the_finished_turn(
 ) -> None:
     tools = TOOLS if with_tools else None
     prompt = TOKENIZER.encode(TEMPLATE.render(messages, tools, add_generation_prompt=True)).ids
-    turn = TOKENIZER.encode(TEMPLATE.render([*messages, {"role": "assistant", "content": "done"}], tools)).ids
+    turn = TOKENIZER.encode(
+        TEMPLATE.render([*messages, {"role": "assistant", "content": "done"}], tools)
+    ).ids
     assert turn[: len(prompt)] == prompt
 
 
@@ -67,7 +67,9 @@ def test_transformers_renders_and_tokenises_the_same(tmp_path: Path) -> None:
     for messages, tools in ((TALK, TOOLS), (QUESTION, None), (TALK[:2], TOOLS)):
         text = TEMPLATE.render(messages, tools, add_generation_prompt=True)
         assert (
-            theirs.apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
+            theirs.apply_chat_template(
+                messages, tools=tools, add_generation_prompt=True, tokenize=False
+            )
             == text
         )
         assert theirs(text, add_special_tokens=False).input_ids == TOKENIZER.encode(text).ids
@@ -99,17 +101,25 @@ def test_what_is_not_a_call_stays_text(text: str) -> None:
 def test_loss_is_on_what_the_assistant_wrote_with_its_turn_end_and_nothing_else() -> None:
     row = conversation_row(TALK, TOOLS, TEMPLATE, TOKENIZER)
     trained = TOKENIZER.decode(
-        [int(t) for t, m in zip(row.tokens, row.trained, strict=True) if m], skip_special_tokens=False
+        [int(t) for t, m in zip(row.tokens, row.trained, strict=True) if m],
+        skip_special_tokens=False,
     )
     assert (
         trained
         == '<tool_call>\n{"name": "lookup", "arguments": {"item": "rope"}}\n</tool_call><|im_end|>105<|im_end|>'
     )
-    assert TOKENIZER.decode(row.tokens.tolist(), skip_special_tokens=False) == TEMPLATE.render(TALK, TOOLS)
+    assert TOKENIZER.decode(row.tokens.tolist(), skip_special_tokens=False) == TEMPLATE.render(
+        TALK, TOOLS
+    )
 
 
 def test_content_in_parts_is_joined_and_pictures_are_refused() -> None:
-    parts = [{"role": "user", "content": [{"type": "text", "text": "7 "}, {"type": "text", "text": "rope?"}]}]
+    parts = [
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "7 "}, {"type": "text", "text": "rope?"}],
+        }
+    ]
     assert TEMPLATE.render(parts) == TEMPLATE.render(QUESTION)
     with pytest.raises(RequestError, match="Only text parts"):
         TEMPLATE.render([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])

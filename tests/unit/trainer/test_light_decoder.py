@@ -1,7 +1,5 @@
 """The NumPy decoder against transformers, through every way a batch can change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +36,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tiny")
     tokenizer = train_tokenizer([], VOCAB)
     model = new_model(
-        ModelShape(hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=64, context=256),
+        ModelShape(
+            hidden=32, layers=2, heads=4, kv_heads=2, head_dim=8, intermediate=64, context=256
+        ),
         tokenizer,
         seed=2,
     )

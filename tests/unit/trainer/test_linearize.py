@@ -1,7 +1,5 @@
 """Turns become rows: what is trained, what is context, where a row ends."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Policy losses: golden values of AReaL's decoupled loss, and the two corrections against each other."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -19,7 +17,12 @@ def token(value: float) -> torch.Tensor:
 @pytest.mark.parametrize(("advantage", "expected"), [(1.0, -0.948247), (-1.0, 1.221403)])
 def test_the_decoupled_loss_has_its_published_value(advantage: float, expected: float) -> None:
     terms = policy_loss(
-        token(-1.0), token(-1.2), token(advantage), denominator=1, clip=Clip(dual=None), proximal=token(-1.5)
+        token(-1.0),
+        token(-1.2),
+        token(advantage),
+        denominator=1,
+        clip=Clip(dual=None),
+        proximal=token(-1.5),
     )
     assert terms.loss.item() == pytest.approx(expected, abs=1e-6)
     assert terms.weight.item() == pytest.approx(0.740818, abs=1e-6)
@@ -35,7 +38,9 @@ def test_bypass_clips_against_the_logged_policy() -> None:
 def test_a_clipped_token_has_no_gradient_and_an_unclipped_one_has() -> None:
     logp = torch.tensor([-1.0, -1.0], dtype=torch.float64, requires_grad=True)
     behaviour = torch.tensor([-1.5, -1.01], dtype=torch.float64)
-    terms = policy_loss(logp, behaviour, torch.ones(2, dtype=torch.float64), denominator=2, clip=Clip())
+    terms = policy_loss(
+        logp, behaviour, torch.ones(2, dtype=torch.float64), denominator=2, clip=Clip()
+    )
     (gradient,) = torch.autograd.grad(terms.loss, logp)
     assert gradient[0] == 0
     assert gradient[1] == pytest.approx(-0.5 * torch.exp(torch.tensor(0.01)).item())
@@ -43,15 +48,25 @@ def test_a_clipped_token_has_no_gradient_and_an_unclipped_one_has() -> None:
 
 def test_dual_clip_bounds_the_loss_of_bad_tokens() -> None:
     logp, behaviour, advantage = token(0.0), token(-3.0), token(-1.0)
-    assert policy_loss(logp, behaviour, advantage, denominator=1, clip=Clip(dual=3.0)).loss.item() == 3.0
-    assert policy_loss(logp, behaviour, advantage, denominator=1, clip=Clip(dual=None)).loss.item() > 20
+    assert (
+        policy_loss(logp, behaviour, advantage, denominator=1, clip=Clip(dual=3.0)).loss.item()
+        == 3.0
+    )
+    assert (
+        policy_loss(logp, behaviour, advantage, denominator=1, clip=Clip(dual=None)).loss.item()
+        > 20
+    )
 
 
 def test_masking_tokens_outside_the_band_does_not_inflate_the_rest() -> None:
     logp = torch.tensor([-1.0, -1.0], dtype=torch.float64)
-    behaviour = torch.tensor([-1.0, -5.0], dtype=torch.float64)  # the second weight is e^4: far outside
+    behaviour = torch.tensor(
+        [-1.0, -5.0], dtype=torch.float64
+    )  # the second weight is e^4: far outside
     both = policy_loss(logp, behaviour, torch.ones(2), denominator=2, clip=Clip(), proximal=logp)
-    alone = policy_loss(logp[:1], behaviour[:1], torch.ones(1), denominator=2, clip=Clip(), proximal=logp[:1])
+    alone = policy_loss(
+        logp[:1], behaviour[:1], torch.ones(1), denominator=2, clip=Clip(), proximal=logp[:1]
+    )
     assert both.kept.tolist() == [True, False]
     assert both.loss == alone.loss
 
@@ -61,7 +76,9 @@ def test_with_a_proximal_policy_equal_to_the_logged_one_the_corrections_agree() 
     behaviour = -torch.rand(50, dtype=torch.float64) * 3
     logp, advantage = behaviour + 0.3 * torch.randn(50), torch.randn(50, dtype=torch.float64)
     bypass = policy_loss(logp, behaviour, advantage, denominator=50, clip=Clip())
-    decoupled = policy_loss(logp, behaviour, advantage, denominator=50, clip=Clip(), proximal=behaviour)
+    decoupled = policy_loss(
+        logp, behaviour, advantage, denominator=50, clip=Clip(), proximal=behaviour
+    )
     assert bypass.loss.item() == pytest.approx(decoupled.loss.item())
 
 
@@ -116,4 +133,6 @@ def test_bounding_the_log_ratio_changes_no_ordinary_gradient() -> None:
     terms = policy_loss(logp, behaviour, advantage, denominator=200, clip=Clip(dual=None))
     ratio = torch.exp(logp - behaviour)
     plain = torch.maximum(-advantage * ratio, -advantage * ratio.clamp(0.8, 1.28)).sum() / 200
-    assert torch.equal(torch.autograd.grad(terms.loss, logp)[0], torch.autograd.grad(plain, logp)[0])
+    assert torch.equal(
+        torch.autograd.grad(terms.loss, logp)[0], torch.autograd.grad(plain, logp)[0]
+    )

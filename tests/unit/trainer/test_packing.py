@@ -1,7 +1,5 @@
 """Packed batches against a plain padded reference: same loss, same gradient."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +25,12 @@ def random_rows(count: int, seed: int) -> tuple[list[Row], list[float]]:
         logprobs = np.where(trained, -rng.random(size) * 4, 0).astype(np.float32)
         tokens = rng.integers(0, 261, size)
         rows.append(
-            Row(tokens=tokens, trained=trained, logprobs=logprobs, temperature=float(rng.choice([0.7, 1.0])))
+            Row(
+                tokens=tokens,
+                trained=trained,
+                logprobs=logprobs,
+                temperature=float(rng.choice([0.7, 1.0])),
+            )
         )
     return rows, rng.normal(size=count).tolist()
 
@@ -50,7 +53,9 @@ def test_packed_loss_and_gradient_equal_a_padded_reference(tmp_path: Path, budge
     packed = 0.0
     for batch in pack(rows, advantages, budget=budget):
         logp = token_logprobs(model, batch).logp
-        loss = policy_loss(logp, batch.behaviour, batch.advantage, denominator=total, clip=Clip()).loss
+        loss = policy_loss(
+            logp, batch.behaviour, batch.advantage, denominator=total, clip=Clip()
+        ).loss
         torch.autograd.backward(loss)
         packed += loss.item()
 
@@ -73,7 +78,9 @@ def test_packed_loss_and_gradient_equal_a_padded_reference(tmp_path: Path, budge
         logp = logps[n, : len(row) - 1][picked]
         behaviour = torch.from_numpy(row.logprobs[1:])[picked]
         advantage = torch.full_like(logp, advantages[n])
-        padded = padded + policy_loss(logp, behaviour, advantage, denominator=total, clip=Clip()).loss
+        padded = (
+            padded + policy_loss(logp, behaviour, advantage, denominator=total, clip=Clip()).loss
+        )
     torch.autograd.backward(padded)
 
     ours = torch.cat([weight.grad.flatten() for weight in model.parameters()])
@@ -96,7 +103,12 @@ def test_every_loss_token_is_packed_once_with_its_own_rows_values() -> None:
     rows, advantages = random_rows(30, seed=1)
     batches = pack(rows, advantages, budget=64)
     expected = sorted(
-        (int(row.tokens[n]), float(row.logprobs[n]), round(advantages[i], 5), round(row.temperature, 5))
+        (
+            int(row.tokens[n]),
+            float(row.logprobs[n]),
+            round(advantages[i], 5),
+            round(row.temperature, 5),
+        )
         for i, row in enumerate(rows)
         for n in range(len(row))
         if row.trained[n]
@@ -104,7 +116,9 @@ def test_every_loss_token_is_packed_once_with_its_own_rows_values() -> None:
     found = sorted(
         (int(t), float(b), round(float(a), 5), round(float(s), 5))
         for batch in batches
-        for t, b, a, s in zip(batch.targets, batch.behaviour, batch.advantage, batch.temperature, strict=True)
+        for t, b, a, s in zip(
+            batch.targets, batch.behaviour, batch.advantage, batch.temperature, strict=True
+        )
     )
     assert [f[:2] for f in found] == [e[:2] for e in expected]
     assert [f[3] for f in found] == [e[3] for e in expected]

@@ -1,7 +1,5 @@
 """The position in the stream: small, exact, and stable against late events."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """The weight registry: whole versions, unique names, lineage, and tampering seen."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -28,7 +26,9 @@ def test_versions_are_numbered_in_order_and_know_their_parents(tmp_path: Path) -
     assert [p.version for p in registry.lineage("desk", "v3")] == ["v3", "v2", "v1"]
 
 
-def test_age_is_counted_along_the_lineage_so_rejected_candidates_do_not_age_the_data(tmp_path: Path) -> None:
+def test_age_is_counted_along_the_lineage_so_rejected_candidates_do_not_age_the_data(
+    tmp_path: Path,
+) -> None:
     registry = WeightRegistry(tmp_path)
     for parent in (None, "v1", "v1", "v1", "v4"):
         publish(registry, parent=parent)
@@ -54,7 +54,9 @@ def test_a_version_tells_what_its_run_trained_on(tmp_path: Path) -> None:
         TrajectoryKey("acme", "t1", 1): "refund",
         TrajectoryKey("globex", "t1", 0): None,
     }
-    registry.publish("desk", lambda _: None, Lineage(run_id="r", kind="sft", parent=None, trained_on=used))
+    registry.publish(
+        "desk", lambda _: None, Lineage(run_id="r", kind="sft", parent=None, trained_on=used)
+    )
     version = registry.get("desk", "v1")
     assert version.trained_on == used
     assert version.manifest["trajectories_used"] == 3
@@ -85,7 +87,9 @@ def test_an_unknown_version_is_answered_with_those_that_exist(tmp_path: Path) ->
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".hidden"])
 def test_a_model_name_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RegistryError, match="model name"):
-        WeightRegistry(tmp_path).publish(name, lambda _: None, Lineage(run_id="r", kind="sft", parent=None))
+        WeightRegistry(tmp_path).publish(
+            name, lambda _: None, Lineage(run_id="r", kind="sft", parent=None)
+        )
 
 
 def test_a_name_taken_by_another_process_in_between_is_skipped(tmp_path: Path) -> None:

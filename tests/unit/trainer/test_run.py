@@ -1,7 +1,5 @@
 """A run: plans before steps, resumes under the same settings only, erased data, and what it reports."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +59,9 @@ def trajectories(count: int = 32) -> list[Trajectory]:
     ]
 
 
-def start(directory: Path, source: MemorySource, settings: RunSettings = SETTINGS, **hooks: Any) -> TrainRun:
+def start(
+    directory: Path, source: MemorySource, settings: RunSettings = SETTINGS, **hooks: Any
+) -> TrainRun:
     torch.set_num_threads(1)
     model = new_model(SHAPE, TOKENIZER, seed=1)
     given: dict[str, Any] = {"model": model, "version_numbers": lambda: {"v1": 0}} | hooks
@@ -142,8 +142,12 @@ def test_a_run_killed_after_its_last_checkpoint_reports_what_an_uninterrupted_on
         start(tmp_path / "killed", Watched(trajectories()), on_point=crash).run(
             Pace(steps=2, checkpoint_every=2)
         )
-    again = start(tmp_path / "killed", Watched(trajectories())).run(Pace(steps=2, checkpoint_every=2))
-    whole = start(tmp_path / "whole", Watched(trajectories())).run(Pace(steps=2, checkpoint_every=2))
+    again = start(tmp_path / "killed", Watched(trajectories())).run(
+        Pace(steps=2, checkpoint_every=2)
+    )
+    whole = start(tmp_path / "whole", Watched(trajectories())).run(
+        Pace(steps=2, checkpoint_every=2)
+    )
     timed = ("seconds", "cpu_seconds")
     for result in (again, whole):
         assert result.last_figures["step"] == 2
@@ -153,9 +157,13 @@ def test_a_run_killed_after_its_last_checkpoint_reports_what_an_uninterrupted_on
     }
 
 
-def test_a_version_published_by_someone_else_in_between_does_not_stop_a_resume(tmp_path: Path) -> None:
+def test_a_version_published_by_someone_else_in_between_does_not_stop_a_resume(
+    tmp_path: Path,
+) -> None:
     start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
-    grown = start(tmp_path, MemorySource(trajectories()), version_numbers=lambda: {"v1": 0, "v2": 1})
+    grown = start(
+        tmp_path, MemorySource(trajectories()), version_numbers=lambda: {"v1": 0, "v2": 1}
+    )
     assert grown.run(Pace(steps=2)).steps == 2
 
 
@@ -171,7 +179,9 @@ def test_what_a_version_published_meanwhile_has_served_is_trained_on(tmp_path: P
                 for t in everything[8:]
             )
 
-    run = start(tmp_path, source, on_step=publish_and_serve, version_numbers=lambda: dict(published))
+    run = start(
+        tmp_path, source, on_step=publish_and_serve, version_numbers=lambda: dict(published)
+    )
     assert run.run(Pace(steps=2, follow=True, poll_every_s=0.01)).data_versions == ("v1", "v2")
 
 
@@ -183,18 +193,24 @@ def test_what_an_ancestor_was_trained_on_is_not_trained_on_again(tmp_path: Path)
     assert dict(result.set_aside) == {"already trained on by an ancestor": 8}
 
 
-def test_rows_that_match_only_once_their_reward_has_come_are_trained_on_then(tmp_path: Path) -> None:
+def test_rows_that_match_only_once_their_reward_has_come_are_trained_on_then(
+    tmp_path: Path,
+) -> None:
     everything = trajectories(16)
     slow = [replace(t, reward=None) for t in everything[:8]]
     source = MemorySource(
-        [*slow, *everything[8:]], exhausted=False, where=lambda trajectory: trajectory.reward is not None
+        [*slow, *everything[8:]],
+        exhausted=False,
+        where=lambda trajectory: trajectory.reward is not None,
     )
 
     def rewards_come(step: int, _: object) -> None:
         if step == 1:
             source.add(everything[:8])
 
-    result = start(tmp_path, source, on_step=rewards_come).run(Pace(steps=2, follow=True, poll_every_s=0.01))
+    result = start(tmp_path, source, on_step=rewards_come).run(
+        Pace(steps=2, follow=True, poll_every_s=0.01)
+    )
     assert [key.trajectory for key in result.trained] == [
         t.key.trajectory for t in everything[8:] + everything[:8]
     ]
@@ -204,9 +220,13 @@ def test_rows_that_match_only_once_their_reward_has_come_are_trained_on_then(tmp
 def test_however_long_the_stream_the_position_stays_small(forgotten: str) -> None:
     """Whatever is waited for (the rest of a group, a killed agent's end, a row to be selected) is waited for so long only."""
     position, rules = Position(), GroupRules(size=4, window=24)
-    first = replace(trajectories(1)[0], task="lonely", status="open" if forgotten == "open" else "completed")
+    first = replace(
+        trajectories(1)[0], task="lonely", status="open" if forgotten == "open" else "completed"
+    )
     source = MemorySource(
-        [first], exhausted=False, where=lambda t: forgotten != "never selected" or t.task != "lonely"
+        [first],
+        exhausted=False,
+        where=lambda t: forgotten != "never selected" or t.task != "lonely",
     )
     largest = 0
     for n, step in enumerate(range(1, 41)):
@@ -254,7 +274,9 @@ def test_a_followed_stream_is_waited_for_and_then_trained(tmp_path: Path) -> Non
         if step == 1:
             source.add(everything[8:])
 
-    result = start(tmp_path, source, on_step=more).run(Pace(steps=2, follow=True, poll_every_s=0.01))
+    result = start(tmp_path, source, on_step=more).run(
+        Pace(steps=2, follow=True, poll_every_s=0.01)
+    )
     assert result.steps == 2
     assert len(result.trained) == 16
 
@@ -269,6 +291,8 @@ def test_steps_make_rewarded_outputs_more_likely(tmp_path: Path, rules: StepRule
     model = new_model(SHAPE, TOKENIZER, seed=1)
     start(tmp_path, source, settings, model=model)  # loads the checkpoint into it
     again: list[Any] = []
-    fresh = start(tmp_path / "2", source, settings, model=model, on_step=lambda _, f: again.append(f))
+    fresh = start(
+        tmp_path / "2", source, settings, model=model, on_step=lambda _, f: again.append(f)
+    )
     fresh.run(Pace(steps=1))
     assert again[0]["loss"] < figures[0]["loss"]

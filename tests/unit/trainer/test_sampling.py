@@ -1,7 +1,5 @@
 """Drawing tokens: frequencies, restrictions, and what is logged."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -30,7 +28,9 @@ def shares(sampling: Sampling, draws: int = 20_000) -> list[float]:
         (Sampling(temperature=0), [1, 0, 0, 0]),
     ],
 )
-def test_tokens_come_as_often_as_the_settings_say(sampling: Sampling, expected: list[float]) -> None:
+def test_tokens_come_as_often_as_the_settings_say(
+    sampling: Sampling, expected: list[float]
+) -> None:
     assert shares(sampling) == pytest.approx(expected, abs=0.012)
 
 

@@ -93,5 +93,13 @@ class RollBack:
 
 
 Command: TypeAlias = (
-    Bootstrap | Register | RecordGate | StartCanary | Observe | RaiseShare | Resume | Promote | RollBack
+    Bootstrap
+    | Register
+    | RecordGate
+    | StartCanary
+    | Observe
+    | RaiseShare
+    | Resume
+    | Promote
+    | RollBack
 )

@@ -38,7 +38,8 @@ def comparison_began(history: Sequence[Decided]) -> datetime:
         if isinstance(decided.body, CanaryStarted | CanaryShareRaised | CanaryResumed):
             return decided.occurred_at
     raise Refused(
-        "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+        "no_canary",
+        "there is no canary to judge; `atdp control canary start` makes a candidate one",
     )
 
 
@@ -49,7 +50,8 @@ def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
     """
     if line.canary is None or line.live is None:
         raise Refused(
-            "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+            "no_canary",
+            "there is no canary to judge; `atdp control canary start` makes a candidate one",
         )
     statement = _SESSIONS.format(
         tenants=", ".join(map(text, line.tenants)),
@@ -60,7 +62,9 @@ def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
     )
     with connect(lake=lake) as connection:
         found = {version: counts for version, *counts in connection.sql(statement).rows()}
-    mine, theirs = (found.get(version, [0, 0, 0]) for version in (line.canary.version, line.live.version))
+    mine, theirs = (
+        found.get(version, [0, 0, 0]) for version in (line.canary.version, line.live.version)
+    )
     return CanaryCounts(
         canary_sessions=mine[0],
         canary_judged=mine[1],
@@ -92,9 +96,12 @@ def look_at_canary(flow: ReleaseFlow, lake: Lake) -> Look:
     counts = count_sessions(lake, line, since=comparison_began(flow.history()))
     if line.canary is None:
         raise Refused(
-            "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+            "no_canary",
+            "there is no canary to judge; `atdp control canary start` makes a candidate one",
         )
     judgement = flow.judge(counts)
     snapshots = {str(table): snapshot for table, snapshot in lake.snapshots().items()}
     flow.observe(line.canary.version, counts, snapshots=snapshots)
-    return Look(version=line.canary.version, share=line.canary.share, counts=counts, judgement=judgement)
+    return Look(
+        version=line.canary.version, share=line.canary.share, counts=counts, judgement=judgement
+    )

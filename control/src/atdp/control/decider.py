@@ -52,7 +52,8 @@ def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
         return _bootstrap(line, command)
     if line.live is None:
         raise Refused(
-            "not_bootstrapped", "this line has no live version yet; put the first one live with `bootstrap`"
+            "not_bootstrapped",
+            "this line has no live version yet; put the first one live with `bootstrap`",
         )
     match command:
         case commands.Register():
@@ -128,10 +129,14 @@ def _register(line: Line, command: commands.Register) -> tuple[Body, ...]:
 def _record_gate(line: Line, gate: GateRecorded) -> tuple[Body, ...]:
     version = _known(line, gate.version, gate.weights_sha256)
     known = [g for g in version.gates if g.report_sha256 == gate.report_sha256]
-    if known and (version.stage is not Stage.REGISTERED or _fresh(line, known[-1], gate.decided_at)):
+    if known and (
+        version.stage is not Stage.REGISTERED or _fresh(line, known[-1], gate.decided_at)
+    ):
         return ()  # an evaluation that is repeated once the report is void renews it: same data, same hash
     if version.stage is not Stage.REGISTERED:
-        raise Refused("not_a_candidate", f"{version.name} is {version.stage}; no gate is open for it")
+        raise Refused(
+            "not_a_candidate", f"{version.name} is {version.stage}; no gate is open for it"
+        )
     if gate.verdict is Verdict.FAIL:
         rejected = CandidateRejected(
             version=gate.version,
@@ -168,7 +173,8 @@ def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]
     version = _known(line, command.version, command.weights_sha256)
     if line.canary is not None:
         raise Refused(
-            "canary_running", f"{line.canary.version} is the canary; promote it or roll it back first"
+            "canary_running",
+            f"{line.canary.version} is the canary; promote it or roll it back first",
         )
     if version.stage is not Stage.REGISTERED:
         raise Refused("not_a_candidate", f"{version.name} is {version.stage}")
@@ -233,7 +239,9 @@ def _observe(line: Line, command: commands.Observe) -> tuple[Body, ...]:
     if found.verdict is Verdict.FAIL:
         return (
             observed,
-            _canary_back(line, canary, found.reason_codes, "the canary did worse than the live version"),
+            _canary_back(
+                line, canary, found.reason_codes, "the canary did worse than the live version"
+            ),
         )
     if found.hold:
         return (observed, CanaryPaused(version=canary.version, reason_codes=found.reason_codes))
@@ -244,7 +252,8 @@ def _raise_share(line: Line, command: commands.RaiseShare) -> tuple[Body, ...]:
     canary = _passed(line, command.version)
     if canary.at_last_step:
         raise Refused(
-            "last_step", f"canary {canary.version} is at its last share, {canary.share:g}; promote it"
+            "last_step",
+            f"canary {canary.version} is at its last share, {canary.share:g}; promote it",
         )
     return (CanaryShareRaised(version=canary.version, share=canary.steps[canary.step + 1]),)
 
@@ -265,7 +274,9 @@ def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
             weights_sha256=version.weights_sha256,
             engine=canary.engine,
             superseded=line.lineage[-1],
-            reports=tuple(sorted({g.report_sha256 for g in version.gates if g.verdict is Verdict.PASS})),
+            reports=tuple(
+                sorted({g.report_sha256 for g in version.gates if g.verdict is Verdict.PASS})
+            ),
         ),
     )
 
@@ -281,14 +292,17 @@ def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
         return ()
     if version.stage not in (Stage.CANARY, Stage.PAUSED, Stage.LIVE):
         trial = f", {line.canary.version} is the canary" if line.canary else ""
-        raise Refused("not_serving", f"{version.name} is {version.stage}; {line.lineage[-1]} is live{trial}")
+        raise Refused(
+            "not_serving", f"{version.name} is {version.stage}; {line.lineage[-1]} is live{trial}"
+        )
     events: list[Body] = []
     if line.canary is not None:
         events.append(_canary_back(line, line.canary, ("asked",), command.reason))
     if version.stage is Stage.LIVE:
         if len(line.lineage) < 2:
             raise Refused(
-                "nothing_before", f"{line.lineage[-1]} is the first version; there is none to return to"
+                "nothing_before",
+                f"{line.lineage[-1]} is the first version; there is none to return to",
             )
         failing, to = line.versions[line.lineage[-1]], line.versions[line.lineage[-2]]
         events.append(
@@ -304,7 +318,9 @@ def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
     return tuple(events)
 
 
-def _canary_back(line: Line, canary: Canary, codes: tuple[str, ...], reason: str) -> CanaryRolledBack:
+def _canary_back(
+    line: Line, canary: Canary, codes: tuple[str, ...], reason: str
+) -> CanaryRolledBack:
     return CanaryRolledBack(
         version=canary.version,
         weights_sha256=line.versions[canary.version].weights_sha256,
@@ -331,7 +347,11 @@ def _known(line: Line, name: str, weights_sha256: str) -> Version:
 
 def _running(line: Line, version: str) -> Canary:
     if line.canary is None or line.canary.version != version:
-        found = f"{line.canary.version} is" if line.canary else "there is none (`atdp control canary start`)"
+        found = (
+            f"{line.canary.version} is"
+            if line.canary
+            else "there is none (`atdp control canary start`)"
+        )
         raise Refused("not_the_canary", f"{version} is not the canary; {found}")
     return line.canary
 

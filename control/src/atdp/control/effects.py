@@ -66,7 +66,8 @@ def desired(line: Line) -> RouteTable | None:
         canary = line.canary
         serving = Serving(version=canary.version, engine=canary.engine)
         return RouteTable(
-            stable=line.live, canary=CanaryRoute(serving=serving, share=canary.share, salt=canary.salt)
+            stable=line.live,
+            canary=CanaryRoute(serving=serving, share=canary.share, salt=canary.salt),
         )
     if line.draining is not None and line.draining.engine != line.live.engine:
         return RouteTable(

@@ -101,7 +101,9 @@ class ReleaseFlow:
         """Record what replay said about a registered candidate. The report must name the weights' hash."""
         inputs = report.inputs
         if inputs.candidate.model != self.model:
-            raise Refused("other_model", f"the report is about {inputs.candidate.model}, not {self.model}")
+            raise Refused(
+                "other_model", f"the report is about {inputs.candidate.model}, not {self.model}"
+            )
         return self._carry_out(
             commands.RecordGate(
                 gate=GateRecorded(
@@ -145,7 +147,8 @@ class ReleaseFlow:
         canary = self.state().canary
         if canary is None:
             raise Refused(
-                "no_canary", "there is no canary to judge; `atdp control canary start` makes a candidate one"
+                "no_canary",
+                "there is no canary to judge; `atdp control canary start` makes a candidate one",
             )
         return judge(counts, share=canary.share, policy=canary.policy)
 
@@ -172,7 +175,9 @@ class ReleaseFlow:
                 "no_canary",
                 "there is no canary to promote; `atdp control canary start` makes a candidate one",
             )
-        return self._carry_out(commands.Promote(version=version or (canary.version if canary else "")))
+        return self._carry_out(
+            commands.Promote(version=version or (canary.version if canary else ""))
+        )
 
     def roll_back(self, version: str | None = None, *, reason: str) -> Line:
         """Take a version off: the canary, or the live one (and with it the canary); None is the canary, never the live one.
@@ -186,7 +191,9 @@ class ReleaseFlow:
                 f"there is no canary to roll back; {line.live.version} is live, name it to take it off",
             )
         return self._carry_out(
-            commands.RollBack(version=version or (line.canary.version if line.canary else ""), reason=reason)
+            commands.RollBack(
+                version=version or (line.canary.version if line.canary else ""), reason=reason
+            )
         )
 
     def reconcile(self) -> Line:

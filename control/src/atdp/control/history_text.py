@@ -69,7 +69,9 @@ def _told(decided: Decided) -> tuple[str, str]:
                 body.weights_sha256
             )
         case CandidateRegistered():
-            used = "" if body.trajectories_used is None else f"{body.trajectories_used} trajectories, "
+            used = (
+                "" if body.trajectories_used is None else f"{body.trajectories_used} trajectories, "
+            )
             return (
                 f"{body.version} is a candidate, trained from {body.parent or 'unknown'}",
                 (
@@ -79,7 +81,9 @@ def _told(decided: Decided) -> tuple[str, str]:
             )
         case GateRecorded():
             predicted = (
-                "" if body.predicted_reward is None else f", predicted reward {body.predicted_reward:.3f}"
+                ""
+                if body.predicted_reward is None
+                else f", predicted reward {body.predicted_reward:.3f}"
             )
             return (
                 (
@@ -93,7 +97,10 @@ def _told(decided: Decided) -> tuple[str, str]:
             )
         case CandidateRejected():
             report = body.report_sha256[:12] if body.report_sha256 else "none"
-            return f"{body.version} is rejected ({', '.join(body.reason_codes)})", f"report {report}"
+            return (
+                f"{body.version} is rejected ({', '.join(body.reason_codes)})",
+                f"report {report}",
+            )
         case CanaryStarted():
             return (
                 f"{body.version} becomes the canary with {body.steps[0]:.0%} of new sessions",

@@ -18,7 +18,12 @@ class HttpFleet:
     """Engines that speak SGLang's HTTP (`/model_info`, `/update_weights_from_disk`)."""
 
     def __init__(
-        self, client: httpx.Client, endpoints: Endpoints, weights: Path, *, load_timeout_s: float = 120.0
+        self,
+        client: httpx.Client,
+        endpoints: Endpoints,
+        weights: Path,
+        *,
+        load_timeout_s: float = 120.0,
     ) -> None:
         """`weights` is the weight registry's root; engines must see it under the same path."""
         self._client = client
@@ -29,7 +34,9 @@ class HttpFleet:
     def serves(self, engine: str, model: str, version: str) -> bool:
         """See `Fleet`."""
         try:
-            return engine_info(self._client, self._url(engine)).serves(self._weights, model, version)
+            return engine_info(self._client, self._url(engine)).serves(
+                self._weights, model, version
+            )
         except EngineError as error:
             raise EngineSilent(str(error)) from error
 
@@ -46,7 +53,9 @@ class HttpFleet:
         except (httpx.HTTPError, ValueError) as error:
             raise EffectFailed(f"{engine} at {url} did not take {version}: {error!r}") from error
         if response.status_code != httpx.codes.OK or not answer.get("success"):
-            raise EffectFailed(f"{engine} at {url} did not take {version}: {answer.get('message', answer)}")
+            raise EffectFailed(
+                f"{engine} at {url} did not take {version}: {answer.get('message', answer)}"
+            )
 
     def _url(self, engine: str) -> str:
         url = self._endpoints().get(engine)

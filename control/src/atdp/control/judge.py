@@ -99,10 +99,18 @@ def judge(counts: CanaryCounts, *, share: float, policy: CanaryPolicy) -> Judgem
 
     def verdict(what: Verdict, *codes: str, hold: bool = False) -> Judgement:
         return Judgement(
-            verdict=what, hold=hold, reason_codes=codes, difference=difference, lower=lower, upper=upper
+            verdict=what,
+            hold=hold,
+            reason_codes=codes,
+            difference=difference,
+            lower=lower,
+            upper=upper,
         )
 
-    if sample_ratio_p(counts.canary_sessions, counts.stable_sessions, share=share) < policy.min_ratio_p:
+    if (
+        sample_ratio_p(counts.canary_sessions, counts.stable_sessions, share=share)
+        < policy.min_ratio_p
+    ):
         return verdict(Verdict.INCONCLUSIVE, "sample_ratio_mismatch", hold=True)
     if min(n1, n0) < policy.min_sessions:
         return verdict(Verdict.INCONCLUSIVE, "few_sessions")
@@ -127,5 +135,10 @@ def _variance(successes: int, n: int) -> float:
 
 def _undecided(codes: tuple[str, ...], *, hold: bool) -> Judgement:
     return Judgement(
-        verdict=Verdict.INCONCLUSIVE, hold=hold, reason_codes=codes, difference=None, lower=None, upper=None
+        verdict=Verdict.INCONCLUSIVE,
+        hold=hold,
+        reason_codes=codes,
+        difference=None,
+        lower=None,
+        upper=None,
     )

@@ -35,8 +35,14 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
         ) from error
     except ValueError as error:
         raise ReleaseError(f"{directory / 'manifest.json'} is not JSON: {error}") from error
-    if not isinstance(found, dict) or found.get("version") != version or found.get("model") != model:
-        raise ReleaseError(f"{directory / 'manifest.json'} is not the manifest of {model} {version}")
+    if (
+        not isinstance(found, dict)
+        or found.get("version") != version
+        or found.get("model") != model
+    ):
+        raise ReleaseError(
+            f"{directory / 'manifest.json'} is not the manifest of {model} {version}"
+        )
     used = found.get("trajectories_used")
     return Manifest(
         model=model,
@@ -44,7 +50,9 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
         weights_sha256=weights_sha256(directory),
         parent=_text(found.get("parent")),
         run_id=_text(found.get("run_id")),
-        snapshots={str(k): int(v) for k, v in (found.get("snapshots") or {}).items() if v is not None},
+        snapshots={
+            str(k): int(v) for k, v in (found.get("snapshots") or {}).items() if v is not None
+        },
         policy_versions=tuple(sorted(str(p) for p in found.get("policy_versions") or ())),
         trajectories_used=used if isinstance(used, int) else None,
     )

@@ -83,7 +83,9 @@ class KafkaTopic:
                 )
             waiting = self._producer.flush(self._timeout_s + 1.0)
         except (KafkaException, BufferError) as error:
-            raise PublishFailed(f"Kafka did not take decisions for {self._name}: {error}") from error
+            raise PublishFailed(
+                f"Kafka did not take decisions for {self._name}: {error}"
+            ) from error
         if failures or waiting:
             why = failures[0] if failures else "no acknowledgement in time"
             raise PublishFailed(

@@ -115,11 +115,15 @@ def evolve(line: Line, body: Body) -> Line:
                 live=Serving(version=body.version, engine=body.engine),
                 lineage=(body.version,),
             )
-            version = Version(name=body.version, weights_sha256=body.weights_sha256, stage=Stage.LIVE)
+            version = Version(
+                name=body.version, weights_sha256=body.weights_sha256, stage=Stage.LIVE
+            )
             return _with(line, version)
         case CandidateRegistered():
             # The draining sessions' engine is the one that the newcomer will be loaded into.
-            version = Version(name=body.version, weights_sha256=body.weights_sha256, stage=Stage.REGISTERED)
+            version = Version(
+                name=body.version, weights_sha256=body.weights_sha256, stage=Stage.REGISTERED
+            )
             return _with(replace(line, draining=None), version)
         case GateRecorded():
             known = line.versions[body.version]
@@ -155,7 +159,9 @@ def evolve(line: Line, body: Body) -> Line:
                 live=Serving(version=body.version, engine=body.engine),
                 lineage=(*line.lineage, body.version),
             )
-            return _staged(_staged(line, body.superseded, Stage.SUPERSEDED), body.version, Stage.LIVE)
+            return _staged(
+                _staged(line, body.superseded, Stage.SUPERSEDED), body.version, Stage.LIVE
+            )
         case LiveRolledBack():
             line = replace(
                 line,

@@ -30,7 +30,9 @@ def line_of(model: str, component: str = "weights") -> str:
     return f"{component}/{model}"
 
 
-def place(line: str, after: int, bodies: Sequence[Body], *, at: datetime, actor: str) -> tuple[Decided, ...]:
+def place(
+    line: str, after: int, bodies: Sequence[Body], *, at: datetime, actor: str
+) -> tuple[Decided, ...]:
     """Give bodies their place in a line; ids follow from line and number, so publishing twice gives the same id."""
     if at.tzinfo is None:
         raise ValueError("times are aware; give a datetime with a time zone")
@@ -55,8 +57,12 @@ class ReleaseStore:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / FILE_NAME
         try:
-            self._datastore = SQLiteDatastore(str(self.path), originator_id_type="text", lock_timeout=10)
-            self._recorder = SQLiteProcessRecorder(self._datastore, events_table_name="release_events")
+            self._datastore = SQLiteDatastore(
+                str(self.path), originator_id_type="text", lock_timeout=10
+            )
+            self._recorder = SQLiteProcessRecorder(
+                self._datastore, events_table_name="release_events"
+            )
             self._recorder.create_table()
         except PersistenceError as error:
             raise StoreError(f"cannot open the release store {self.path}: {error}") from error
@@ -65,7 +71,10 @@ class ReleaseStore:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -101,7 +110,9 @@ class ReleaseStore:
     def lines(self) -> tuple[str, ...]:
         """Names of all lines, sorted."""
         with self._datastore.transaction(commit=False) as cursor:
-            cursor.execute("SELECT DISTINCT originator_id FROM release_events ORDER BY originator_id")
+            cursor.execute(
+                "SELECT DISTINCT originator_id FROM release_events ORDER BY originator_id"
+            )
             return tuple(str(row["originator_id"]) for row in cursor.fetchall())
 
     def log(self, after: int, limit: int) -> list[tuple[int, Decided]]:

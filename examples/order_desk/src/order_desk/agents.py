@@ -1,13 +1,11 @@
-"""Agents of the order desk: programs written against the plain ``openai`` client.
+"""Agents of the order desk: programs written against the plain `openai` client.
 
-They know nothing of the platform's inside: their ``base_url`` is the gateway, their ``api_key`` their tenant's, and four
+They know nothing of the platform's inside: their `base_url` is the gateway, their `api_key` their tenant's, and four
 headers say which session, task and attempt a call belongs to. Tools are carried out here. What only the agent's
 side knows (the reward, what the customer said afterwards) is emitted with the SDK; the gateway ends the trajectory.
 
-Each agent keeps its own count of the events that this caused (:class:`~order_desk.tally.Tally`).
+Each agent keeps its own count of the events that this caused (`order_desk.tally.Tally`).
 """
-
-from __future__ import annotations
 
 import asyncio
 import time
@@ -42,7 +40,7 @@ class Tenant:
 
 @dataclass(frozen=True, kw_only=True)
 class Visit:
-    """One attempt at an order for a tenant; ``phase`` keeps the ids of different phases apart."""
+    """One attempt at an order for a tenant; `phase` keeps the ids of different phases apart."""
 
     tenant: str
     phase: str
@@ -57,7 +55,7 @@ class Visit:
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What became of a visit. ``weight_version`` is None when the first model call already failed."""
+    """What became of a visit. `weight_version` is None when the first model call already failed."""
 
     visit: Visit
     reward: float
@@ -86,7 +84,7 @@ class ServiceDesk:
         temperature: float = 1.0,
         on_served: Callable[[Served], None] = lambda _served: None,
     ) -> list[Served]:
-        """Serve all visits and return once every event of theirs is acknowledged, in the order of ``visits``.
+        """Serve all visits and return once every event of theirs is acknowledged, in the order of `visits`.
 
         Raises:
             DemoError: events of the agents could not be delivered.
@@ -181,7 +179,9 @@ class _OrderDeskAgent:
             failure=failure,
         )
 
-    async def _ask(self, episode: Episode, temperature: float) -> tuple[str | None, list[ToolRequest]]:
+    async def _ask(
+        self, episode: Episode, temperature: float
+    ) -> tuple[str | None, list[ToolRequest]]:
         answer = await self._client.chat.completions.with_raw_response.create(
             model=self._desk.model,
             messages=cast("Any", episode.messages),

@@ -1,4 +1,4 @@
-"""``atdp demo``: the closed loop on this machine."""
+"""`atdp demo`: the closed loop on this machine."""
 
 import os
 from pathlib import Path

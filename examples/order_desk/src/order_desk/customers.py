@@ -3,13 +3,11 @@
 About one in seven customers leaves personal data: an e-mail address, a phone number, a card number, now and
 then a secret. Half of them in the first message (which the model reads), the others in a word of thanks after
 the answer. Everything is drawn from a seeded generator that keeps what it planted, so that afterwards every
-topic and file can be searched for the very values: :attr:`Customers.planted`.
+topic and file can be searched for the very values: `Customers.planted`.
 
 The values are well formed (addresses under example domains, card numbers that pass the Luhn check, phone
 numbers in the national plans), and belong to nobody.
 """
-
-from __future__ import annotations
 
 import random
 import string
@@ -32,7 +30,7 @@ class Planted:
 
 @dataclass
 class Customers:
-    """A stream of orders: the same ``name`` and ``seed`` give the same customers."""
+    """A stream of orders: the same `name` and `seed` give the same customers."""
 
     name: str
     seed: int
@@ -65,7 +63,7 @@ class Customers:
         )
 
     def orders(self, count: int) -> list[Order]:
-        """The next ``count`` orders."""
+        """The next `count` orders."""
         return [self.next_order() for _ in range(count)]
 
     def _personal_sentence(self) -> str:
@@ -77,7 +75,7 @@ class Customers:
 
 
 def luhn_digit(digits: str) -> str:
-    """The check digit that makes ``digits`` a valid card number (ISO/IEC 7812-1, annex B)."""
+    """The check digit that makes `digits` a valid card number (ISO/IEC 7812-1, annex B)."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         doubled = int(digit) * (2 if place % 2 == 0 else 1)

@@ -3,8 +3,6 @@
 The supervisor is tethered to this process: were the demo killed, the kernel would end the supervisor, and that its services.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
@@ -24,8 +22,10 @@ _STOP_TIMEOUT_S = 90.0
 
 
 @contextlib.contextmanager
-def running_stack(home: Home, environ: Mapping[str, str], report: Callable[[str], None]) -> Iterator[None]:
-    """Start the stack of ``home``; on leaving, stop it and wait for its end. Call from the main thread.
+def running_stack(
+    home: Home, environ: Mapping[str, str], report: Callable[[str], None]
+) -> Iterator[None]:
+    """Start the stack of `home`; on leaving, stop it and wait for its end. Call from the main thread.
 
     Raises:
         DemoError: it does not come up; the message holds what the supervisor said.
@@ -58,7 +58,9 @@ def running_stack(home: Home, environ: Mapping[str, str], report: Callable[[str]
         _stop(process)
 
 
-def _wait_until_up(process: subprocess.Popen[bytes], home: Home, report: Callable[[str], None]) -> None:
+def _wait_until_up(
+    process: subprocess.Popen[bytes], home: Home, report: Callable[[str], None]
+) -> None:
     ledger, deadline, said = Ledger(home), time.monotonic() + START_TIMEOUT_S, ""
     while True:
         if process.poll() is not None:
@@ -72,7 +74,9 @@ def _wait_until_up(process: subprocess.Popen[bytes], home: Home, report: Callabl
                 said = ", ".join(waiting)
                 report(f"waiting for {said}")
         if time.monotonic() > deadline:
-            raise DemoError(f"the stack was not up after {START_TIMEOUT_S:.0f} s; logs are in {home.logs}")
+            raise DemoError(
+                f"the stack was not up after {START_TIMEOUT_S:.0f} s; logs are in {home.logs}"
+            )
         time.sleep(0.1)
 
 

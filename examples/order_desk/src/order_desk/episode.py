@@ -1,10 +1,8 @@
 """One customer served: the conversation as a state machine, without network or clock.
 
-``Episode`` holds the messages that the model is shown next and says when it is over. Whoever drives it (an agent over HTTP, a
+`Episode` holds the messages that the model is shown next and says when it is over. Whoever drives it (an agent over HTTP, a
 test with a scripted model) hands in each reply of the model; tools are carried out by the order desk in between.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,7 +61,9 @@ class Episode:
         )
         for call in calls:
             reply = call_tool(self.order, call.name, call.arguments)
-            self.messages.append({"role": "tool", "tool_call_id": call.call_id, "content": reply.text})
+            self.messages.append(
+                {"role": "tool", "tool_call_id": call.call_id, "content": reply.text}
+            )
         self.over = self.turns >= MAX_TURNS
 
     @property

@@ -1,7 +1,5 @@
 """What can stop the demo."""
 
-from __future__ import annotations
-
 
 class DemoError(Exception):
     """The demo cannot go on; the message says at which step, why, and where to look."""

@@ -1,7 +1,5 @@
 """Reading the topics from their beginnings with a consumer of the demo's own."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,7 +13,12 @@ from atdp.schemas import TopicRole, decode_record, topic
 from order_desk.errors import DemoError
 from order_desk.ledger import LogCount
 
-BEHIND_THE_GATE: tuple[TopicRole, ...] = ("events_governed", "events_quarantine", "audit", "control")
+BEHIND_THE_GATE: tuple[TopicRole, ...] = (
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "control",
+)
 """Topics in which no raw value may be left."""
 
 _TIMEOUT_S = 60.0
@@ -49,7 +52,9 @@ def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[LogRecord]:
     try:
         partitions = consumer.list_topics(name, timeout=_TIMEOUT_S).topics[name].partitions
         left = set(partitions)
-        consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in partitions])
+        consumer.assign(
+            [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in partitions]
+        )
         deadline = time.monotonic() + _TIMEOUT_S
         while left:
             messages = consumer.consume(5000, timeout=_CONSUME_S)
@@ -65,7 +70,9 @@ def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[LogRecord]:
                     yield LogRecord(
                         key=message.key() or b"",
                         value=message.value() or b"",
-                        headers=tuple((key, value or b"") for key, value in message.headers() or ()),
+                        headers=tuple(
+                            (key, value or b"") for key, value in message.headers() or ()
+                        ),
                     )
                 elif error.name() == "_PARTITION_EOF":
                     left.discard(message.partition())
@@ -81,7 +88,8 @@ def count_log(kafka: KafkaSettings) -> LogCount:
     """Count what the topics hold."""
     raw = sum(1 for _ in read_topic(kafka, "events_raw"))
     governed = Counter(
-        decode_record(record.value)[1]["event_id"] for record in read_topic(kafka, "events_governed")
+        decode_record(record.value)[1]["event_id"]
+        for record in read_topic(kafka, "events_governed")
     )
     quarantined, quarantined_ids = Counter[tuple[str, str]](), Counter[str]()
     for record in read_topic(kafka, "events_quarantine"):

@@ -1,7 +1,5 @@
 """The proof at the end: what was counted independently, what was searched, what SQL answers, where the weights come from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

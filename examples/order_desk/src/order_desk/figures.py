@@ -1,7 +1,5 @@
 """Figures of the demo that SQL answers: what a person would ask the lake."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from atdp.lakehouse import connect
@@ -22,9 +20,7 @@ FROM trajectories WHERE agent_id = 'order-desk' AND weight_version IS NOT NULL
 GROUP BY ALL ORDER BY tenant_id, min(try_cast(substr(weight_version, 2) AS INTEGER))
 """  # noqa: S608 (constants)
 
-QUARANTINE = (
-    "SELECT tenant_id AS tenant, reason, count(*) AS records FROM quarantine_index GROUP BY ALL ORDER BY ALL"
-)
+QUARANTINE = "SELECT tenant_id AS tenant, reason, count(*) AS records FROM quarantine_index GROUP BY ALL ORDER BY ALL"
 
 ELIGIBILITY = """
 SELECT tenant_id AS tenant, eligibility_reason AS reason, count(*) AS trajectories
@@ -39,6 +35,6 @@ FROM trajectories WHERE agent_id = 'order-desk' AND ended_at IS NOT NULL GROUP B
 
 
 def ask(lake: Lake, statement: str, *, tenant: str | None = None) -> Rows:
-    """Rows of one SELECT, each a dictionary; ``tenant`` None sees all tenants."""
+    """Rows of one SELECT, each a dictionary; `tenant` None sees all tenants."""
     with connect(lake=lake, tenant=tenant) as connection:
         return connection.sql(statement).dicts()

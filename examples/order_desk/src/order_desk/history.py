@@ -4,8 +4,6 @@ They are what a company has before it has a platform: conversations and outcomes
 Good enough to learn to speak from (supervised), not to learn by reinforcement: governance says so on every event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -51,20 +49,26 @@ def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
         session_id=f"log.{order.task_id}",
         agent="clerk",
     ) as trajectory:
-        emitted.append(trajectory.observe([{"role": "user", "content": order.message}], tools=TOOLS))
+        emitted.append(
+            trajectory.observe([{"role": "user", "content": order.message}], tools=TOOLS)
+        )
         for number, call in enumerate(episode.calls):
             call_id = f"call-{number}"
             result: OutcomeResult = "ok" if call.ok else "error"
             emitted += [
                 trajectory.generation(_asking(call, call_id)),
-                trajectory.tool_call(call.name, call.arguments, call_id=call_id, side_effect="none"),
+                trajectory.tool_call(
+                    call.name, call.arguments, call_id=call_id, side_effect="none"
+                ),
                 trajectory.outcome(call.reply, call_id=call_id, name=call.name, result=result),
             ]
         emitted.append(trajectory.generation(episode.answer))
         if order.thanks is not None:
             said = Feedback(type="comment", text=order.thanks, actor="customer")
             emitted.append(trajectory.feedback(said))
-        emitted.append(trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1"))
+        emitted.append(
+            trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1")
+        )
         ended = trajectory.end()
     return emitted if ended is None else [*emitted, ended]
 

@@ -3,8 +3,6 @@
 Written past SDK and gateway, which would refuse them; so governance alone stands in their way.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from confluent_kafka import Producer
@@ -28,8 +26,10 @@ from order_desk.errors import DemoError
 Headers = list[tuple[str, bytes]]
 
 
-def intrude(kafka: KafkaSettings, *, api_key: str, tenant: str, other_tenant: str, times: int = 3) -> int:
-    """Write each kind of bad record ``times`` times with ``tenant``'s key; returns how many records the log took.
+def intrude(
+    kafka: KafkaSettings, *, api_key: str, tenant: str, other_tenant: str, times: int = 3
+) -> int:
+    """Write each kind of bad record `times` times with `tenant`'s key; returns how many records the log took.
 
     Raises:
         DemoError: the broker did not take them.

@@ -3,8 +3,6 @@
 Which files belong to the current snapshot is Iceberg's to say; what is in them is read here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -30,7 +28,9 @@ def landed_ids(lake: Lake) -> list[str]:
     """Event id of every row of the `events` table."""
     found: list[str] = []
     for file in data_files(lake, "events"):
-        found += pq.read_table(file, columns=["event_id"], partitioning=None)["event_id"].to_pylist()
+        found += pq.read_table(file, columns=["event_id"], partitioning=None)[
+            "event_id"
+        ].to_pylist()
     return found
 
 

@@ -5,8 +5,6 @@ decoded token sequence of the lake's files, and every other file of the home is 
 the places whose purpose is to hold raw data: the raw topic inside the broker's folder, and the agents' own spools.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,10 +38,15 @@ class LeakReport:
         return sum(self.left.values())
 
 
-def search_home(home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[Planted]) -> LeakReport:
+def search_home(
+    home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[Planted]
+) -> LeakReport:
     """Search everything behind the gate of one home."""
     readings = _tokenizers(home)
-    places = [(f"topic {topic(role).name}", _topic_bytes(kafka, role, readings)) for role in BEHIND_THE_GATE]
+    places = [
+        (f"topic {topic(role).name}", _topic_bytes(kafka, role, readings))
+        for role in BEHIND_THE_GATE
+    ]
     places.append(("lake files", _lake_bytes(lake, readings)))
     places.append(("other files of the home", _file_bytes(home.root)))
     return search(places, {each.value for each in planted})
@@ -66,7 +69,9 @@ def search(places: Iterable[tuple[str, Iterable[bytes]]], values: set[str]) -> L
     )
 
 
-def _topic_bytes(kafka: KafkaSettings, role: TopicRole, readings: list[Tokenizer]) -> Iterator[bytes]:
+def _topic_bytes(
+    kafka: KafkaSettings, role: TopicRole, readings: list[Tokenizer]
+) -> Iterator[bytes]:
     batch: list[bytes] = []
     for record in read_topic(kafka, role):
         batch += [record.key, record.value, *(value for _, value in record.headers)]
@@ -128,7 +133,9 @@ def _file_bytes(root: Path) -> Iterator[bytes]:
 
 
 def _tokenizers(home: Home) -> list[Tokenizer]:
-    return [Tokenizer.from_file(str(file)) for file in sorted(home.tokenizers.glob("*/tokenizer.json"))]
+    return [
+        Tokenizer.from_file(str(file)) for file in sorted(home.tokenizers.glob("*/tokenizer.json"))
+    ]
 
 
 def _decode(tokenizer: Tokenizer, ids: list[int]) -> bytes:

@@ -7,8 +7,6 @@ the ids; of a proxied call only how many events it caused, so that those, and re
 once the known ones are taken out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -70,17 +68,22 @@ class Ledger:
         return wrong == 0 and self.raw_records == self.events_emitted == fates
 
 
-def balance(emitted: int, known: AbstractSet[str], log: LogCount, landed_ids: Iterable[str]) -> Ledger:
+def balance(
+    emitted: int, known: AbstractSet[str], log: LogCount, landed_ids: Iterable[str]
+) -> Ledger:
     """Close the books.
 
-    ``emitted`` is the number of all events by the agents' tally, ``known`` the ids of those whose ids the agents know;
-    ``landed_ids`` are the event ids of the lake's files, one per row.
+    `emitted` is the number of all events by the agents' tally, `known` the ids of those whose ids the agents know;
+    `landed_ids` are the event ids of the lake's files, one per row.
     """
     landed = Counter(landed_ids)
     fates = [set(landed), set(log.quarantined_ids), set(log.dropped_ids)]
     arrived = set().union(*fates)
     uncounted = emitted - len(known) - len(arrived - known) - log.nameless
-    governed_only, landed_only = log.governed.keys() - landed.keys(), landed.keys() - log.governed.keys()
+    governed_only, landed_only = (
+        log.governed.keys() - landed.keys(),
+        landed.keys() - log.governed.keys(),
+    )
     return Ledger(
         events_emitted=emitted,
         raw_records=log.raw_records,

@@ -7,8 +7,6 @@ reinforcement learning everything to find: that looking up pays.
 The logs hold text only (no token ids, no log-probabilities), as logs of a foreign model would.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass
@@ -51,7 +49,7 @@ class LoggedEpisode:
 
 
 def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
-    """How one of the mediocre clerks served ``order``."""
+    """How one of the mediocre clerks served `order`."""
     (habit,) = rng.choices(list(HABITS), weights=list(HABITS.values()))
     calls: tuple[Call, ...]
     match habit:
@@ -69,7 +67,9 @@ def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
         case "blind":
             calls = ()
     answer = calls[-1].reply if calls else str(rng.randrange(4, 200))
-    return LoggedEpisode(order=order, habit=habit, calls=calls, answer=answer, reward=judge(order, answer))
+    return LoggedEpisode(
+        order=order, habit=habit, calls=calls, answer=answer, reward=judge(order, answer)
+    )
 
 
 def _lookup(order: Order, item: str) -> Call:

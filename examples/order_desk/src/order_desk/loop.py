@@ -6,8 +6,6 @@ the sessions of a second, smaller traffic, which decides whether it is promoted 
 replay's, the canary's verdict the release flow's; the loop carries out what they say and writes down what happened.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Sequence
@@ -70,7 +68,9 @@ class Loop:
             if number > settings.rounds and not self._wants_another():
                 break
             added = (
-                " (added: there is more to learn)" if number > settings.rounds else f" of {settings.rounds}"
+                " (added: there is more to learn)"
+                if number > settings.rounds
+                else f" of {settings.rounds}"
             )
             self.screen.note(f"round {number}{added}", style="bold")
             self.serve(
@@ -83,13 +83,17 @@ class Loop:
                 self.try_candidate(number, deliberately_bad=True)
             self.try_candidate(number)
             if self.platform.flow.state().canary is not None:
-                self.serve(f"canary{number}", "customers who decide the canary", settings.canary_sessions)
+                self.serve(
+                    f"canary{number}", "customers who decide the canary", settings.canary_sessions
+                )
                 self.decide_canary()
 
     def _wants_another(self) -> bool:
         """Decided by served customers, never by the measurement at the end, which no choice here may see."""
         in_time = time.monotonic() - self._first_customer < self.settings.extra_rounds_within_s
-        return in_time and not learnt_enough(self.traffic["before"], self.candidates, self.settings.enough)
+        return in_time and not learnt_enough(
+            self.traffic["before"], self.candidates, self.settings.enough
+        )
 
     def serve(self, phase: str, title: str, tasks: int, *, attempts: int = 1) -> Rate:
         """Serve fresh customers and wait until everything about them has landed."""
@@ -103,10 +107,14 @@ class Loop:
         with self.screen.bar(title, len(visits)) as advance:
             served = self.platform.desk.serve(visits, on_served=lambda _served: advance(1))
         self._land()
-        self.failures += [f"{each.visit.trajectory_id}: {each.failure}" for each in served if each.failure]
+        self.failures += [
+            f"{each.visit.trajectory_id}: {each.failure}" for each in served if each.failure
+        ]
         rate = Rate.of((each.visit.order.task_id, each.reward == 1.0) for each in served)
         self.traffic[phase] = rate
-        self.screen.note(f"{rate.shown} of {rate.sessions} sessions answered right" + _by_track(served))
+        self.screen.note(
+            f"{rate.shown} of {rate.sessions} sessions answered right" + _by_track(served)
+        )
         return rate
 
     def decide_canary(self) -> None:
@@ -139,7 +147,9 @@ class Loop:
         base = self.live
         factor = settings.bad_learning_rate_factor if deliberately_bad else 1.0
         what = (
-            f"training, learning rate x{factor:g} on purpose" if deliberately_bad else f"training from {base}"
+            f"training, learning rate x{factor:g} on purpose"
+            if deliberately_bad
+            else f"training from {base}"
         )
         try:
             with self.screen.bar_to(what, settings.most_steps) as on_step:
@@ -159,7 +169,9 @@ class Loop:
         platform.flow.register_candidate(read_manifest(platform.home.weights, MODEL, version))
         report = self._gate(number, version, base)
         platform.flow.record_gate(report)
-        self.candidates.append(_candidate(number, base, run, report, deliberately_bad=deliberately_bad))
+        self.candidates.append(
+            _candidate(number, base, run, report, deliberately_bad=deliberately_bad)
+        )
         self._tell(report)
         if report.verdict is Verdict.PASS and not deliberately_bad:
             policy = CanaryPolicy(
@@ -175,7 +187,9 @@ class Loop:
         platform, name = self.platform, f"held-out-r{number}"
         if not (platform.home.datasets / f"{name}.json").exists():
             create_dataset(
-                platform.lake, name, f"{AGENTS_SQL} AND {HELD_OUT_SQL} AND weight_version = '{base}'"
+                platform.lake,
+                name,
+                f"{AGENTS_SQL} AND {HELD_OUT_SQL} AND weight_version = '{base}'",
             )
         report = evaluate_dataset(
             platform.home,
@@ -186,7 +200,9 @@ class Loop:
             config=ReplayConfig(seed=self.settings.seed),
         )
         if overlap := report.evaluation.coverage.learned_from:
-            raise DemoError(f"{overlap} trajectories are of tasks that were trained on; the split leaks")
+            raise DemoError(
+                f"{overlap} trajectories are of tasks that were trained on; the split leaks"
+            )
         write_report(report, platform.home.root / "replay" / f"{version}.html")
         return report
 
@@ -207,7 +223,9 @@ class Loop:
         )
 
     def _decided(self, version: str, canary: Canary) -> None:
-        self.candidates = [replace(c, canary=canary) if c.version == version else c for c in self.candidates]
+        self.candidates = [
+            replace(c, canary=canary) if c.version == version else c for c in self.candidates
+        ]
         self.screen.note(
             f"canary: {version} answered {canary.candidate.shown} of {canary.candidate.sessions} right, "
             f"live {canary.live.shown} of {canary.live.sessions}: {canary.verdict}, {canary.outcome}",
@@ -222,7 +240,10 @@ def _candidate(
     number: int, base: str, run: TrainedRun, report: ReplayReport, *, deliberately_bad: bool
 ) -> Candidate:
     evaluation, weights = report.evaluation, report.evaluation.candidate_weights
-    found, unbiased = evaluation.estimate(report.inputs.config.estimator), evaluation.estimate("pdis")
+    found, unbiased = (
+        evaluation.estimate(report.inputs.config.estimator),
+        evaluation.estimate("pdis"),
+    )
     prediction = None
     if found is not None and unbiased is not None and weights is not None:
         prediction = Prediction(

@@ -3,8 +3,6 @@
 Resident memory of a process counts pages it shares with others, so the sum is an upper bound.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -20,9 +18,12 @@ class MemoryWatch:
     """Samples the resident memory of a process and all its descendants in the background."""
 
     def __init__(
-        self, *, every_s: float = SAMPLE_EVERY_S, sample: Callable[[], Mapping[str, int]] | None = None
+        self,
+        *,
+        every_s: float = SAMPLE_EVERY_S,
+        sample: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
-        """Watch this process, unless ``sample`` gives bytes by name in another way."""
+        """Watch this process, unless `sample` gives bytes by name in another way."""
         self._every_s = every_s
         self._sample = sample or resident_by_process
         self._stop = threading.Event()
@@ -37,7 +38,10 @@ class MemoryWatch:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Take a last sample and stop."""
         self._stop.set()

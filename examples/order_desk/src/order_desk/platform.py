@@ -1,7 +1,5 @@
 """The running platform as the demo uses it: what was started, opened and created, in one place, and closed again."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -43,7 +41,7 @@ class Platform:
     log: KafkaLog
 
     def wait_until_landed(self, on_left: Callable[[int], None] = lambda _left: None) -> None:
-        """Wait until everything emitted so far is governed and in the lake; ``on_left`` hears how many records are left.
+        """Wait until everything emitted so far is governed and in the lake; `on_left` hears how many records are left.
 
         Raises:
             DemoError: it took too long.
@@ -61,7 +59,9 @@ class Platform:
             progress=told,
         )
         if missing:
-            left = ", ".join(f"{lag.reader} has {lag.waiting} records of {lag.topic} left" for lag in missing)
+            left = ", ".join(
+                f"{lag.reader} has {lag.waiting} records of {lag.topic} left" for lag in missing
+            )
             raise DemoError(
                 f"not everything landed in {_LANDING_TIMEOUT_S:.0f} s: {left}; see the logs in {self.home.logs}"
             )

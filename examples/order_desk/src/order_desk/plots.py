@@ -1,7 +1,5 @@
 """The report's plots, as SVG text: drawn by matplotlib, readable in light and dark pages, text kept as text."""
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -70,7 +68,9 @@ def success(before: Rate, traffic: Mapping[str, Rate], candidates: Sequence[Cand
             _whisker(axes, met - 0.24, found.estimate, bounds, AMBER, width=4, marker="D")
             measured = None if candidate.canary is None else candidate.canary.candidate
             if measured is not None and measured.value is not None:
-                _whisker(axes, met + 0.24, measured.value, measured.bounds, GREEN, width=4, marker="o")
+                _whisker(
+                    axes, met + 0.24, measured.value, measured.bounds, GREEN, width=4, marker="o"
+                )
                 axes.annotate(
                     candidate.version,
                     (met, 0.02),
@@ -188,7 +188,11 @@ def _whisker(
 def _met_in(candidate: Candidate, phases: Sequence[str]) -> float:
     """Where customers met the candidate: its canary's traffic, or just after the round that trained it."""
     canary = f"canary{candidate.round}"
-    return list(phases).index(canary) if canary in phases else list(phases).index(f"r{candidate.round}") + 0.5
+    return (
+        list(phases).index(canary)
+        if canary in phases
+        else list(phases).index(f"r{candidate.round}") + 0.5
+    )
 
 
 def _title(phase: str) -> str:

@@ -9,8 +9,6 @@ ones (Franco et al. 2019, J. Surv. Stat. Methodol. 7, 334). Two deviations, both
 1; and where all sessions succeeded or all failed, which shows no variance, a task counts as one session.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -22,7 +20,7 @@ _Z = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Successes among sessions, with a 95 % interval. ``tasks`` is empty where every session had a task of its own."""
+    """Successes among sessions, with a 95 % interval. `tasks` is empty where every session had a task of its own."""
 
     successes: int
     sessions: int
@@ -40,7 +38,9 @@ class Rate:
         return cls(
             successes=successes.total(),
             sessions=attempts.total(),
-            tasks=() if own else tuple((successes[task], count) for task, count in attempts.items()),
+            tasks=()
+            if own
+            else tuple((successes[task], count) for task, count in attempts.items()),
         )
 
     @property
@@ -89,7 +89,9 @@ class Rate:
 
 
 def at_least(rate: Rate, factor: float, base: Rate) -> bool:
-    """Whether ``rate`` is known to be ``factor`` times ``base`` or more; nothing is no multiple of nothing."""
+    """Whether `rate` is known to be `factor` times `base` or more; nothing is no multiple of nothing."""
     return (
-        bool(rate.value) and base.value is not None and rate.successes / rate.sessions >= factor * base.value
+        bool(rate.value)
+        and base.value is not None
+        and rate.successes / rate.sessions >= factor * base.value
     )

@@ -1,7 +1,5 @@
 """`report.html`: the summary as one self-contained page. No script, no font, no request leaves it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

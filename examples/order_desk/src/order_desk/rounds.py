@@ -1,7 +1,5 @@
 """What happened in each round, as values: they become the summary, the report and `summary.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,7 +38,7 @@ class Canary:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One candidate's way. ``canary`` is None when the gate did not open."""
+    """One candidate's way. `canary` is None when the gate did not open."""
 
     round: int
     version: str
@@ -93,8 +91,10 @@ class Candidate:
 
 
 def learnt_enough(before: Rate, candidates: Sequence[Candidate], factor: float) -> bool:
-    """Whether customers of the last promoted candidate were served at least ``factor`` times as well as those before."""
+    """Whether customers of the last promoted candidate were served at least `factor` times as well as those before."""
     served = [
-        each.canary.candidate for each in candidates if each.canary and each.canary.outcome == "promoted"
+        each.canary.candidate
+        for each in candidates
+        if each.canary and each.canary.outcome == "promoted"
     ]
     return bool(served) and at_least(served[-1], factor, before)

@@ -1,7 +1,5 @@
 """`atdp demo`: five steps from a bare home to a promoted policy, and the proof that nothing was lost, leaked or misused."""
 
-from __future__ import annotations
-
 import os
 import random
 import time
@@ -39,12 +37,12 @@ class DemoResult:
 
 
 def fresh_home(root: Path) -> Home:
-    """A home of its own for each run, below ``root``."""
+    """A home of its own for each run, below `root`."""
     return Home((root / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")).resolve())
 
 
 def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult:
-    """Run the demo in ``home``, which must be new; nothing is left running, the home stays.
+    """Run the demo in `home`, which must be new; nothing is left running, the home stays.
 
     Raises:
         DemoError: a step failed, and which.
@@ -83,7 +81,9 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
         logged_success = _warm_start(platform, settings, screen, clerks)
         screen.step(2, "Agents serve customers of two tenants through the gateway")
         loop = Loop(platform=platform, settings=settings, screen=screen, customers=customers)
-        before = loop.measure("before", f"{settings.measured_tasks} fresh tasks before any reinforcement")
+        before = loop.measure(
+            "before", f"{settings.measured_tasks} fresh tasks before any reinforcement"
+        )
         refused = intrude(
             platform.kafka,
             api_key=platform.tenants[CONSENTING].api_key,
@@ -96,7 +96,9 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
         )
         screen.step(3, "Rounds: train, evaluate, canary, promote")
         loop.run_rounds()
-        after = loop.measure("after", f"{settings.measured_tasks} fresh tasks with what is live now")
+        after = loop.measure(
+            "after", f"{settings.measured_tasks} fresh tasks with what is live now"
+        )
         screen.step(4, "Count everything again, independently; search for raw values")
         evidence = collect(platform, loop, [*clerks.planted, *customers.planted], screen)
         return Outcome(
@@ -110,11 +112,16 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
         )
 
 
-def _warm_start(platform: Platform, settings: DemoSettings, screen: Screen, clerks: Customers) -> float:
+def _warm_start(
+    platform: Platform, settings: DemoSettings, screen: Screen, clerks: Customers
+) -> float:
     """Emit the logs, learn to speak from them, put the first version live; returns the logs' success rate."""
     rng = random.Random(f"clerks/{settings.seed}")  # noqa: S311 (a simulation)
     episodes = [
-        (CONSENTING if rng.random() < settings.acme_share else WITHDRAWN, logged_episode(order, rng))
+        (
+            CONSENTING if rng.random() < settings.acme_share else WITHDRAWN,
+            logged_episode(order, rng),
+        )
         for order in clerks.orders(settings.logged_episodes)
     ]
     with screen.bar("logged conversations, emitted with the SDK", len(episodes)) as advance:

@@ -3,8 +3,6 @@
 On a terminal bars move; into a file or a pipe each finished bar leaves one line.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ class Screen:
     """The demo's voice."""
 
     def __init__(self, console: Console) -> None:
-        """Speak to ``console``."""
+        """Speak to `console`."""
         self.console = console
         self._began = time.monotonic()
         self.step_seconds: dict[str, float] = {}
@@ -30,7 +28,9 @@ class Screen:
         """Begin one of the demo's steps."""
         self.end_step()
         self._step = (title, time.monotonic())
-        self.console.print(f"\n[bold cyan]{number}[/] [bold]{escape(title)}[/]  [dim]{self._clock()}[/]")
+        self.console.print(
+            f"\n[bold cyan]{number}[/] [bold]{escape(title)}[/]  [dim]{self._clock()}[/]"
+        )
 
     def end_step(self) -> None:
         """Note how long the step took."""
@@ -40,7 +40,7 @@ class Screen:
             self._step = None
 
     def note(self, text: str, *, style: str = "") -> None:
-        """A remark; ``text`` is data, not markup."""
+        """A remark; `text` is data, not markup."""
         self.console.print(f"  {text}", style=style or None, markup=False, highlight=False)
 
     @contextmanager

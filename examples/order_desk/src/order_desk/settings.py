@@ -1,7 +1,5 @@
 """How large the demo is. The defaults fit ten minutes on two shared cores; tests run it smaller."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from atdp.trainer.model import ModelShape

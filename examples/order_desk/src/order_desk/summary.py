@@ -1,7 +1,5 @@
 """The demo's result as one value: written as `summary.json`, shown on the terminal, drawn in `report.html`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -46,8 +44,10 @@ class Summary(Outcome):
 
     @classmethod
     def of(cls, outcome: Outcome, **fields: Any) -> Self:
-        """The summary of an outcome; ``fields`` are the others."""
-        return cls(**{name: getattr(outcome, name) for name in outcome.__dataclass_fields__}, **fields)
+        """The summary of an outcome; `fields` are the others."""
+        return cls(
+            **{name: getattr(outcome, name) for name in outcome.__dataclass_fields__}, **fields
+        )
 
     @property
     def live(self) -> str:
@@ -57,7 +57,9 @@ class Summary(Outcome):
     @property
     def promoted(self) -> str | None:
         """The version promoted last; None when no canary was."""
-        promoted = [c.version for c in self.candidates if c.canary and c.canary.outcome == "promoted"]
+        promoted = [
+            c.version for c in self.candidates if c.canary and c.canary.outcome == "promoted"
+        ]
         return promoted[-1] if promoted else None
 
     @property
@@ -115,7 +117,9 @@ class Summary(Outcome):
             "release_history": [asdict(decision) for decision in evidence.story],
             "peak_memory_bytes": self.peak_bytes,
             "memory_at_peak_bytes": dict(self.at_peak),
-            "step_seconds": {title: round(seconds, 1) for title, seconds in self.step_seconds.items()},
+            "step_seconds": {
+                title: round(seconds, 1) for title, seconds in self.step_seconds.items()
+            },
             "seed": self.settings.seed,
             "home": str(self.home),
         }
@@ -123,7 +127,8 @@ class Summary(Outcome):
     def write(self, file: Path) -> None:
         """Write `summary.json`."""
         file.write_text(
-            json.dumps(self.to_json(), indent=1, default=str, allow_nan=False) + "\n", encoding="utf-8"
+            json.dumps(self.to_json(), indent=1, default=str, allow_nan=False) + "\n",
+            encoding="utf-8",
         )
 
 
@@ -176,7 +181,9 @@ def show(summary: Summary, console: Console) -> None:
         f"[bold]Time[/] {summary.wall_seconds / 60:.1f} minutes. [bold]Memory[/] at its peak {summary.peak_bytes / 1e9:.2f} GB ({at_peak})."
     )
     for promise, held in summary.promises.items():
-        console.print(Text(f"  {'yes' if held else 'NO '}  {promise}", style="green" if held else "bold red"))
+        console.print(
+            Text(f"  {'yes' if held else 'NO '}  {promise}", style="green" if held else "bold red")
+        )
 
 
 def _rounds(candidates: Sequence[Candidate]) -> Table:
@@ -214,7 +221,9 @@ def _rounds(candidates: Sequence[Candidate]) -> Table:
 
 
 def _versions(rows: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(title="By tenant and weight version (SQL)", title_justify="left", header_style="bold")
+    table = Table(
+        title="By tenant and weight version (SQL)", title_justify="left", header_style="bold"
+    )
     for heading in (
         "tenant",
         "version",

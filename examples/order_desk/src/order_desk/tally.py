@@ -1,10 +1,8 @@
 """The agents' own count of what they emitted, and for whom: the side of the books that no service of the platform writes.
 
-Three sources: events that the gateway recorded for a call (it says how many in ``x-atdp-events``), events that the agent emitted
+Three sources: events that the gateway recorded for a call (it says how many in `x-atdp-events`), events that the agent emitted
 itself through the SDK, which tells it their ids, and records written past every client. Thread-safe, because several agents share one tally.
 """
-
-from __future__ import annotations
 
 import threading
 from collections import Counter
@@ -26,7 +24,7 @@ class Tally:
         self._lock = threading.Lock()
 
     def add(self, tenant: str, channel: Channel, events: int = 1) -> None:
-        """``events`` more were emitted, whose ids the agent was not told."""
+        """`events` more were emitted, whose ids the agent was not told."""
         with self._lock:
             self._counts[tenant, channel] += events
 
@@ -37,7 +35,7 @@ class Tally:
             self._ids.update(event_ids)
 
     def serve(self, tenant: str, trajectory_id: str) -> None:
-        """A trajectory was begun for a customer of ``tenant``."""
+        """A trajectory was begun for a customer of `tenant`."""
         with self._lock:
             self._tenants[trajectory_id] = tenant
 

@@ -3,8 +3,6 @@
 It runs in the demo's process, on one thread: a process of its own would cost three seconds of imports each time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,7 +59,7 @@ def reinforce(
     learning_rate: float,
     on_step: OnStep,
 ) -> TrainedRun:
-    """GRPO from version ``base`` on the traffic of one phase, held-out tasks excepted."""
+    """GRPO from version `base` on the traffic of one phase, held-out tasks excepted."""
     transformers_logging.disable_progress_bar()  # it would draw over ours
     result = train(
         TrainOptions(
@@ -87,7 +85,8 @@ def reinforce(
         steps=result.steps,
         trajectories_used=result.trajectories_used,
         rewards=tuple(
-            json.loads(file.read_text())["reward_mean"] for file in sorted(folder.glob("steps/*.json"))
+            json.loads(file.read_text())["reward_mean"]
+            for file in sorted(folder.glob("steps/*.json"))
         ),
         set_aside=dict(result.set_aside),
         refused=dict(result.refused),

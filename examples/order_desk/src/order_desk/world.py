@@ -1,15 +1,13 @@
 """The order desk: a task small enough to be learnt on a laptop, and honest enough to need tools.
 
-A customer asks ``7 rope?``. The price of rope is drawn per task and nothing in the question tells it, so the
-only way to the right total is to ``lookup`` the price and to have ``calc`` multiply: two tool calls and an
-answer, three turns of the model of at most :data:`MAX_TURNS`. The reward is 1 when the final answer is the
+A customer asks `7 rope?`. The price of rope is drawn per task and nothing in the question tells it, so the
+only way to the right total is to `lookup` the price and to have `calc` multiply: two tool calls and an
+answer, three turns of the model of at most `MAX_TURNS`. The reward is 1 when the final answer is the
 total, else 0; there is no partial credit and no hint.
 
 Everything here is a pure function of the order and of what the model said. The tool messages are what the
 model reads, so they are short; an error is an ordinary tool message, never an exception.
 """
-
-from __future__ import annotations
 
 import json
 import re
@@ -49,7 +47,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
         },
     },
 )
-"""The tools in the form of OpenAI's ``tools`` parameter."""
+"""The tools in the form of OpenAI's `tools` parameter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +81,7 @@ _PRODUCT = re.compile(r"\s*(\d{1,6})\s*\*\s*(\d{1,6})\s*")
 
 
 def call_tool(order: Order, name: str, arguments: str) -> ToolReply:
-    """Carry out a tool call as the model wrote it (``arguments`` is JSON text, or meant to be)."""
+    """Carry out a tool call as the model wrote it (`arguments` is JSON text, or meant to be)."""
     try:
         given = json.loads(arguments)
     except json.JSONDecodeError:

@@ -3,6 +3,12 @@
 Importing this package is light; recognizers are loaded when a policy is compiled.
 """
 
-from atdp.governance.errors import DetectorError, GovernanceError, PolicyError, Refusal, SecretsError
+from atdp.governance.errors import (
+    DetectorError,
+    GovernanceError,
+    PolicyError,
+    Refusal,
+    SecretsError,
+)
 
 __all__ = ["DetectorError", "GovernanceError", "PolicyError", "Refusal", "SecretsError"]

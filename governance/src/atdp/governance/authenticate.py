@@ -5,8 +5,6 @@ before the revocation when the *broker* stamped it earlier (`message.timestamp.t
 such records are refused.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -28,7 +26,7 @@ def authenticate(
     *,
     appended_at: datetime | None = None,
 ) -> Principal:
-    """The principal whose key signed ``value``. ``appended_at``: when the broker took the record, ``None`` when only its producer says so.
+    """The principal whose key signed `value`. `appended_at`: when the broker took the record, `None` when only its producer says so.
 
     Raises:
         Refusal: no signature, a wrong one, an unknown key, one revoked before it sent this, or a role that may not emit.
@@ -44,7 +42,9 @@ def authenticate(
         raise Refusal("revoked_key", f"the API key {stored.principal.key_id} was revoked")
     signing = SigningKey(key_id=stored.principal.key_id, verifier=stored.verifier)
     if not verify(signing, value, signature):
-        raise Refusal("bad_signature", "the signature is not that of the named API key over this record")
+        raise Refusal(
+            "bad_signature", "the signature is not that of the named API key over this record"
+        )
     if not stored.principal.may("emit"):
         raise Refusal("role_may_not_emit", f"the role {stored.principal.role} may not emit events")
     return stored.principal
@@ -59,7 +59,9 @@ def look_up(keys: KeyLookup, key_id: str) -> StoredKey | None:
     try:
         return keys(key_id)
     except (sqlite3.Error, OSError, PlatformError) as error:
-        raise HomeUnavailable(f"the key store cannot be read: {type(error).__name__}: {error}") from error
+        raise HomeUnavailable(
+            f"the key store cannot be read: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _sent_before(stored: StoredKey, appended_at: datetime | None) -> bool:
@@ -69,8 +71,10 @@ def _sent_before(stored: StoredKey, appended_at: datetime | None) -> bool:
 
 
 def check_tenant(principal: Principal, tenant: str) -> None:
-    """Raise :class:`Refusal` unless the principal may emit for ``tenant``, and a tenant can have that name."""
+    """Raise `Refusal` unless the principal may emit for `tenant`, and a tenant can have that name."""
     if tenant_problem(tenant) is not None:
-        raise Refusal("bad_tenant", "no tenant can have the name in tenant_id; see `atdp keys create`")
+        raise Refusal(
+            "bad_tenant", "no tenant can have the name in tenant_id; see `atdp keys create`"
+        )
     if not principal.may_act_for(tenant):
         raise Refusal("tenant_mismatch", "the event names a tenant other than its producer's")

@@ -2,12 +2,10 @@
 
 A record of megabytes of numbers can take minutes to scan; while it is scanned its Kafka transaction runs out, is repeated, and runs out again.
 So the gate gives every record seconds of CPU time, and what cannot be scanned in them is refused as `too_costly`: not scanned to the end is
-not scanned. Detectors that run long ask now and then whether the budget is spent; outside of :func:`spending` there is none.
+not scanned. Detectors that run long ask now and then whether the budget is spent; outside of `spending` there is none.
 
 CPU time of the thread, not the clock: a machine that is busy with other things must not turn honest records away.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Iterator
@@ -24,7 +22,7 @@ _DEADLINE: ContextVar[float | None] = ContextVar("atdp_record_deadline", default
 
 @contextmanager
 def spending(seconds: float) -> Iterator[None]:
-    """Within it, :func:`check_budget` refuses after ``seconds`` of CPU time of this thread."""
+    """Within it, `check_budget` refuses after `seconds` of CPU time of this thread."""
     token = _DEADLINE.set(time.thread_time() + seconds)
     try:
         yield
@@ -33,7 +31,7 @@ def spending(seconds: float) -> Iterator[None]:
 
 
 def check_budget() -> None:
-    """Raise :class:`Refusal` (`too_costly`) when the record in hand has spent its time."""
+    """Raise `Refusal` (`too_costly`) when the record in hand has spent its time."""
     deadline = _DEADLINE.get()
     if deadline is not None and time.thread_time() > deadline:
         raise Refusal("too_costly", "scanning the record takes longer than one record may take")

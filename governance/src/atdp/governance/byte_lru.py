@@ -1,7 +1,5 @@
 """What was worked out before, within a bound of bytes: the least recently used entry goes first."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Generic, TypeVar
 
@@ -30,7 +28,7 @@ class Memory(Generic[V]):
         return entry[0]
 
     def put(self, key: bytes, value: V, size_bytes: int) -> None:
-        """Remember a value of about ``size_bytes``; one that is too large is not."""
+        """Remember a value of about `size_bytes`; one that is too large is not."""
         size_bytes += _ENTRY_BYTES
         if size_bytes * _LARGEST_SHARE > self._limit_bytes:
             return

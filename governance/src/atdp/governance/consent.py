@@ -1,11 +1,9 @@
 """Consent, purposes and training eligibility: who may use an event for what.
 
 Consent is asked of everyone who can withhold it: the event itself, the register of consent, the policy. Anyone's withdrawal
-counts; a grant counts only if nobody withdrew; a word that is not ``granted`` or ``withdrawn`` is neither. Training needs a
+counts; a grant counts only if nobody withdrew; a word that is not `granted` or `withdrawn` is neither. Training needs a
 grant.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ _ALL = ("train", "replay", "analytics")
 class Permission:
     """What may be done with an event.
 
-    ``consent`` is a symbol of the schema's enum; ``eligible``: may train by RL, and ``reason`` says why (not).
+    `consent` is a symbol of the schema's enum; `eligible`: may train by RL, and `reason` says why (not).
     """
 
     purposes: tuple[str, ...]
@@ -43,10 +41,12 @@ def permission(
 ) -> Permission:
     """What the policy, the register and the event together allow.
 
-    ``event_purposes``: what the event is limited to already; ``None`` = no limit, empty = nothing.
-    ``fidelity`` is ``None`` for events that hold no generation.
+    `event_purposes`: what the event is limited to already; `None` = no limit, empty = nothing.
+    `fidelity` is `None` for events that hold no generation.
     """
-    registered = terms.consent.train if terms.consent is not None else policy.consent_of(tenant).train
+    registered = (
+        terms.consent.train if terms.consent is not None else policy.consent_of(tenant).train
+    )
     said = {event_consent, registered, policy.consent_of(tenant).train}
     if WITHDRAWN in said:
         consent = WITHDRAWN

@@ -1,10 +1,8 @@
 """What can go wrong in the gate, by fate.
 
 Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* or a *home that does not answer* stops the gate
-until that is mended, and everything else that derives from :class:`GovernanceError` stops the process. No message ever quotes event data.
+until that is mended, and everything else that derives from `GovernanceError` stops the process. No message ever quotes event data.
 """
-
-from __future__ import annotations
 
 
 class GovernanceError(Exception):
@@ -24,9 +22,9 @@ class SecretsError(GovernanceError):
 
 
 class Refusal(GovernanceError):
-    """This record must not pass: it goes to quarantine under ``reason``.
+    """This record must not pass: it goes to quarantine under `reason`.
 
-    ``reason`` is a stable code for people and metrics; ``detail`` is one sentence without values.
+    `reason` is a stable code for people and metrics; `detail` is one sentence without values.
     """
 
     def __init__(self, reason: str, detail: str) -> None:

@@ -4,8 +4,6 @@
 becomes when it is emptied is said here, too.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,9 +23,9 @@ CANNOT: Final = _Cannot()
 
 @dataclass(frozen=True, slots=True)
 class EventPath:
-    """One place. ``shown``: as findings name it, with ``[*]`` for lists. ``kind``: Avro type, `record` and `array` included.
+    """One place. `shown`: as findings name it, with `[*]` for lists. `kind`: Avro type, `record` and `array` included.
 
-    ``empty``: what stands there when its content is removed, ``CANNOT`` when something must.
+    `empty`: what stands there when its content is removed, `CANNOT` when something must.
     """
 
     shown: str
@@ -52,7 +50,7 @@ def event_paths() -> Mapping[str, EventPath]:
 
 
 def containers(path: str) -> Iterator[str]:
-    """The paths that hold ``path``, outermost first."""
+    """The paths that hold `path`, outermost first."""
     parts = path.split(".")
     for length in range(1, len(parts)):
         yield ".".join(parts[:length])
@@ -69,7 +67,7 @@ def leaves_below(path: str) -> tuple[str, ...]:
 
 
 def _paths(schema: Any, shown: str, named: dict[str, Any]) -> Iterator[EventPath]:
-    """``schema`` and everything below it; a named type may be used before and after its definition."""
+    """`schema` and everything below it; a named type may be used before and after its definition."""
     nullable = False
     if isinstance(schema, list):
         nullable = "null" in schema
@@ -77,16 +75,22 @@ def _paths(schema: Any, shown: str, named: dict[str, Any]) -> Iterator[EventPath
     if isinstance(schema, str) and schema in named:
         schema = named[schema]
     if isinstance(schema, str):
-        yield EventPath(shown, schema, nullable, None if nullable else "" if schema == "string" else CANNOT)
+        yield EventPath(
+            shown, schema, nullable, None if nullable else "" if schema == "string" else CANNOT
+        )
         return
     kind = schema["type"]
     if kind == "record":
         named[schema["name"]] = schema
         if shown:
             # The body that the kind names must be there; of other records, the fields are emptied one by one.
-            yield EventPath(shown, kind, nullable, None if nullable and shown not in _BODIES else CANNOT)
+            yield EventPath(
+                shown, kind, nullable, None if nullable and shown not in _BODIES else CANNOT
+            )
         for field in schema["fields"]:
-            yield from _paths(field["type"], f"{shown}.{field['name']}" if shown else field["name"], named)
+            yield from _paths(
+                field["type"], f"{shown}.{field['name']}" if shown else field["name"], named
+            )
     elif kind == "array":
         items = list(_paths(schema["items"], shown + "[*]", named))
         # A list of strings or numbers is a leaf of its own: its items have no other path.

@@ -3,15 +3,13 @@
 Token ids are the raw text in another coding, so they are decoded and scanned like text. Token by token nothing can be replaced without
 changing what the log-probabilities mean, so ids stay as they are or go:
 
-* nothing found → ``exact``: all stay;
-* found in the prompt only → ``context_changed``: prompt ids go, output ids and log-probabilities stay;
-* found in the output, a log-probability that is no finite number, or the tokenizer is unknown → ``dropped``: ids, log-probabilities and loss
+* nothing found → `exact`: all stay;
+* found in the prompt only → `context_changed`: prompt ids go, output ids and log-probabilities stay;
+* found in the output, a log-probability that is no finite number, or the tokenizer is unknown → `dropped`: ids, log-probabilities and loss
   mask go. Also when the policy removes fields whose text model calls have read: the ids would still spell it out.
 
 A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if the file still has that hash.
 """
-
-from __future__ import annotations
 
 import hashlib
 import math
@@ -43,7 +41,7 @@ class Tokenizers(Protocol):
     """Decoders by tokenizer hash."""
 
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
-        """The texts that the ids may be read as, special tokens included; ``None``: unknown tokenizer, or an id that is not one of its own."""
+        """The texts that the ids may be read as, special tokens included; `None`: unknown tokenizer, or an id that is not one of its own."""
         ...
 
 
@@ -55,7 +53,7 @@ class TokenizerFolder:
     _known: dict[str, tokenizers.Tokenizer] = field(default_factory=dict)
 
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
-        """See :class:`Tokenizers`."""
+        """See `Tokenizers`."""
         tokenizer = self._known.get(tokenizer_hash) or self._load(tokenizer_hash)
         if tokenizer is None:
             return None
@@ -93,8 +91,8 @@ def govern_tokens(
 ) -> tuple[dict[str, Any], str]:
     """The generation with the ids that may stay, and its fidelity.
 
-    ``claimed`` is the fidelity that the event came with: it can get worse here, never better. ``message_changed``: something was
-    replaced in the message that this generation wrote, or the policy drops text that it read. ``unknown`` means that the producer gave no ids.
+    `claimed` is the fidelity that the event came with: it can get worse here, never better. `message_changed`: something was
+    replaced in the message that this generation wrote, or the policy drops text that it read. `unknown` means that the producer gave no ids.
 
     Raises:
         Refusal: the arrays do not fit together.
@@ -104,7 +102,9 @@ def govern_tokens(
     governed = dict(generation)
     if prompt is None and output is None:
         return governed, claimed if claimed in _ORDER and claimed != EXACT else UNKNOWN
-    fidelity = _judge(prompt, output or (), generation.get("tokenizer_hash") or "", changes, readings)
+    fidelity = _judge(
+        prompt, output or (), generation.get("tokenizer_hash") or "", changes, readings
+    )
     if message_changed or not all(map(math.isfinite, generation.get("output_logprobs") or ())):
         fidelity = DROPPED
     if claimed in _ORDER:

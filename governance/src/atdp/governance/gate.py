@@ -5,8 +5,6 @@ dropped by policy. Whatever goes wrong with a record, in our code or in a recogn
 (policies, keys, secrets) can stop the gate as a whole.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections import OrderedDict
@@ -65,7 +63,7 @@ class RawRecord:
     offset: int
     timestamp: datetime
     appended: bool = False
-    """Whether ``timestamp`` is the broker's (log append time), not the producer's."""
+    """Whether `timestamp` is the broker's (log append time), not the producer's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,7 +77,7 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decided:
-    """One decision. At most one of ``governed`` and ``quarantined`` is set; ``dropped`` has neither. ``audit`` always is."""
+    """One decision. At most one of `governed` and `quarantined` is set; `dropped` has neither. `audit` always is."""
 
     decision: Decision
     reason: str | None
@@ -104,7 +102,7 @@ class _Facts:
 
 @dataclass
 class Gate:
-    """Decides on raw records. ``policies`` is refreshed by whoever drives the gate, between transactions."""
+    """Decides on raw records. `policies` is refreshed by whoever drives the gate, between transactions."""
 
     keys: KeyLookup
     policies: PolicyStore
@@ -142,7 +140,8 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - every fault must become a quarantine
             # A fault of ours in one record must neither let it pass nor stop the partition for all others.
             _log.exception(
-                "a record could not be governed", extra={"partition": raw.partition, "offset": raw.offset}
+                "a record could not be governed",
+                extra={"partition": raw.partition, "offset": raw.offset},
             )
             return self._refused(raw, facts, Refusal("internal_error", type(error).__name__), now)
 
@@ -204,7 +203,9 @@ class Gate:
         self._tenants.move_to_end((tenant, policy.content_hash))
         return known
 
-    def _passed(self, raw: RawRecord, facts: _Facts, event: GovernedEvent, now: datetime) -> Decided:
+    def _passed(
+        self, raw: RawRecord, facts: _Facts, event: GovernedEvent, now: datetime
+    ) -> Decided:
         value = encode_record("event", event.record)
         if len(value) > MAX_VALUE_BYTES:
             return self._refused(
@@ -298,7 +299,9 @@ class Gate:
         value = encode_record("audit", record)
         if len(value) > MAX_AUDIT_BYTES:
             # One record that the broker refuses would make every transaction fail for ever.
-            value = encode_record("audit", record | {"findings": findings_records(found, room_bytes=0)})
+            value = encode_record(
+                "audit", record | {"findings": findings_records(found, room_bytes=0)}
+            )
         return Output(
             key=record_key(facts.tenant, facts.trajectory_id or where),
             value=value,

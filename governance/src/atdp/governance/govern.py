@@ -1,10 +1,8 @@
 """The pure core: one decoded event in, the governed event out.
 
 No clock, no broker, no files: time, keys, tokenizers and policy come in as arguments, so the same event under the same policy gives the same
-bytes in any process. What must not pass is an exception (:class:`Refusal`, :class:`EventDropped`), never a half-governed value.
+bytes in any process. What must not pass is an exception (`Refusal`, `EventDropped`), never a half-governed value.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -32,7 +30,7 @@ _PATH = re.compile(r"\$[\w.\[\]*#{}<>…-]{1,400}|…")
 
 @dataclass(frozen=True, kw_only=True)
 class GovernedEvent:
-    """The record after the gate. ``found``: what this pass replaced. ``changed``: whether it replaced or removed anything."""
+    """The record after the gate. `found`: what this pass replaced. `changed`: whether it replaced or removed anything."""
 
     record: dict[str, Any]
     found: tuple[Found, ...]
@@ -58,10 +56,12 @@ class TenantGate:
         key: TenantKey,
         tokenizers: Tokenizers,
         memory: Memory[Governed] | None = None,
-    ) -> TenantGate:
-        """The gate of a tenant under a policy. ``memory``: shared with other tenants' gates; by default one of its own."""
+    ) -> "TenantGate":
+        """The gate of a tenant under a policy. `memory`: shared with other tenants' gates; by default one of its own."""
         strings = StringGovernor(policy, key, memory)
-        return cls(tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers)
+        return cls(
+            tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers
+        )
 
     def govern(self, record: Mapping[str, Any], now: datetime) -> GovernedEvent:
         """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
@@ -72,7 +72,9 @@ class TenantGate:
         """
         kind = record["kind"]
         if kind not in _BODIES or [name for name in _BODIES if record[name] is not None] != [kind]:
-            raise Refusal("bad_body", "the event does not have exactly the body that its kind names")
+            raise Refusal(
+                "bad_body", "the event does not have exactly the body that its kind names"
+            )
         # As content, not as an attribute: a reward that is not a number is none, and every mean that it enters would be none either. (Of
         # log-probabilities that are not numbers only the ids go: the conversation around them is worth as much as before.)
         value = record[kind].get("value") if kind in _VALUED else None
@@ -88,7 +90,7 @@ class TenantGate:
     def _govern_tokens(
         self, record: Mapping[str, Any], walked: dict[str, Any], found: tuple[Found, ...]
     ) -> tuple[str | None, bool]:
-        """The fidelity (``None`` without a generation), and whether ids were removed."""
+        """The fidelity (`None` without a generation), and whether ids were removed."""
         action = walked["action"]
         generation = action and action["generation"]
         if not generation:
@@ -165,10 +167,12 @@ class TenantGate:
         )
 
 
-def findings_records(found: tuple[Found, ...], *, room_bytes: int = 200_000) -> list[dict[str, Any]]:
-    """Findings as the schemas have them, in at most about ``room_bytes``.
+def findings_records(
+    found: tuple[Found, ...], *, room_bytes: int = 200_000
+) -> list[dict[str, Any]]:
+    """Findings as the schemas have them, in at most about `room_bytes`.
 
-    Long paths are cut in the middle. Beyond the room, or 500 places, the rest is added up by entity and operator under the path ``…``.
+    Long paths are cut in the middle. Beyond the room, or 500 places, the rest is added up by entity and operator under the path `…`.
     """
     shown = merged(Found(_cut(one.path), one.entity, one.operator, one.count) for one in found)
     kept = 0

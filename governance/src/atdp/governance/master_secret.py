@@ -4,8 +4,6 @@ One file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 h
 pseudonyms and one per tenant for quarantined payloads. Losing it means that old pseudonyms cannot be continued and quarantine cannot be opened.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets
@@ -38,11 +36,13 @@ class MasterSecret:
         return self._derive(f"atdp quarantine v1|{tenant}")
 
     def _derive(self, purpose: str) -> bytes:
-        return HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=purpose.encode()).derive(self.master)
+        return HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=purpose.encode()).derive(
+            self.master
+        )
 
 
 def load_master_secret(path: Path) -> MasterSecret:
-    """The secret in ``path``; made when the file is missing.
+    """The secret in `path`; made when the file is missing.
 
     Two processes that start at once agree: the file appears whole, and whoever comes second reads it.
 

@@ -5,8 +5,6 @@ associated data: a ciphertext moved to another record does not open. The nonce i
 tenant key that NIST SP 800-38D allows, far more than a quarantine should ever hold).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

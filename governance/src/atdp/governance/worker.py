@@ -4,8 +4,6 @@ Starts, waits for the broker and the topics, then governs until SIGTERM; the tra
 worker has taken over, or when the home's own state (secrets) cannot be used.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import time
@@ -67,7 +65,9 @@ def run(service: Service, settings: StageSettings, stage: Stage) -> None:
 
     def alive() -> str | None:
         idle_s = time.monotonic() - beat
-        return None if idle_s < _HUNG_S else f"one transaction has been under way for {idle_s:.0f} s"
+        return (
+            None if idle_s < _HUNG_S else f"one transaction has been under way for {idle_s:.0f} s"
+        )
 
     service.health.add_live_check("loop", alive)
     service.health.ready()
@@ -93,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 KafkaTransaction(settings),
                 StageMetrics(service.health.registry),
                 now=utc_now,
-                on_state=lambda why: service.health.ready() if why is None else service.health.not_ready(why),
+                on_state=lambda why: (
+                    service.health.ready() if why is None else service.health.not_ready(why)
+                ),
             )
             run(service, settings, stage)
     except (GovernanceError, PlatformError) as error:

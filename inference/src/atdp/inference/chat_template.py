@@ -1,15 +1,13 @@
 """Messages to text and back: the chat template and Hermes tool calls.
 
-Rendering follows the conventions of Hugging Face chat templates (Jinja in a sandbox, ``messages``, ``tools``,
-``add_generation_prompt``), so the same template file gives the same text in transformers and in SGLang. It lives here a
+Rendering follows the conventions of Hugging Face chat templates (Jinja in a sandbox, `messages`, `tools`,
+`add_generation_prompt`), so the same template file gives the same text in transformers and in SGLang. It lives here a
 second time because importing transformers for it costs 230 MB of memory and several seconds; a test holds the two equal.
 
-The project's own template (``chat_template.jinja``) is Qwen-like but short: tools are listed by name and parameters
-only, a turn ends with ``<|im_end|>`` and nothing after it. It is *prefix-stable*: the text of n messages plus the
+The project's own template (`chat_template.jinja`) is Qwen-like but short: tools are listed by name and parameters
+only, a turn ends with `<|im_end|>` and nothing after it. It is *prefix-stable*: the text of n messages plus the
 generation prompt is a prefix of the text of n + 1 messages.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -36,7 +34,9 @@ _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
 
 def default_template() -> str:
     """The template that small models of this project are trained with."""
-    return resources.files("atdp.trainer").joinpath("chat_template.jinja").read_text(encoding="utf-8")
+    return (
+        resources.files("atdp.trainer").joinpath("chat_template.jinja").read_text(encoding="utf-8")
+    )
 
 
 def template_hash(template: str) -> str:
@@ -47,8 +47,10 @@ def template_hash(template: str) -> str:
 class ChatTemplate:
     """A compiled template; rendering is pure."""
 
-    def __init__(self, source: str, *, eos_token: str = "", bos_token: str = "", pad_token: str = "") -> None:
-        """Compile ``source``; the special tokens are offered to it under the usual names."""
+    def __init__(
+        self, source: str, *, eos_token: str = "", bos_token: str = "", pad_token: str = ""
+    ) -> None:
+        """Compile `source`; the special tokens are offered to it under the usual names."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=_EXTENSIONS
         )
@@ -75,7 +77,9 @@ class ChatTemplate:
                 **self._tokens,
             )
         except (jinja2.TemplateError, TypeError, AttributeError) as error:
-            raise RequestError(f"The chat template cannot render these messages: {error}") from error
+            raise RequestError(
+                f"The chat template cannot render these messages: {error}"
+            ) from error
 
 
 def plain_message(message: Message) -> dict[str, Any]:
@@ -128,7 +132,9 @@ def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:
             return ParsedReply(content=text, tool_calls=())
         if name not in offered:
             return ParsedReply(content=text, tool_calls=())
-        written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        written = (
+            arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        )
         calls.append(
             {
                 "id": f"call_{uuid.uuid4().hex[:24]}",

@@ -29,7 +29,10 @@ class EngineInfo:
             return False
         directory = registry / model / version
         if directory.is_dir():
-            return self.model_path is not None and Path(self.model_path).resolve() == directory.resolve()
+            return (
+                self.model_path is not None
+                and Path(self.model_path).resolve() == directory.resolve()
+            )
         return self.served_model_name == model
 
 
@@ -40,7 +43,9 @@ def engine_info(client: httpx.Client, url: str) -> EngineInfo:
         if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             return EngineInfo()
         told = response.raise_for_status().json()
-        texts = {name: told.get(name) for name in ("weight_version", "model_path", "served_model_name")}
+        texts = {
+            name: told.get(name) for name in ("weight_version", "model_path", "served_model_name")
+        }
     except (httpx.HTTPError, ValueError, AttributeError) as error:
         raise EngineError(f"the engine at {url} does not answer: {error!r}") from error
     return EngineInfo(**{name: value for name, value in texts.items() if isinstance(value, str)})

@@ -4,13 +4,11 @@ Three rules make the token ids fit for logged multi-turn training:
 
 - every digit is a token of its own, so arithmetic on numbers of any length uses ten symbols;
 - a token never reaches across a line break. The chat template starts every message on a new line, therefore the tokens of
-  a prompt that ends in ``assistant\n`` are a prefix of the tokens of the finished turn (*prefix stability*), and turns
+  a prompt that ends in `assistant\n` are a prefix of the tokens of the finished turn (*prefix stability*), and turns
   merge into one training row without ever being tokenised again;
 - inside a line tokens may span words: frequent phrases such as the opening of a tool call cost one token, which is what
   a model with two thousand positions and less than a million weights can afford.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -38,8 +36,8 @@ SMALLEST_VOCABULARY = 256 + len(SPECIAL_TOKENS) + len(TEXT_TOKENS)
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
     """Train on rendered conversations (control tokens in them are boundaries, not text).
 
-    ``vocab_size`` counts everything, at least 261 (256 bytes and the five control tokens). Deterministic in the order-free
-    multiset of ``texts``.
+    `vocab_size` counts everything, at least 261 (256 bytes and the five control tokens). Deterministic in the order-free
+    multiset of `texts`.
     """
     if vocab_size < SMALLEST_VOCABULARY:
         raise ValueError(
@@ -57,7 +55,9 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=2,
-        special_tokens=[AddedToken(text, normalized=False) for text in SPECIAL_TOKENS + TEXT_TOKENS],
+        special_tokens=[
+            AddedToken(text, normalized=False) for text in SPECIAL_TOKENS + TEXT_TOKENS
+        ],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -80,12 +80,12 @@ def _pieces(texts: Iterable[str]) -> Iterable[str]:
 
 
 def tokenizer_hash(tokenizer_json: Path) -> str:
-    """Identity of a tokenizer: SHA-256 (hex) of its ``tokenizer.json``."""
+    """Identity of a tokenizer: SHA-256 (hex) of its `tokenizer.json`."""
     return hashlib.sha256(tokenizer_json.read_bytes()).hexdigest()
 
 
 def register_tokenizer(tokenizers: Path, tokenizer_json: Path) -> str:
-    """Put a tokenizer where governance finds it by hash: ``<tokenizers>/<hash>/tokenizer.json``; returns the hash.
+    """Put a tokenizer where governance finds it by hash: `<tokenizers>/<hash>/tokenizer.json`; returns the hash.
 
     Governance decodes token ids with it before they may pass; ids of an unregistered tokenizer are removed.
     """

@@ -10,7 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.exceptions import (
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
 from pyiceberg.table import Table
 
 from atdp.lakehouse.errors import CatalogError
@@ -59,7 +63,8 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
     missing = {
         name: value
         for name, value in definition.properties().items()
-        if name not in table.properties and name != "format-version"  # that one is metadata of its own
+        if name not in table.properties
+        and name != "format-version"  # that one is metadata of its own
     }
     if missing:
         with table.transaction() as change:

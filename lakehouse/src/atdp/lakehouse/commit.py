@@ -46,7 +46,9 @@ from atdp.lakehouse.retention import KEEP_SNAPSHOTS, expired
 _log = logging.getLogger("atdp.lakehouse")
 
 _ATTEMPTS = 8
-_FIRST_PAUSE_S = 0.05  # doubled per attempt: 6 s in all, longer than any commit that another writer is in
+_FIRST_PAUSE_S = (
+    0.05  # doubled per attempt: 6 s in all, longer than any commit that another writer is in
+)
 
 Advance = Callable[[Positions | None], Positions]
 
@@ -84,15 +86,24 @@ def append(
             return table
         positions = advance(positions_of(table.metadata))
         head = table.metadata.current_snapshot()
-        manifests = [*([] if new is None else [new]), *([] if head is None else head.manifests(table.io))]
-        summary = _summary(table, files, head, {PROPERTY: positions.to_json(), **(properties or {})})
+        manifests = [
+            *([] if new is None else [new]),
+            *([] if head is None else head.manifests(table.io)),
+        ]
+        summary = _summary(
+            table, files, head, {PROPERTY: positions.to_json(), **(properties or {})}
+        )
         snapshot = _write_snapshot(
             table, snapshot_id, head, merged(table, snapshot_id, manifests), summary, attempt
         )
         try:
-            return commit(table, _requirements(table, head), _updates(table, snapshot, keep_snapshots))
+            return commit(
+                table, _requirements(table, head), _updates(table, snapshot, keep_snapshots)
+            )
         except CommitFailedException:
-            _log.info("commit raced, trying again", extra={"table": table.name()[-1], "attempt": attempt})
+            _log.info(
+                "commit raced, trying again", extra={"table": table.name()[-1], "attempt": attempt}
+            )
         except Exception as error:  # noqa: BLE001 - catalogs raise their own; all but the above mean: state unknown
             unclear = error
             _log.warning(
@@ -111,7 +122,9 @@ def append(
     )
 
 
-def commit(table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]) -> Table:
+def commit(
+    table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
+) -> Table:
     """One atomic step of the catalog; returns the table after it."""
     response = table.catalog.commit_table(table, tuple(requirements), tuple(updates))
     return Table(
@@ -191,7 +204,11 @@ def _updates(table: Table, snapshot: Snapshot, keep: int) -> list[TableUpdate]:
     updates: list[TableUpdate] = [
         AddSnapshotUpdate(snapshot=snapshot),
         SetSnapshotRefUpdate.model_validate(
-            {"ref-name": MAIN_BRANCH, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot.snapshot_id}
+            {
+                "ref-name": MAIN_BRANCH,
+                "type": SnapshotRefType.BRANCH,
+                "snapshot-id": snapshot.snapshot_id,
+            }
         ),
     ]
     # The new snapshot counts as one of those that stay.

@@ -30,7 +30,13 @@ from atdp.lakehouse.manifests import ListedFile, files_of
 from atdp.lakehouse.result import Result
 from atdp.lakehouse.statement import explain, require_single_select
 from atdp.lakehouse.storage import filesystem_of, is_local, path_in_filesystem
-from atdp.lakehouse.tables import PURPOSE_SEPARATOR, READ_ORDER, TableDefinition, TableName, definitions
+from atdp.lakehouse.tables import (
+    PURPOSE_SEPARATOR,
+    READ_ORDER,
+    TableDefinition,
+    TableName,
+    definitions,
+)
 from atdp.runtime.home import Home
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
@@ -99,10 +105,15 @@ class Connection:
         """
         rows = self._limits.max_rows if max_rows is None else max_rows
         size = self._limits.max_bytes if max_bytes is None else max_bytes
-        with self._busy, self._interrupted_after(self._limits.timeout_s if timeout_s is None else timeout_s):
+        with (
+            self._busy,
+            self._interrupted_after(self._limits.timeout_s if timeout_s is None else timeout_s),
+        ):
             statement = require_single_select(self._duck, query)
             try:
-                return Result(_at_most(self._duck.sql(statement).to_arrow_reader(_BATCH_ROWS), rows, size))
+                return Result(
+                    _at_most(self._duck.sql(statement).to_arrow_reader(_BATCH_ROWS), rows, size)
+                )
             except duckdb.InterruptException as error:
                 raise QueryFailed(
                     f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s and was stopped; narrow it down "
@@ -127,7 +138,10 @@ class Connection:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -138,7 +152,9 @@ class Connection:
             table = lake.table(name)
             chosen[name] = _snapshot(table, name, wanted)
             files = [
-                file for file in files_of(table, chosen[name]) if self._may_see(definitions()[name], file)
+                file
+                for file in files_of(table, chosen[name])
+                if self._may_see(definitions()[name], file)
             ]
             local += self._show(name, table, files)
         self._duck.execute("SET TimeZone = 'UTC'")
@@ -170,7 +186,9 @@ class Connection:
         ):  # DuckDB's wheel has no httpfs: pyarrow reads, with pushed-down columns
             import pyarrow.dataset as ds  # takes longer to import than a query to run
 
-            self._duck.register(name, ds.dataset(paths, filesystem=filesystem_of(table), format="parquet"))
+            self._duck.register(
+                name, ds.dataset(paths, filesystem=filesystem_of(table), format="parquet")
+            )
             return []
         listed = ", ".join(map(text, paths))
         self._duck.execute(
@@ -249,7 +267,9 @@ def _snapshot(table: Table, name: TableName, wanted: Mapping[TableName, int] | N
         current = table.current_snapshot()
         return NO_SNAPSHOT if current is None else current.snapshot_id
     if name not in wanted:
-        raise LakehouseError(f"the given snapshots name no {name}; give all of {', '.join(READ_ORDER)}")
+        raise LakehouseError(
+            f"the given snapshots name no {name}; give all of {', '.join(READ_ORDER)}"
+        )
     snapshot_id = wanted[name]
     if snapshot_id != NO_SNAPSHOT and table.metadata.snapshot_by_id(snapshot_id) is None:
         raise SnapshotGone(

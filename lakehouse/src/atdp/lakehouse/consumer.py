@@ -83,7 +83,9 @@ def identify_topics(
     admin = AdminClient(settings.config())
     try:
         cluster_id = (
-            admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S).result(_ADMIN_TIMEOUT_S).cluster_id
+            admin.describe_cluster(request_timeout=_ADMIN_TIMEOUT_S)
+            .result(_ADMIN_TIMEOUT_S)
+            .cluster_id
         )
         futures = admin.describe_topics(
             TopicCollection(list(names.values())), request_timeout=_ADMIN_TIMEOUT_S
@@ -122,7 +124,9 @@ class Intake:
             "session.timeout.ms": int(self.session_timeout_s * 1000),
         }
         self._consumer = Consumer(self.settings.config(**_CONSUMER, **own))
-        self._consumer.subscribe(list(self.names.values()), on_assign=self._assign, on_revoke=self._revoke)
+        self._consumer.subscribe(
+            list(self.names.values()), on_assign=self._assign, on_revoke=self._revoke
+        )
 
     def poll(self, timeout_s: float = POLL_S) -> int:
         """Take what is there, waiting at most `timeout_s`; returns the number of records.
@@ -166,7 +170,9 @@ class Intake:
 
     def note_progress(self, role: TopicRole, end: Mapping[int, int]) -> None:
         """Commit group offsets, for lag monitoring only; failing is harmless."""
-        offsets = [TopicPartition(self.names[role], partition, offset) for partition, offset in end.items()]
+        offsets = [
+            TopicPartition(self.names[role], partition, offset) for partition, offset in end.items()
+        ]
         try:
             self._consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
@@ -212,7 +218,9 @@ class Intake:
 
     def _start(self, role: TopicRole, partition: int) -> TopicPartition:
         offset = self.read_on(role, partition)
-        return TopicPartition(self.names[role], partition, OFFSET_BEGINNING if offset is None else offset)
+        return TopicPartition(
+            self.names[role], partition, OFFSET_BEGINNING if offset is None else offset
+        )
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.on_rebalance()

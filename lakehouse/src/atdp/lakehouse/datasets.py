@@ -59,7 +59,9 @@ class Dataset:
         """A connection to the pinned snapshots (`purpose` as in `connect`); `where` is the caller's to apply (`selection`)."""
         return connect(lake=lake, tenant=self.tenant, purpose=purpose, snapshots=self.snapshots)
 
-    def read(self, lake: Lake, *, purpose: Purpose, require_exact: bool = True) -> GovernedTrajectories:
+    def read(
+        self, lake: Lake, *, purpose: Purpose, require_exact: bool = True
+    ) -> GovernedTrajectories:
         """The dataset's trajectories, as far as `purpose` allows (see `reader.governed_trajectories`)."""
         return governed_trajectories(
             lake,
@@ -81,7 +83,9 @@ class Dataset:
         return json.dumps({**content, "sha256": _digest(content)}, sort_keys=True, indent=1) + "\n"
 
 
-def create_dataset(lake: Lake, name: str, where: str | None = None, tenant: str | None = None) -> Dataset:
+def create_dataset(
+    lake: Lake, name: str, where: str | None = None, tenant: str | None = None
+) -> Dataset:
     """Pin the newest snapshots under a new name.
 
     Raises:
@@ -136,13 +140,17 @@ def load_dataset(lake: Lake, name: str) -> Dataset:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = ", ".join(dataset.name for dataset in list_datasets(lake)) or "none yet"
-        raise DatasetError(f"no dataset {name!r}; there are: {known} (`atdp dataset create`)") from None
+        raise DatasetError(
+            f"no dataset {name!r}; there are: {known} (`atdp dataset create`)"
+        ) from None
     except json.JSONDecodeError as error:
         raise DatasetError(f"{file} is not JSON; restore it from a backup") from error
     digest = content.pop("sha256", None)
     dataset = Dataset(**{**content, "policies": tuple(content["policies"])})
     if digest != _digest(asdict(dataset)):
-        raise DatasetError(f"{file} does not match its own digest: it was changed after it was created")
+        raise DatasetError(
+            f"{file} does not match its own digest: it was changed after it was created"
+        )
     return dataset
 
 
@@ -166,7 +174,10 @@ def _pin(lake: Lake, tag: str) -> dict[TableName, int]:
             )
             try:
                 commit(table, [AssertTableUUID(uuid=table.metadata.table_uuid)], [reference])
-            except (CommitFailedException, ValueError):  # the snapshot was expired, or a commit was faster
+            except (
+                CommitFailedException,
+                ValueError,
+            ):  # the snapshot was expired, or a commit was faster
                 continue
             pinned[name] = head.snapshot_id
             break
@@ -205,4 +216,6 @@ def _describe(
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    ).hexdigest()

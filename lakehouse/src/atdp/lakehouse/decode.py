@@ -29,7 +29,9 @@ NO_COLUMN_VALUE = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueErr
 _ID_BYTES = 36  # UUID, canonical text
 
 
-def decode(name: SchemaName, values: Sequence[bytes], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+def decode(
+    name: SchemaName, values: Sequence[bytes], schema: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
     """The columns of `values`, cast to `schema` (columns that the contract lacks are left out).
 
     Raises:
@@ -74,7 +76,9 @@ def decode_plainly(
             except NO_COLUMN_VALUE as own:
                 why = str(own).partition("\n")[0]  # Polars goes on with advice for programmers
                 raise UndecodableRecord(f"a value does not fit its column: {why}", index) from own
-        raise UndecodableRecord(f"the batch fits no columns, though each record does: {error}", 0) from error
+        raise UndecodableRecord(
+            f"the batch fits no columns, though each record does: {error}", 0
+        ) from error
 
 
 def _container_columns(
@@ -84,7 +88,9 @@ def _container_columns(
     frame: pl.DataFrame = polars_avro.read_avro(
         io.BytesIO(container(name, values)), columns=list(columns), batch_size=_ROWS_PER_CHUNK
     )
-    return frame.cast({column: kind for column, kind in columns.items() if frame.schema[column] != kind})
+    return frame.cast(
+        {column: kind for column, kind in columns.items() if frame.schema[column] != kind}
+    )
 
 
 def _columns(name: SchemaName, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
@@ -97,7 +103,8 @@ def _plausible(frame: pl.DataFrame, rows: int) -> bool:
         return False
     ids = [column for column in ("event_id", "audit_id") if column in frame.columns]
     return all(
-        bool(frame.select((pl.col(column).str.len_bytes() == _ID_BYTES).all()).item()) for column in ids[:1]
+        bool(frame.select((pl.col(column).str.len_bytes() == _ID_BYTES).all()).item())
+        for column in ids[:1]
     )
 
 

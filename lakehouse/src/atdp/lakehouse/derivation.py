@@ -80,7 +80,9 @@ def iceberg_type(avro: Any, named: dict[str, Any]) -> IcebergType:
     return iceberg_type(kind, named)
 
 
-def _field(name: str, kind: IcebergType, *, required: bool = False, doc: str | None = None) -> NestedField:
+def _field(
+    name: str, kind: IcebergType, *, required: bool = False, doc: str | None = None
+) -> NestedField:
     return NestedField(next(_ids), name, kind, required=required, doc=doc)
 
 
@@ -198,7 +200,9 @@ eligibility_reason string
 
 def _spans() -> NestedField:
     span = StructType(
-        _field("version", StringType()), _field("start", IntegerType()), _field("end", IntegerType())
+        _field("version", StringType()),
+        _field("start", IntegerType()),
+        _field("end", IntegerType()),
     )
     return _field("policy_versions", ListType(next(_ids), span, element_required=False))
 

@@ -20,7 +20,9 @@ def type_name(kind: IcebergType) -> str:
     if isinstance(kind, ListType):
         return f"{type_name(kind.element_type)}[]"
     if isinstance(kind, StructType):
-        fields = ", ".join(f"{quoted(field.name)} {type_name(field.field_type)}" for field in kind.fields)
+        fields = ", ".join(
+            f"{quoted(field.name)} {type_name(field.field_type)}" for field in kind.fields
+        )
         return f"STRUCT({fields})"
     return _NAMES[str(kind)]
 
@@ -40,7 +42,8 @@ def field_map(schema: Schema) -> str:
 def empty_relation(schema: Schema) -> str:
     """A SELECT with the table's columns and no rows."""
     columns = ", ".join(
-        f"CAST(NULL AS {type_name(field.field_type)}) AS {quoted(field.name)}" for field in schema.fields
+        f"CAST(NULL AS {type_name(field.field_type)}) AS {quoted(field.name)}"
+        for field in schema.fields
     )
     return f"SELECT {columns} WHERE false"
 

@@ -26,9 +26,15 @@ from atdp.runtime.service.problems import Problem
 
 Format = Literal["json", "csv", "arrow"]
 
-_MEDIA_TYPE = {"json": "application/json", "csv": "text/csv", "arrow": "application/vnd.apache.arrow.stream"}
+_MEDIA_TYPE = {
+    "json": "application/json",
+    "csv": "text/csv",
+    "arrow": "application/vnd.apache.arrow.stream",
+}
 
-HTTP_LIMITS = Limits(memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000, max_bytes=64 * 1024 * 1024)
+HTTP_LIMITS = Limits(
+    memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000, max_bytes=64 * 1024 * 1024
+)
 
 _PLACES = 4
 """Statements at a time. More queue in vain on a small machine: one may take `HTTP_LIMITS.memory`, and its answer some ten times
@@ -70,7 +76,10 @@ class _Place:
     def taken(self) -> Iterator[None]:
         if not self._free.acquire(blocking=False):
             raise Problem(
-                429, "too_many_statements", f"{_PLACES} statements are running; try again", retry_after_s=1
+                429,
+                "too_many_statements",
+                f"{_PLACES} statements are running; try again",
+                retry_after_s=1,
             )
         try:
             yield
@@ -90,9 +99,13 @@ def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LI
         tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"))
         with place.taken():
             try:
-                with connect(lake=place.lake(), tenant=tenant, purpose=purpose, limits=limits) as connection:
+                with connect(
+                    lake=place.lake(), tenant=tenant, purpose=purpose, limits=limits
+                ) as connection:
                     result = connection.sql(question.query)
-                    snapshots: dict[str, str] = {name: str(id_) for name, id_ in connection.snapshots.items()}
+                    snapshots: dict[str, str] = {
+                        name: str(id_) for name, id_ in connection.snapshots.items()
+                    }
             except QueryRefused as error:
                 raise Problem(400, "statement_refused", str(error)) from error
             except QueryFailed as error:
@@ -101,7 +114,9 @@ def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LI
                 raise Problem(503, "lake_unavailable", str(error), retry_after_s=1) from error
             except LakehouseError as error:
                 raise Problem(500, "lake_error", str(error)) from error
-        return Response(_body(result, question.format, snapshots), media_type=_MEDIA_TYPE[question.format])
+        return Response(
+            _body(result, question.format, snapshots), media_type=_MEDIA_TYPE[question.format]
+        )
 
     return routes
 

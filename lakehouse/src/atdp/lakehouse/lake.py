@@ -48,7 +48,9 @@ class Lake:
             found[name] = NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
         return found
 
-    def committed_offsets(self, name: TableName, snapshot_id: int | None = None) -> Mapping[int, int]:
+    def committed_offsets(
+        self, name: TableName, snapshot_id: int | None = None
+    ) -> Mapping[int, int]:
         """Partition → next offset to read: everything before it is in the table. Empty: nothing yet.
 
         `snapshot_id` asks for the positions of an older snapshot.
@@ -63,7 +65,9 @@ def open_lake(home: Home | Path | str | None = None, settings: LakeSettings | No
     Raises:
         CatalogError: the catalog cannot be opened.
     """
-    place = home if isinstance(home, Home) else Home(Path(home).resolve()) if home else Home.from_env()
+    place = (
+        home if isinstance(home, Home) else Home(Path(home).resolve()) if home else Home.from_env()
+    )
     chosen = settings or LakeSettings.from_env(place)
     catalog = open_catalog(chosen)
     ensure_tables(catalog)

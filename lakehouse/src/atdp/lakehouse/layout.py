@@ -74,7 +74,9 @@ class Layout:
     def write(self, frame: pl.DataFrame) -> list[DataFile]:
         """Write one file per partition that occurs in `frame`; no rows, no files."""
         return [
-            self._write_file(rows, partition) for partition, rows in self._partitions(frame) if rows.height
+            self._write_file(rows, partition)
+            for partition, rows in self._partitions(frame)
+            if rows.height
         ]
 
     def _partitions(self, frame: pl.DataFrame) -> Iterator[tuple[Record, pl.DataFrame]]:
@@ -112,7 +114,9 @@ class Layout:
                 store_schema=False,
             ) as writer,
         ):
-            writer.write_table(arrow, row_group_size=int(properties["write.parquet.row-group-limit"]))
+            writer.write_table(
+                arrow, row_group_size=int(properties["write.parquet.row-group-limit"])
+            )
         statistics = data_file_statistics_from_parquet_metadata(
             parquet_metadata=writer.writer.metadata,
             stats_columns=dict(self.statistics_plan),

@@ -75,7 +75,9 @@ def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) ->
         if manifest.content != ManifestContent.DATA:
             kept.append(manifest)
         else:
-            classes.setdefault((manifest.partition_spec_id, _size_class(manifest)), []).append(manifest)
+            classes.setdefault((manifest.partition_spec_id, _size_class(manifest)), []).append(
+                manifest
+            )
     for (spec_id, _), group in classes.items():
         if len(group) < FAN_IN:
             kept.extend(group)

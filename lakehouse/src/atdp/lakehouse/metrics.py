@@ -17,7 +17,9 @@ class WriterMetrics:
         self.commits = counter("commits", "Commits.", "table")
         self.refused = counter("refused", "Batches given up because another writer was faster.")
         self.set_aside = counter("set_aside", "Records left out because a person said so.", "topic")
-        self.collected_bytes = counter("collected_bytes", "Bytes of garbage files deleted.", "table")
+        self.collected_bytes = counter(
+            "collected_bytes", "Bytes of garbage files deleted.", "table"
+        )
         self.commit_seconds = Histogram(
             "atdp_lake_commit_seconds",
             "Seconds from a decoded batch to its commit.",

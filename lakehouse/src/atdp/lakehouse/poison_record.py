@@ -12,7 +12,9 @@ import polars as pl
 
 from atdp.lakehouse.decode import NO_COLUMN_VALUE
 
-_BY_ITS_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ENOTDIR, errno.EISDIR})
+_BY_ITS_NAME = frozenset(
+    {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ENOTDIR, errno.EISDIR}
+)
 
 
 def blames_a_record(error: Exception) -> bool:

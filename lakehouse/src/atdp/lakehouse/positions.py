@@ -111,7 +111,9 @@ def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Pos
     Raises:
         PositionsLost: there are rows, but no ancestor carries positions.
     """
-    head = metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    head = (
+        metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
+    )
     if head is None:
         return None
     text = _newest_property(ancestors_of(head, metadata))
@@ -127,7 +129,9 @@ def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Pos
 
 def _newest_property(snapshots: Iterable[Snapshot]) -> str | None:
     for snapshot in snapshots:
-        if snapshot.summary is not None and (text := snapshot.summary.additional_properties.get(PROPERTY)):
+        if snapshot.summary is not None and (
+            text := snapshot.summary.additional_properties.get(PROPERTY)
+        ):
             return text
     return None
 

@@ -26,7 +26,9 @@ def allowed_purposes() -> pl.Expr:
     named = purposes.list.eval(pl.element().filter(pl.element().str.contains(_PURPOSE_NAME)))
     joined = named.list.unique().list.sort().list.join(PURPOSE_SEPARATOR)
     stamped = governance.struct.field("policy_id").is_not_null()
-    return pl.when(stamped).then(joined).otherwise(pl.lit("")).fill_null("").alias("allowed_purposes")
+    return (
+        pl.when(stamped).then(joined).otherwise(pl.lit("")).fill_null("").alias("allowed_purposes")
+    )
 
 
 def events(frame: pl.DataFrame) -> pl.DataFrame:
@@ -45,7 +47,9 @@ def generations(frame: pl.DataFrame) -> pl.DataFrame:
     ).select(
         *_ENVELOPE,
         "step",
-        pl.coalesce(generation.struct.field("model"), generation.struct.field("served_model")).alias("model"),
+        pl.coalesce(
+            generation.struct.field("model"), generation.struct.field("served_model")
+        ).alias("model"),
         pl.coalesce(pl.col("versions").struct.field("weights"), first_span).alias("weight_version"),
         spans.alias("policy_versions"),
         *(generation.struct.field(name) for name in _GENERATION),

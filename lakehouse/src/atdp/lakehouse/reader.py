@@ -158,7 +158,9 @@ def governed_trajectories(
         SnapshotGone: a snapshot has been expired.
     """
     if purpose not in ("train", "replay"):
-        raise LakehouseError(f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'")
+        raise LakehouseError(
+            f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'"
+        )
     refused: Counter[str] = Counter()
     with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamps:
         pinned = stamps.snapshots
@@ -283,11 +285,15 @@ def _message(item: Mapping[str, Any]) -> Message:
     return Message(**{**item, "parts": tuple(Part(**part) for part in item["parts"] or ())})
 
 
-def _rows(connection: Connection, name: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    connection: Connection, name: str, filters: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
     result = connection.sql(
         query(name, **filters), max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
     )
-    for batch in result.arrow().to_batches(max_chunksize=1024):  # Python objects of a few rows at a time
+    for batch in result.arrow().to_batches(
+        max_chunksize=1024
+    ):  # Python objects of a few rows at a time
         yield from batch.to_pylist()
 
 
@@ -302,10 +308,15 @@ def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str,
     """
     if after is None:
         return {"after": "true", "named": "true"}
-    arms = " ".join(f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items())
+    arms = " ".join(
+        f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items()
+    )
     floor = f"CASE kafka_partition {arms} ELSE 0 END" if arms else "0"
     names = connection.sql(
-        query("touched", floor=floor), max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
+        query("touched", floor=floor),
+        max_rows=_NO_LIMIT,
+        max_bytes=_NO_LIMIT,
+        timeout_s=_NO_TIME_LIMIT_S,
     )
     touched = [name for (name,) in names.rows()]
     listed = ", ".join(map(text, touched)) or "NULL"

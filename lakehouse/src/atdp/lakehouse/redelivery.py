@@ -61,7 +61,11 @@ class SentBefore:
         if not flagged:
             return cls()
         return cls().with_rows(
-            _read(table, flagged, pc.field(STORED_MARK) & (pc.field("ingested_at") >= pc.scalar(since)))
+            _read(
+                table,
+                flagged,
+                pc.field(STORED_MARK) & (pc.field("ingested_at") >= pc.scalar(since)),
+            )
         )
 
     def with_rows(self, flagged: pl.DataFrame) -> Self:
@@ -91,7 +95,9 @@ def without_repeats(rows: pl.DataFrame, table: Table, sent_before: SentBefore) -
         return rows
     numbered = rows.with_row_index(_ROW)
     suspects = numbered.filter(asked)
-    copies = numbered.join(suspects.select(_KEY).unique(), on=_KEY, how="semi", maintain_order="left")
+    copies = numbered.join(
+        suspects.select(_KEY).unique(), on=_KEY, how="semi", maintain_order="left"
+    )
     second = copies.filter(~pl.struct(_KEY).is_first_distinct())[_ROW]
     landed = suspects.join(_known(suspects, table), on=_KEY, how="semi")[_ROW]
     return numbered.filter(~pl.col(_ROW).is_in(pl.concat([second, landed]).implode())).drop(_ROW)
@@ -105,7 +111,9 @@ def _known(suspects: pl.DataFrame, table: Table) -> pl.DataFrame:
     files = [] if head is None else files_of(table, head.snapshot_id)
     ids = suspects["event_id"].unique().to_arrow()
     return _read(
-        table, [file for file in files if _tenant_and_day(file) in wanted], pc.field("event_id").isin(ids)
+        table,
+        [file for file in files if _tenant_and_day(file) in wanted],
+        pc.field("event_id").isin(ids),
     )
 
 

@@ -64,7 +64,9 @@ class Result:
         """
         rows = self.rows()
         if len(rows) != 1 or len(rows[0]) != 1:
-            raise ValueError(f"expected one value, got {len(rows)} rows of {len(self.columns)} columns")
+            raise ValueError(
+                f"expected one value, got {len(rows)} rows of {len(self.columns)} columns"
+            )
         return rows[0][0]
 
     def to_json(self) -> str:
@@ -87,7 +89,9 @@ class Result:
 
     def to_table(self, max_rows: int = 100) -> str:
         """For a terminal: aligned columns, long cells cut, a last line when rows are left out."""
-        shown = [[_cut(_cell(value, none="NULL")) for value in row] for row in self.rows()[:max_rows]]
+        shown = [
+            [_cut(_cell(value, none="NULL")) for value in row] for row in self.rows()[:max_rows]
+        ]
         lines = [self.columns, *shown]
         widths = [max(len(line[index]) for line in lines) for index in range(len(self.columns))]
         ruled = [lines[0], ["-" * width for width in widths], *lines[1:]]

@@ -36,7 +36,11 @@ def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:
             if count >= max(keep, 1):
                 break
             retained.add(snapshot.snapshot_id)
-    return [snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in retained]
+    return [
+        snapshot.snapshot_id
+        for snapshot in metadata.snapshots
+        if snapshot.snapshot_id not in retained
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +60,9 @@ def collect(table: Table, *, grace_s: float = GRACE_S, now_s: float | None = Non
     before_s = (time.time() if now_s is None else now_s) - grace_s
     filesystem = filesystem_of(table)
     root = FileSelector(path_in_filesystem(table.location()), recursive=True, allow_not_found=True)
-    listed = filesystem.get_file_info(root)  # before marking: a file committed in between is then marked
+    listed = filesystem.get_file_info(
+        root
+    )  # before marking: a file committed in between is then marked
     table = table.refresh()
     referenced = {path_in_filesystem(path) for path in _referenced(table)}
     files = size = 0

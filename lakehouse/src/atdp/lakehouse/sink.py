@@ -24,7 +24,13 @@ from atdp.lakehouse.errors import UndecodableRecord, WriteTooOld
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.layout import Layout
 from atdp.lakehouse.poison_record import blames_a_record, first_unstorable
-from atdp.lakehouse.positions import Advance, Positions, TopicIdentity, positions_of, require_same_topic
+from atdp.lakehouse.positions import (
+    Advance,
+    Positions,
+    TopicIdentity,
+    positions_of,
+    require_same_topic,
+)
 from atdp.lakehouse.projections import rows_of
 from atdp.lakehouse.records import REDELIVERED, RecordBatch, beyond
 from atdp.lakehouse.redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
@@ -111,7 +117,9 @@ class TableSink:
 
     def _remember(self) -> None:
         looked_up = self.definition.name in ONCE_PER_EVENT
-        self.sent_before = SentBefore.of(self.table, datetime.now(UTC)) if looked_up else SentBefore()
+        self.sent_before = (
+            SentBefore.of(self.table, datetime.now(UTC)) if looked_up else SentBefore()
+        )
         self._remembered_at = self.clock()
 
     def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -189,7 +197,9 @@ class TopicSink:
         """How many records of `batch` are set aside."""
         if not self.set_aside:
             return 0
-        return sum(place in self.set_aside for place in zip(batch.partitions, batch.offsets, strict=True))
+        return sum(
+            place in self.set_aside for place in zip(batch.partitions, batch.offsets, strict=True)
+        )
 
     def reload(self) -> None:
         """Forget what is held in memory and read every table's positions again."""
@@ -210,7 +220,10 @@ class TopicSink:
         try:
             return sink.write(frame, end)
         except Exception as error:
-            if not blames_a_record(error) or (row := first_unstorable(frame, sink.write_files)) is None:
+            if (
+                not blames_a_record(error)
+                or (row := first_unstorable(frame, sink.write_files)) is None
+            ):
                 raise
             raise self._named(frame, row, f"stored in {sink.definition.name}: {error}") from error
 
@@ -232,12 +245,15 @@ class TopicSink:
         values = batch.values
         if self.set_aside:
             kept = [
-                place not in self.set_aside for place in zip(batch.partitions, batch.offsets, strict=True)
+                place not in self.set_aside
+                for place in zip(batch.partitions, batch.offsets, strict=True)
             ]
             values = [value for value, keep in zip(values, kept, strict=True) if keep]
             origin = origin.filter(pl.Series(kept, dtype=pl.Boolean))
             if (left_out := len(kept) - len(values)) > 0:
-                _log.warning("records left out as told", extra={"topic": self.role, "records": left_out})
+                _log.warning(
+                    "records left out as told", extra={"topic": self.role, "records": left_out}
+                )
         try:
             decoded = decode(self.schema, values, columns)
         except UndecodableRecord as error:

@@ -22,7 +22,13 @@ from atdp.schemas.topics import TopicRole
 
 TableName = Literal["events", "generations", "rewards", "audit", "quarantine_index"]
 
-COMMIT_ORDER: Sequence[TableName] = ("generations", "rewards", "events", "audit", "quarantine_index")
+COMMIT_ORDER: Sequence[TableName] = (
+    "generations",
+    "rewards",
+    "events",
+    "audit",
+    "quarantine_index",
+)
 """Derived tables first, `events` last: what is in `events` is in its projections too."""
 
 READ_ORDER: Sequence[TableName] = ("events", "generations", "rewards", "audit", "quarantine_index")
@@ -74,7 +80,10 @@ class TableDefinition:
 
     def partition_spec(self, schema: Schema) -> PartitionSpec:
         """The partition spec over the ids of `schema`."""
-        transforms: dict[str, Transform[Any, Any]] = {"identity": IdentityTransform(), "day": DayTransform()}
+        transforms: dict[str, Transform[Any, Any]] = {
+            "identity": IdentityTransform(),
+            "day": DayTransform(),
+        }
         return PartitionSpec(
             *(
                 PartitionField(
@@ -130,7 +139,11 @@ def definitions() -> Mapping[TableName, TableDefinition]:
 
 
 def _load(name: TableName) -> TableDefinition:
-    text = resources.files("atdp.lakehouse.definitions").joinpath(f"{name}.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("atdp.lakehouse.definitions")
+        .joinpath(f"{name}.json")
+        .read_text(encoding="utf-8")
+    )
     found = json.loads(text)
     return TableDefinition(
         name=name,

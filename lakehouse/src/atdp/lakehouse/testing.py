@@ -67,7 +67,9 @@ class SampleTrajectory:
 
     def events(self) -> list[Event]:
         """From start to end, the reward before the end (none when `reward` is `None`)."""
-        bodies: list[tuple[int, Body]] = [(0, TrajectoryStarted(task=self.text, environment="orders"))]
+        bodies: list[tuple[int, Body]] = [
+            (0, TrajectoryStarted(task=self.text, environment="orders"))
+        ]
         for step in range(self.turns):
             call_id = f"call-{step}"
             bodies += [
@@ -78,11 +80,19 @@ class SampleTrajectory:
                     Action(
                         type="tool_call",
                         tool_call=ToolCall(
-                            call_id=call_id, name="find", arguments='{"q": 1}', arguments_json='{"q": 1}'
+                            call_id=call_id,
+                            name="find",
+                            arguments='{"q": 1}',
+                            arguments_json='{"q": 1}',
                         ),
                     ),
                 ),
-                (step, Outcome(call_id=call_id, name="find", message=_message("tool", "found"), result="ok")),
+                (
+                    step,
+                    Outcome(
+                        call_id=call_id, name="find", message=_message("tool", "found"), result="ok"
+                    ),
+                ),
             ]
         last = max(self.turns - 1, 0)
         if self.reward is not None:
@@ -177,7 +187,9 @@ class LogDouble:
     next: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.identity = TopicIdentity(name=topic(self.role).name, cluster_id="double", topic_id="double")
+        self.identity = TopicIdentity(
+            name=topic(self.role).name, cluster_id="double", topic_id="double"
+        )
         self.sink = TopicSink.open(self.lake, self.role, self.identity)
 
     def land(self, events: Iterable[Event], *, redelivered: bool = False) -> list[Committed]:
@@ -186,7 +198,9 @@ class LogDouble:
             self.batch(((event.key, encode(event)) for event in events), redelivered=redelivered)
         )
 
-    def batch(self, records: Iterable[tuple[bytes, bytes]], *, redelivered: bool = False) -> RecordBatch:
+    def batch(
+        self, records: Iterable[tuple[bytes, bytes]], *, redelivered: bool = False
+    ) -> RecordBatch:
         """Append (key, value) records to the log, as a batch that nobody has committed yet."""
         batch = RecordBatch()
         for key, value in records:
@@ -206,7 +220,9 @@ def many(trajectories: int, *, tenants: int = 2, **fields: object) -> Iterator[S
     """`trajectories` different ones, spread over tenants named `tenant-<n>`."""
     base = SampleTrajectory(**fields)  # type: ignore[arg-type]  # the caller's keywords are the class's
     for index in range(trajectories):
-        yield replace(base, tenant=f"tenant-{index % tenants}", name=f"t-{index}", task=f"task-{index % 7}")
+        yield replace(
+            base, tenant=f"tenant-{index % tenants}", name=f"t-{index}", task=f"task-{index % 7}"
+        )
 
 
 def _message(role: str, text: str) -> Message:

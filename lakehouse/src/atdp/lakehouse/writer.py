@@ -68,7 +68,9 @@ class Writer:
     ) -> None:
         self._lake, self._settings, self._metrics = lake, settings, metrics
         identities = identify_topics(kafka, settings.topics)
-        self._sinks = {role: self._open(role, identity, make) for role, identity in identities.items()}
+        self._sinks = {
+            role: self._open(role, identity, make) for role, identity in identities.items()
+        }
         self._oldest: float | None = None
         self._collected_at = time.monotonic()
         self.intake = Intake(
@@ -173,7 +175,8 @@ class Writer:
             self._metrics.collected_bytes.labels(name).inc(done.bytes)
             if done.files:
                 _log.info(
-                    "garbage collected", extra={"table": name, "files": done.files, "bytes": done.bytes}
+                    "garbage collected",
+                    extra={"table": name, "files": done.files, "bytes": done.bytes},
                 )
 
 
@@ -215,7 +218,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(service: Service, settings: WriterSettings | None = None, *, make: MakeSink = TableSink) -> None:
+def run(
+    service: Service, settings: WriterSettings | None = None, *, make: MakeSink = TableSink
+) -> None:
     """Build the writer and step it until the service is told to stop.
 
     Raises:

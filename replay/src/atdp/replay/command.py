@@ -43,7 +43,10 @@ def evaluate_dataset(
         raise DatasetError(str(error)) from error
     pinned = pinned_dataset(lake, dataset)
     engines = StackEngines(
-        endpoints=home.endpoints(), weights=home.weights, routes_file=home.routes_file, locks=home.control
+        endpoints=home.endpoints(),
+        weights=home.weights,
+        routes_file=home.routes_file,
+        locks=home.control,
     )
     return replay(
         pinned,

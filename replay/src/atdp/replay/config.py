@@ -67,7 +67,10 @@ class ReplayConfig:
 
     def __post_init__(self) -> None:
         rules = (
-            (self.mode in ("superiority", "non_inferiority"), "mode must be superiority or non_inferiority"),
+            (
+                self.mode in ("superiority", "non_inferiority"),
+                "mode must be superiority or non_inferiority",
+            ),
             (self.estimator in ("cwpdis", "wis"), "estimator must be cwpdis or wis"),
             (self.bound in ("bootstrap", "guaranteed"), "bound must be bootstrap or guaranteed"),
             (self.margin >= 0, "margin must be >= 0; its direction follows from the mode"),
@@ -79,7 +82,10 @@ class ReplayConfig:
             (self.min_tenant_trajectories >= 1, "min_tenant_trajectories must be at least 1"),
             (self.reward_min < self.reward_max, "reward_min must be below reward_max"),
             (self.likelihood_margin > 0, "likelihood_margin must be > 0"),
-            (self.min_likelihood_trajectories >= 2, "min_likelihood_trajectories must be at least 2"),
+            (
+                self.min_likelihood_trajectories >= 2,
+                "min_likelihood_trajectories must be at least 2",
+            ),
             (self.resamples >= 200, "resamples must be at least 200"),
             (self.weight_clip > 1, "weight_clip must be > 1"),
             (self.batch_size >= 1, "batch_size must be at least 1"),

@@ -21,7 +21,9 @@ Uncovered = Literal[
     "no_token_ids", "no_logprobs", "length_mismatch", "no_trainable_token", "temperature", "truncated_support",
     "altered_draw", "sampling_unknown",
 ]  # fmt: skip
-SetAside = Literal["uncovered_decision", "no_reward", "no_generation", "trained_on", "task_trained_on"]
+SetAside = Literal[
+    "uncovered_decision", "no_reward", "no_generation", "trained_on", "task_trained_on"
+]
 TrajectoryKey = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
 
@@ -42,7 +44,11 @@ def why_uncovered(generation: Generation) -> Uncovered | None:
         or generation.token_fidelity not in TRUSTED_FIDELITY
     ):
         return "no_token_ids"
-    logprobs, mask, n = generation.output_logprobs, generation.loss_mask, len(generation.output_token_ids)
+    logprobs, mask, n = (
+        generation.output_logprobs,
+        generation.loss_mask,
+        len(generation.output_token_ids),
+    )
     if not logprobs:
         return "no_logprobs"
     if len(logprobs) != n or (mask and len(mask) != n):
@@ -89,7 +95,9 @@ class Coverage:
 
 
 def select(
-    trajectories: Sequence[Trajectory], *, trained_on: Mapping[TrajectoryKey, str | None] | None = None
+    trajectories: Sequence[Trajectory],
+    *,
+    trained_on: Mapping[TrajectoryKey, str | None] | None = None,
 ) -> tuple[list[Trajectory], Coverage]:
     """Split a dataset into usable trajectories (sorted by key) and counted reasons.
 

@@ -20,7 +20,11 @@ TokenScores = Sequence[tuple[Floats, ...]]
 def trainable(generation: Generation) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which output tokens the policy chose, shape (output tokens,)."""
     n = len(generation.output_token_ids or ())
-    return np.asarray(generation.loss_mask, dtype=bool) if generation.loss_mask else np.ones(n, dtype=bool)
+    return (
+        np.asarray(generation.loss_mask, dtype=bool)
+        if generation.loss_mask
+        else np.ones(n, dtype=bool)
+    )
 
 
 def behaviour(generation: Generation) -> Floats:
@@ -35,12 +39,16 @@ def logged_returns(trajectories: Sequence[Trajectory], scores: TokenScores) -> L
     log_ratio, reward = np.zeros((n, horizon)), np.zeros((n, horizon))
     mask = np.zeros((n, horizon), dtype=bool)
     for i, (trajectory, of_generations) in enumerate(zip(trajectories, scores, strict=True)):
-        for t, (generation, policy) in enumerate(zip(trajectory.generations, of_generations, strict=True)):
+        for t, (generation, policy) in enumerate(
+            zip(trajectory.generations, of_generations, strict=True)
+        ):
             chosen = trainable(generation)
             log_ratio[i, t] = float((policy - behaviour(generation))[chosen].sum())
             mask[i, t] = True
         if trajectory.reward is None:
-            raise DatasetError(f"trajectory {trajectory.trajectory_id} has no reward; it cannot be weighed")
+            raise DatasetError(
+                f"trajectory {trajectory.trajectory_id} has no reward; it cannot be weighed"
+            )
         reward[i, len(trajectory.generations) - 1] = trajectory.reward
     return LoggedReturns(log_ratio=log_ratio, reward=reward, mask=mask)
 
@@ -48,7 +56,9 @@ def logged_returns(trajectories: Sequence[Trajectory], scores: TokenScores) -> L
 def loglik_per_token(trajectories: Sequence[Trajectory], scores: TokenScores) -> Floats:
     """Mean log-probability per trainable token of each trajectory, shape (n,), in nats."""
     means = [
-        np.concatenate([s[trainable(g)] for g, s in zip(t.generations, of_generations, strict=True)]).mean()
+        np.concatenate(
+            [s[trainable(g)] for g, s in zip(t.generations, of_generations, strict=True)]
+        ).mean()
         for t, of_generations in zip(trajectories, scores, strict=True)
     ]
     return np.asarray(means, dtype=np.float64)
@@ -62,7 +72,9 @@ class EngineAgreement:
     mean_abs_nats: float | None
 
 
-def agreement(trajectories: Sequence[Trajectory], scores: TokenScores, *, version: str) -> EngineAgreement:
+def agreement(
+    trajectories: Sequence[Trajectory], scores: TokenScores, *, version: str
+) -> EngineAgreement:
     """Compare an engine with the log where both claim `version`: it should agree to numerical noise."""
     gaps = [
         np.abs(s - behaviour(g))[trainable(g)]

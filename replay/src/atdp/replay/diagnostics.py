@@ -46,7 +46,9 @@ def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
     return WeightDiagnostics(
         trajectories=int(final.size),
         ess=effective_sample_size(final),
-        ess_by_decision=tuple(effective_sample_size(cumulative[:, t]) for t in range(cumulative.shape[1])),
+        ess_by_decision=tuple(
+            effective_sample_size(cumulative[:, t]) for t in range(cumulative.shape[1])
+        ),
         max_weight_share=float(relative.max() / relative.sum()),
         mean_weight=float(weight.mean()),
         mean_weight_stderr=float(stderr) if np.isfinite(stderr) else float("inf"),

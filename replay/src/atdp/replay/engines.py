@@ -75,7 +75,9 @@ class StackEngines:
         """Names and URLs of engines that answer customers."""
         try:
             routes = json.loads(self.routes_file.read_text("utf-8"))
-            return {str(track["url"]) for track in (routes["stable"], routes.get("canary")) if track}
+            return {
+                str(track["url"]) for track in (routes["stable"], routes.get("canary")) if track
+            }
         except FileNotFoundError:
             return {FIRST}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -94,7 +96,9 @@ class StackEngines:
             response = client.post(f"{url}/update_weights_from_disk", json=body)
             answer = response.json()
         except (httpx.TransportError, ValueError) as error:
-            raise EngineError(f"the engine at {url} did not take {policy.version}: {error!r}") from error
+            raise EngineError(
+                f"the engine at {url} did not take {policy.version}: {error!r}"
+            ) from error
         if response.status_code != httpx.codes.OK or not answer.get("success"):
             raise EngineError(
                 f"the engine at {url} did not take {policy.version}: {answer.get('message', answer)}"

@@ -51,7 +51,9 @@ class LoggedReturns:
         if not 0.0 < self.gamma <= 1.0:
             raise DatasetError(f"gamma {self.gamma} is outside (0, 1]")
         if np.any(~self.mask[:, :-1] & self.mask[:, 1:]) or not self.mask[:, 0].all():
-            raise DatasetError("a mask row must be true up to the trajectory's end and false after it")
+            raise DatasetError(
+                "a mask row must be true up to the trajectory's end and false after it"
+            )
         if np.any(self.log_ratio[~self.mask]) or np.any(self.reward[~self.mask]):
             raise DatasetError("log_ratio and reward must be 0 after a trajectory's end")
         if not (np.isfinite(self.log_ratio).all() and np.isfinite(self.reward).all()):
@@ -146,7 +148,9 @@ def doubly_robust(
     With Q = 0 this is PDIS. A poor Q can be worse than PDIS, so compare Q with a constant on held-out data first.
     """
     if not q_taken.shape == v_state.shape == logged.mask.shape:
-        raise DatasetError(f"q_taken {q_taken.shape} and v_state {v_state.shape} must be {logged.mask.shape}")
+        raise DatasetError(
+            f"q_taken {q_taken.shape} and v_state {v_state.shape} must be {logged.mask.shape}"
+        )
     weight = np.exp(logged.cumulative_log_weight)
     before = np.concatenate([np.ones((weight.shape[0], 1)), weight[:, :-1]], axis=1)
     if self_normalised:

@@ -15,7 +15,13 @@ import numpy.typing as npt
 from atdp.replay import intervals
 from atdp.replay.config import ReplayConfig
 from atdp.replay.coverage import Coverage
-from atdp.replay.decisions import EngineAgreement, TokenScores, agreement, logged_returns, loglik_per_token
+from atdp.replay.decisions import (
+    EngineAgreement,
+    TokenScores,
+    agreement,
+    logged_returns,
+    loglik_per_token,
+)
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.errors import DatasetError
 from atdp.replay.estimators import Floats, LoggedReturns, cwpdis_terms, trajectory_wis_terms
@@ -90,7 +96,9 @@ class Evaluation:
 def task_of(trajectory: Trajectory) -> str:
     """Cluster of a trajectory: its tenant's task, or itself when the task is unknown."""
     task = (
-        f"task {trajectory.task_id}" if trajectory.task_id is not None else f"only {trajectory.trajectory_id}"
+        f"task {trajectory.task_id}"
+        if trajectory.task_id is not None
+        else f"only {trajectory.trajectory_id}"
     )
     return f"{trajectory.tenant_id}/{task}"
 
@@ -118,7 +126,9 @@ def evaluate(
             f" {rewards[outside][0]}; set reward_min and reward_max to the range of this reward"
         )
     codes = intervals.task_codes([task_of(t) for t in usable])
-    counts = intervals.resampled_counts(int(codes.max()) + 1, resamples=config.resamples, seed=config.seed)
+    counts = intervals.resampled_counts(
+        int(codes.max()) + 1, resamples=config.resamples, seed=config.seed
+    )
     of_candidate, of_baseline = logged_returns(usable, candidate), logged_returns(usable, baseline)
     return Evaluation(
         coverage=coverage,
@@ -180,7 +190,9 @@ def _ratio_estimates(
                 guaranteed=False,
                 candidate=intervals.percentile_interval(c, c_draws, alpha=config.alpha),
                 baseline=intervals.percentile_interval(b, b_draws, alpha=config.alpha),
-                difference=intervals.percentile_interval(c - b, c_draws - b_draws, alpha=config.alpha),
+                difference=intervals.percentile_interval(
+                    c - b, c_draws - b_draws, alpha=config.alpha
+                ),
             )
         )
     return tuple(made)
@@ -206,7 +218,9 @@ def _guaranteed_estimates(
         return intervals.empirical_bernstein_lower(units, upper=config.weight_clip, alpha=alpha)
 
     def betting(values: Floats) -> float:
-        return intervals.betting_lower(intervals.mean_by_task(values, codes), alpha=alpha, seed=config.seed)
+        return intervals.betting_lower(
+            intervals.mean_by_task(values, codes), alpha=alpha, seed=config.seed
+        )
 
     def value(logged: LoggedReturns, lower: str) -> Interval:
         bound = bernstein if lower == "bernstein" else betting
@@ -220,13 +234,23 @@ def _guaranteed_estimates(
         )
 
     made = []
-    for name, title in (("betting", "IS, betting bound"), ("bernstein", "clipped IS, empirical Bernstein")):
+    for name, title in (
+        ("betting", "IS, betting bound"),
+        ("bernstein", "clipped IS, empirical Bernstein"),
+    ):
         c, b = value(candidate, name), value(baseline, name)
         difference = Interval(
             estimate=c.estimate - b.estimate, lower=c.lower - b.upper, upper=c.upper - b.lower
         )
         made.append(
-            Estimate(name=name, title=title, guaranteed=True, candidate=c, baseline=b, difference=difference)
+            Estimate(
+                name=name,
+                title=title,
+                guaranteed=True,
+                candidate=c,
+                baseline=b,
+                difference=difference,
+            )
         )
     return tuple(made)
 
@@ -252,7 +276,9 @@ def _likelihood(
     of_candidate = loglik_per_token(chosen, [candidate[i] for i in won])
     of_baseline = loglik_per_token(chosen, [baseline[i] for i in won])
     codes = intervals.task_codes([task_of(t) for t in chosen])
-    counts = intervals.resampled_counts(int(codes.max()) + 1, resamples=config.resamples, seed=config.seed)
+    counts = intervals.resampled_counts(
+        int(codes.max()) + 1, resamples=config.resamples, seed=config.seed
+    )
     gap = (of_candidate - of_baseline)[:, None]
     estimate, draws = intervals.bootstrap_ratio((gap, np.ones_like(gap)), codes, counts)
     return Likelihood(

@@ -75,7 +75,9 @@ def _disagreements(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
             ("candidate", evaluation.candidate_agreement),
             ("baseline", evaluation.baseline_agreement),
         )
-        if found and found.mean_abs_nats is not None and found.mean_abs_nats > config.max_engine_disagreement
+        if found
+        and found.mean_abs_nats is not None
+        and found.mean_abs_nats > config.max_engine_disagreement
     ]
 
 
@@ -98,7 +100,9 @@ def _likelihood_harm(evaluation: Evaluation, config: ReplayConfig) -> list[Reaso
 def _thin_evidence(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]:
     coverage = evaluation.coverage
     if coverage.usable == 0:
-        detail = ", ".join(f"{k}: {v}" for k, v in coverage.set_aside.items()) or "the dataset is empty"
+        detail = (
+            ", ".join(f"{k}: {v}" for k, v in coverage.set_aside.items()) or "the dataset is empty"
+        )
         return [Reason(code="no_usable_trajectory", text=f"nothing could be evaluated ({detail})")]
     thin: list[Reason] = []
     if coverage.trajectory_share < config.min_coverage:

@@ -31,7 +31,9 @@ class Interval:
 
 def task_codes(tasks: Sequence[str]) -> npt.NDArray[np.int64]:
     """Cluster number of each trajectory, shape (n,), numbered in sorted order of the task names."""
-    return np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1].astype(
+        np.int64
+    )
 
 
 def sums_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
@@ -44,7 +46,9 @@ def sums_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
 def resampled_counts(clusters: int, *, resamples: int, seed: int) -> Floats:
     """How often each cluster is drawn in each bootstrap replicate, (resamples, clusters); same seed, same draws."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=resamples).astype(np.float64)
+    return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=resamples).astype(
+        np.float64
+    )
 
 
 def bootstrap_ratio(
@@ -77,7 +81,9 @@ def empirical_bernstein_lower(values: Floats, *, upper: float, alpha: float) -> 
     if n < 2:
         return 0.0
     log = math.log(2.0 / alpha)
-    slack = math.sqrt(2.0 * float(values.var(ddof=1)) * log / n) + 7.0 * upper * log / (3.0 * (n - 1))
+    slack = math.sqrt(2.0 * float(values.var(ddof=1)) * log / n) + 7.0 * upper * log / (
+        3.0 * (n - 1)
+    )
     return max(0.0, float(values.mean()) - slack)
 
 
@@ -105,7 +111,9 @@ def betting_lower(values: Floats, *, alpha: float, seed: int = 0) -> float:
     low, high = 0.0, float(x.mean())
     if high <= 0.0 or not rejects(high * 1e-9):
         return 0.0
-    for _ in range(60):  # capital falls as m rises (each factor does), so the rejected set is [0, L)
+    for _ in range(
+        60
+    ):  # capital falls as m rises (each factor does), so the rejected set is [0, L)
         middle = (low + high) / 2.0
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low

@@ -61,8 +61,11 @@ def render(report: ReplayReport) -> str:
         coverage=evaluation.coverage,
         config=config,
         settings=sorted((to_json(config) or {}).items()),  # type: ignore[union-attr]
-        decisive=evaluation.estimate("betting" if config.bound == "guaranteed" else config.estimator),
-        refused=config.bound != "guaranteed" and bool(plots.REFUSED & {r.code for r in report.reasons}),
+        decisive=evaluation.estimate(
+            "betting" if config.bound == "guaranteed" else config.estimator
+        ),
+        refused=config.bound != "guaranteed"
+        and bool(plots.REFUSED & {r.code for r in report.reasons}),
         meaning=MEANING[report.verdict],
         words=UNCOVERED_WORDS,
         # Built from numbers and from fixed words; version names inside the SVG are escaped by matplotlib.

@@ -15,7 +15,14 @@ from atdp.replay.evaluation import Estimate, Evaluation, Histogram, Likelihood
 from atdp.replay.intervals import Interval
 from atdp.replay.report import ReplayReport
 
-INK, QUIET, BASELINE, CANDIDATE, BAD, GOOD = "#1f2933", "#9aa5b1", "#7b8794", "#2563eb", "#c0392b", "#1e8e5a"
+INK, QUIET, BASELINE, CANDIDATE, BAD, GOOD = (
+    "#1f2933",
+    "#9aa5b1",
+    "#7b8794",
+    "#2563eb",
+    "#c0392b",
+    "#1e8e5a",
+)
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "atdp.replay",
@@ -33,7 +40,9 @@ STYLE = {
     "axes.titlelocation": "left",
 }
 
-REFUSED = frozenset({"low_effective_sample_size", "one_weight_dominates", "weights_off_one", "few_tasks"})
+REFUSED = frozenset(
+    {"low_effective_sample_size", "one_weight_dominates", "weights_off_one", "few_tasks"}
+)
 """Reasons for which approximate intervals are not shown as evidence."""
 
 
@@ -64,7 +73,11 @@ def forest(report: ReplayReport) -> str:
             _whisker(values, row - 0.14, estimate.baseline, QUIET if grey else BASELINE, "s")
             _whisker(values, row + 0.14, estimate.candidate, QUIET if grey else CANDIDATE, "o")
             _whisker(
-                difference, row, estimate.difference, _colour(estimate, config.threshold, grey=grey), "D"
+                difference,
+                row,
+                estimate.difference,
+                _colour(estimate, config.threshold, grey=grey),
+                "D",
             )
         names = [f"{e.title}{' *' if _decides(e, report) else ''}" for e in reversed(estimates)]
         values.set_yticks(range(len(estimates)), names)
@@ -74,8 +87,12 @@ def forest(report: ReplayReport) -> str:
         values.set_xlim(low - pad, high + pad)
         values.set_title("Predicted reward")
         values.plot([], [], "s", color=BASELINE, label=f"baseline {report.inputs.baseline.version}")
-        values.plot([], [], "o", color=CANDIDATE, label=f"candidate {report.inputs.candidate.version}")
-        figure.legend(*values.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        values.plot(
+            [], [], "o", color=CANDIDATE, label=f"candidate {report.inputs.candidate.version}"
+        )
+        figure.legend(
+            *values.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False
+        )
         difference.axvline(config.threshold, color=BAD, linewidth=1.0, linestyle=(0, (4, 3)))
         difference.axvline(0.0, color="#cbd2d9", linewidth=0.8, zorder=0)
         reach = 1.1 * max([0.05, *(_reach(e.difference) for e in estimates if not e.guaranteed)])
@@ -108,7 +125,11 @@ def _reach(interval: Interval) -> float:
 def _whisker(axes: Axes, y: float, interval: Interval, colour: str, marker: str) -> None:
     if math.isfinite(interval.lower) and math.isfinite(interval.upper):
         axes.plot(
-            [interval.lower, interval.upper], [y, y], color=colour, linewidth=1.8, solid_capstyle="round"
+            [interval.lower, interval.upper],
+            [y, y],
+            color=colour,
+            linewidth=1.8,
+            solid_capstyle="round",
         )
     axes.plot([interval.estimate], [y], marker, color=colour, markersize=5.5)
 
@@ -128,7 +149,9 @@ def weights(evaluation: Evaluation, *, min_ess: float) -> str:
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
         right.set_title(f"Effective sample size, of {found.trajectories} (dashed: floor)")
         right.set_xlabel("decisions (model calls) so far")
-        return _svg(figure, "Importance weights of the candidate and effective sample size by decision")
+        return _svg(
+            figure, "Importance weights of the candidate and effective sample size by decision"
+        )
 
 
 def _bars(axes: Axes, histogram: Histogram) -> None:

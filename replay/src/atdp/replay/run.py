@@ -36,7 +36,9 @@ class Policy:
     @property
     def as_input(self) -> PolicyInput:
         """The policy without its URL, which is not part of what was evaluated."""
-        return PolicyInput(model=self.model, version=self.version, weights_sha256=self.weights_sha256)
+        return PolicyInput(
+            model=self.model, version=self.version, weights_sha256=self.weights_sha256
+        )
 
 
 OpenScorer = Callable[[Policy, ReplayConfig], AbstractContextManager[Scorer]]
@@ -47,7 +49,10 @@ def http_scorer(policy: Policy, config: ReplayConfig) -> Iterator[Scorer]:
     """Score over HTTP at the policy's URL."""
     with httpx.Client(timeout=config.timeout_s, trust_env=False) as client:
         yield HttpScorer(
-            client=client, url=policy.url.rstrip("/"), version=policy.version, batch_size=config.batch_size
+            client=client,
+            url=policy.url.rstrip("/"),
+            version=policy.version,
+            batch_size=config.batch_size,
         )
 
 
@@ -69,7 +74,12 @@ def replay(
     scores_sha256: str | None = None
     failure: str | None = None
     coverage = Coverage(
-        trajectories=len(dataset.trajectories), usable=0, set_aside={}, decisions=0, covered=0, uncovered={}
+        trajectories=len(dataset.trajectories),
+        usable=0,
+        set_aside={},
+        decisions=0,
+        covered=0,
+        uncovered={},
     )
     evaluation = Evaluation(coverage=coverage)
     try:
@@ -127,5 +137,7 @@ def _hash_scores(scores: list[TokenScores]) -> str:
     for policy in scores:
         for trajectory in policy:
             for generation in trajectory:
-                digest.update(len(generation).to_bytes(8, "little") + generation.astype("<f8").tobytes())
+                digest.update(
+                    len(generation).to_bytes(8, "little") + generation.astype("<f8").tobytes()
+                )
     return digest.hexdigest()

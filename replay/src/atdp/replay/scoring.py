@@ -50,7 +50,9 @@ class HttpScorer:
         for start in range(0, len(sequences), self.batch_size):
             batch = [list(s) for s in sequences[start : start + self.batch_size]]
             answers = self._generate(batch)
-            scored.extend(self._checked(ids, answer) for ids, answer in zip(batch, answers, strict=True))
+            scored.extend(
+                self._checked(ids, answer) for ids, answer in zip(batch, answers, strict=True)
+            )
         return scored
 
     def _generate(self, batch: list[list[int]]) -> list[Any]:
@@ -80,9 +82,13 @@ class HttpScorer:
         try:
             answers = response.json()
         except ValueError as error:
-            raise ScoringError(f"the engine at {self.url} answered something that is not JSON") from error
+            raise ScoringError(
+                f"the engine at {self.url} answered something that is not JSON"
+            ) from error
         if not isinstance(answers, list) or len(answers) != len(batch):
-            raise ScoringError(f"the engine at {self.url} did not answer a list of {len(batch)} results")
+            raise ScoringError(
+                f"the engine at {self.url} did not answer a list of {len(batch)} results"
+            )
         return answers
 
     def _checked(self, ids: list[int], answer: Any) -> Floats:
@@ -117,12 +123,16 @@ def _sequence(generation: Generation) -> tuple[int, ...]:
     return (*(generation.prompt_token_ids or ()), *(generation.output_token_ids or ()))
 
 
-def covering_sequences(generations: Sequence[Generation]) -> tuple[list[tuple[int, ...]], list[int]]:
+def covering_sequences(
+    generations: Sequence[Generation],
+) -> tuple[list[tuple[int, ...]], list[int]]:
     """The fewest sequences that contain every generation as a prefix, and which one serves each generation."""
     kept: list[tuple[int, ...]] = []
     serves: list[int] = []
     for sequence in reversed([_sequence(g) for g in generations]):
-        found = next((i for i, longer in enumerate(kept) if longer[: len(sequence)] == sequence), None)
+        found = next(
+            (i for i, longer in enumerate(kept) if longer[: len(sequence)] == sequence), None
+        )
         if found is None:
             kept.append(sequence)
             found = len(kept) - 1

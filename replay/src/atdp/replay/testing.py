@@ -60,7 +60,9 @@ class BigramPolicy:
 
     def token_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """Score sequences, as `atdp.replay.scoring.Scorer`."""
-        return [np.array([np.nan, *(self.log_table[a, b] for a, b in pairwise(s))]) for s in sequences]
+        return [
+            np.array([np.nan, *(self.log_table[a, b] for a, b in pairwise(s))]) for s in sequences
+        ]
 
     def sample(
         self, last: int, length: int, rng: np.random.Generator
@@ -69,10 +71,17 @@ class BigramPolicy:
         tokens: list[int] = []
         for _ in range(length):
             tokens.append(
-                int(rng.choice(len(self.log_table), p=np.exp(self.log_table[tokens[-1] if tokens else last])))
+                int(
+                    rng.choice(
+                        len(self.log_table),
+                        p=np.exp(self.log_table[tokens[-1] if tokens else last]),
+                    )
+                )
             )
         before = [last, *tokens[:-1]]
-        return tuple(tokens), tuple(float(self.log_table[a, b]) for a, b in zip(before, tokens, strict=True))
+        return tuple(tokens), tuple(
+            float(self.log_table[a, b]) for a, b in zip(before, tokens, strict=True)
+        )
 
     def log(
         self,
@@ -123,7 +132,9 @@ def with_generation(trajectory: LoggedTrajectory, **changes: object) -> LoggedTr
     return replace(trajectory, generations=(replace(first, **changes), *rest))  # type: ignore[arg-type]
 
 
-def sglang_engine(policy: BigramPolicy, *, version: str) -> Callable[[httpx.Request], httpx.Response]:
+def sglang_engine(
+    policy: BigramPolicy, *, version: str
+) -> Callable[[httpx.Request], httpx.Response]:
     """A handler for `httpx.MockTransport` that scores like SGLang 0.5.23's `/generate`."""
 
     def answer(ids: list[int]) -> dict[str, object]:

@@ -20,5 +20,7 @@ def weights_sha256(directory: Path) -> str:
             digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     if len(shards) == 1:
         return digests[0]
-    lines = "".join(f"{shard.name}\0{digest}\n" for shard, digest in zip(shards, digests, strict=True))
+    lines = "".join(
+        f"{shard.name}\0{digest}\n" for shard, digest in zip(shards, digests, strict=True)
+    )
     return hashlib.sha256(lines.encode()).hexdigest()

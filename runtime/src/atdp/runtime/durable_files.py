@@ -1,14 +1,12 @@
 """Files that are either the old or the new version after a crash, never something between."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text``; on the disk when this returns."""
+    """Replace `path` by `text`; on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with fresh.open("w", encoding="utf-8") as file:

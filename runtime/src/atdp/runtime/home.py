@@ -133,7 +133,9 @@ class Home:
                 f"{self.endpoints_file} is not JSON ({error.msg}, line {error.lineno}); "
                 "run `atdp down` and `atdp up` to write it anew"
             ) from error
-        if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        if not isinstance(found, dict) or not all(
+            isinstance(value, str) for value in found.values()
+        ):
             raise SettingsError(
                 f"{self.endpoints_file} is not an object of strings; run `atdp down`, `atdp up`"
             )

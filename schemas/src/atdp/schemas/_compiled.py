@@ -132,7 +132,8 @@ class _Compiler:
             raise ValueError("the event's body fields are expected side by side")
         kind_of = KIND_OF_BODY
         envelope = [
-            (operator.attrgetter(field["name"]), self.type(field["type"])) for field in fields[:first]
+            (operator.attrgetter(field["name"]), self.type(field["type"]))
+            for field in fields[:first]
         ]
         # Of the body fields, one is set; those before and behind it are nulls.
         body = {
@@ -143,7 +144,10 @@ class _Compiler:
             )
             for index, field in enumerate(fields[first:after])
         }
-        rest = [(operator.attrgetter(field["name"]), self.type(field["type"])) for field in fields[after:]]
+        rest = [
+            (operator.attrgetter(field["name"]), self.type(field["type"]))
+            for field in fields[after:]
+        ]
 
         def write(event: Any, parts: Parts) -> None:
             for get, step in envelope:

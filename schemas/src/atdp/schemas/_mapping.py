@@ -1,11 +1,9 @@
 """Between frozen values and plain mappings, driven by the classes' own type hints.
 
 Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing field or a wrong type raises
-:class:`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later. The message names what was
+`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later. The message names what was
 expected and the type that was found: never a value, and never a key that is not ours.
 """
-
-from __future__ import annotations
 
 import dataclasses
 import functools
@@ -31,7 +29,7 @@ def to_mapping(value: Any, *, omit_none: bool = False) -> dict[str, Any]:
 
 
 def from_mapping(cls: Any, mapping: Mapping[str, Any], path: str = "$") -> Any:
-    """The value of class ``cls`` that ``mapping`` describes; missing keys take the class's defaults.
+    """The value of class `cls` that `mapping` describes; missing keys take the class's defaults.
 
     Raises:
         InvalidRecord: a key is unknown, a required field is missing or a type is wrong; the message names the path.
@@ -93,7 +91,8 @@ def _strip_none(hint: Any) -> Any:
 @functools.cache
 def _decoder(cls: Any) -> Decoder:
     decoders = {
-        name: _decode_hint(hint, _bits().get((cls.__name__, name))) for name, hint in _hints(cls).items()
+        name: _decode_hint(hint, _bits().get((cls.__name__, name)))
+        for name, hint in _hints(cls).items()
     }
     required = {
         field.name
@@ -150,7 +149,9 @@ def _decode_present(hint: Any, bits: int | None) -> Decoder:
 
         def decode_symbol(item: Any, path: str) -> Any:
             if not isinstance(item, str) or item not in symbols:
-                raise InvalidRecord(f"{path}: expected one of {', '.join(symbols)}, got {kind_of(item)}")
+                raise InvalidRecord(
+                    f"{path}: expected one of {', '.join(symbols)}, got {kind_of(item)}"
+                )
             return item
 
         return decode_symbol
@@ -177,7 +178,9 @@ def _scalar(kind: Any, bits: int | None) -> Decoder:
         try:
             return float(number) if kind is float else item
         except OverflowError:
-            raise InvalidRecord(f"{path}: expected a float, got an int that none can hold") from None
+            raise InvalidRecord(
+                f"{path}: expected a float, got an int that none can hold"
+            ) from None
 
     return decode
 

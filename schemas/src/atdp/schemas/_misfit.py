@@ -19,7 +19,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 
 
 def misfit(definition: Mapping[str, Any], value: Any) -> str | None:
-    """The first place where `value` does not fit, as a sentence; ``None`` when none is seen."""
+    """The first place where `value` does not fit, as a sentence; `None` when none is seen."""
     return _Search(named_types(definition)).type(definition, value, "$")
 
 
@@ -46,7 +46,9 @@ class _Search:
             case {"type": "array", "items": items}:
                 if not isinstance(value, list | tuple):
                     return _expected(path, "a list", value)
-                return _first(self.type(items, item, f"{path}[{index}]") for index, item in enumerate(value))
+                return _first(
+                    self.type(items, item, f"{path}[{index}]") for index, item in enumerate(value)
+                )
             case {"type": "enum", "symbols": symbols}:
                 known = isinstance(value, str) and value in symbols
                 return None if known else _expected(path, f"one of {', '.join(symbols)}", value)

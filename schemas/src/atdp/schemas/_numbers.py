@@ -18,7 +18,7 @@ BITS: Mapping[str, int] = {"int": 32, "long": 64}
 
 
 def fits(number: int, bits: int) -> bool:
-    """Whether a signed integer of ``bits`` bits can be ``number``."""
+    """Whether a signed integer of `bits` bits can be `number`."""
     return -(1 << bits - 1) <= number < 1 << bits - 1
 
 
@@ -65,7 +65,9 @@ def compile_ranges(definition: Mapping[str, Any]) -> Check:
                 return _check_each(check_of(items))
             case {"type": "record", "name": name, "fields": fields}:
                 steps = [(field["name"], check_of(field["type"])) for field in fields]
-                named[name] = _check_record([(name, step) for name, step in steps if step is not None])
+                named[name] = _check_record(
+                    [(name, step) for name, step in steps if step is not None]
+                )
                 return named[name]
             case _:
                 return None
@@ -142,7 +144,7 @@ def refuse_overlong(
 ) -> None:
     """Raise InvalidRecord when an integer in the Avro body `data[start:]` has more than 64 bits.
 
-    ``record`` is what fastavro made of the body. Its lists of floats are cut out of the bytes before these are walked through one by one,
+    `record` is what fastavro made of the body. Its lists of floats are cut out of the bytes before these are walked through one by one,
     which takes longer than all of fastavro's work: nearly every generation with log-probabilities would need it.
     """
     if not _may_be_overlong(data, start):

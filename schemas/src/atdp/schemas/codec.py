@@ -1,14 +1,12 @@
 """The wire form: Avro single-object encoding, with every released schema version at hand.
 
-A record is ``C3 01``, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and the Avro body (Avro 1.12, "Single-object
-encoding"). No registry is needed: all versions ever released ship in ``avro/`` and are resolved to the newest one while reading. Bytes that
-carry an unknown fingerprint raise :class:`UnknownSchema`; the gate quarantines them.
+A record is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and the Avro body (Avro 1.12, "Single-object
+encoding"). No registry is needed: all versions ever released ship in `avro/` and are resolved to the newest one while reading. Bytes that
+carry an unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
 
-fastavro does the Avro work. ``encode``/``decode`` go between :class:`Event` and bytes, ``encode_record``/``decode_record`` between
+fastavro does the Avro work. `encode`/`decode` go between `Event` and bytes, `encode_record`/`decode_record` between
 plain mappings and bytes: that is what governance walks, since it must visit fields that a value class may not know yet.
 """
-
-from __future__ import annotations
 
 import functools
 import io
@@ -21,7 +19,15 @@ import fastavro
 from atdp.schemas import _compiled, _mapping, _numbers
 from atdp.schemas._misfit import misfit
 from atdp.schemas.errors import InvalidRecord
-from atdp.schemas.released import HEADER_BYTES, MARKER, Schema, SchemaName, newest, schema_of, schemas
+from atdp.schemas.released import (
+    HEADER_BYTES,
+    MARKER,
+    Schema,
+    SchemaName,
+    newest,
+    schema_of,
+    schemas,
+)
 from atdp.schemas.values import KIND_OF_BODY, Event, Kind
 
 __all__ = [
@@ -66,7 +72,7 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
     """Name and mapping of single-object bytes, resolved to the newest schema version; times are aware datetimes.
 
     Raises:
-        UnknownSchema: see :func:`schema_of`.
+        UnknownSchema: see `schema_of`.
         InvalidRecord: the body is damaged, truncated or followed by other bytes, or holds a number that its type cannot.
     """
     writer = schema_of(data)
@@ -103,7 +109,7 @@ _BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BOD
 def encode(event: Event) -> bytes:
     """Single-object bytes of an event.
 
-    By the compiled schema, which is several times as fast; what that does not expect goes to :func:`encode_plainly`, which encodes it or
+    By the compiled schema, which is several times as fast; what that does not expect goes to `encode_plainly`, which encodes it or
     says what is wrong.
 
     Raises:
@@ -119,10 +125,10 @@ def encode(event: Event) -> bytes:
 
 
 def encode_plainly(event: Event) -> bytes:
-    """What :func:`encode` gives, through a mapping and fastavro: the reference that tests hold it to.
+    """What `encode` gives, through a mapping and fastavro: the reference that tests hold it to.
 
     Raises:
-        InvalidRecord: see :func:`encode`.
+        InvalidRecord: see `encode`.
     """
     return encode_record("event", event_to_record(event))
 
@@ -134,10 +140,10 @@ def _event_writer() -> tuple[bytes, _compiled.Writer]:
 
 
 def decode(data: bytes) -> Event:
-    """The event that ``data`` holds; ``decode(encode(event)) == event`` but for log-probabilities, which are 32-bit floats.
+    """The event that `data` holds; `decode(encode(event)) == event` but for log-probabilities, which are 32-bit floats.
 
     Raises:
-        UnknownSchema, InvalidRecord: see :func:`decode_record`.
+        UnknownSchema, InvalidRecord: see `decode_record`.
     """
     name, record = decode_record(data)
     if name != "event":
@@ -146,7 +152,7 @@ def decode(data: bytes) -> Event:
 
 
 def event_to_record(event: Event) -> dict[str, Any]:
-    """The Avro mapping of an event: envelope, ``kind``, and the one body field that the kind names."""
+    """The Avro mapping of an event: envelope, `kind`, and the one body field that the kind names."""
     record = _mapping.to_mapping(event)
     record["kind"] = event.kind
     record[event.kind] = record.pop("body")
@@ -168,7 +174,9 @@ def record_to_event(record: Mapping[str, Any]) -> Event:
     bodies = {name: envelope.pop(name, None) for name in _BODY_OF_KIND}
     present = [name for name, body in bodies.items() if body is not None]
     if present != [kind]:
-        raise InvalidRecord(f"$: kind {kind!r} needs exactly the field {kind!r}, found {present or 'none'}")
+        raise InvalidRecord(
+            f"$: kind {kind!r} needs exactly the field {kind!r}, found {present or 'none'}"
+        )
     envelope["body"] = _mapping.from_mapping(_BODY_OF_KIND[kind], bodies[kind], f"$.{kind}")
     event: Event = _mapping.from_mapping(Event, envelope)
     return event
@@ -186,7 +194,7 @@ def event_from_json(document: Mapping[str, Any]) -> Event:
     """The event of its JSON form.
 
     Raises:
-        InvalidRecord: see :func:`record_to_event`.
+        InvalidRecord: see `record_to_event`.
     """
     return record_to_event(document)
 

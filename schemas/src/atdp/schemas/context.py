@@ -1,11 +1,9 @@
 """The model's context as a fold over events.
 
 A long history is sent once: each observation carries only what is new, and says how many messages of the held context stay before it
-(``context_base``; ``None`` = all). Generations and outcomes add their own message. ``context_hash`` is the hash of the folded context after
+(`context_base`; `None` = all). Generations and outcomes add their own message. `context_hash` is the hash of the folded context after
 an observation: a reader that folds the same events can prove it saw the same context.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -28,7 +26,7 @@ def extend(context: Sequence[Message], body: object) -> tuple[Message, ...]:
 
 
 def fold_context(events: Iterable[Event]) -> tuple[Message, ...]:
-    """The context after all ``events``, given in order."""
+    """The context after all `events`, given in order."""
     context: tuple[Message, ...] = ()
     for event in events:
         context = extend(context, event.body)
@@ -54,7 +52,7 @@ def context_hash(context: Sequence[Message]) -> str:
 
 
 def delta(known: Sequence[Message], shown: Sequence[Message]) -> tuple[int, tuple[Message, ...]]:
-    """How many messages of ``known`` are an exact prefix of ``shown``, and the rest of ``shown``."""
+    """How many messages of `known` are an exact prefix of `shown`, and the rest of `shown`."""
     base = 0
     for before, now in zip(known, shown, strict=False):
         if before != now:

@@ -13,7 +13,9 @@ import orjson
 from atdp.schemas import Message, Part, ToolCall
 from atdp.schemas.errors import SchemaError
 
-_MESSAGE_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"})
+_MESSAGE_KEYS = frozenset(
+    {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
+)
 _CALL_KEYS = frozenset({"id", "type", "function", "index"})
 
 
@@ -91,7 +93,11 @@ def canonical_json(value: Any) -> str:
 
 def extra_json(mapping: Mapping[str, Any], known: frozenset[str]) -> str | None:
     """What `known` does not cover, as a JSON object; None when there is nothing in it."""
-    rest = {key: value for key, value in mapping.items() if key not in known and value not in (None, [], {})}
+    rest = {
+        key: value
+        for key, value in mapping.items()
+        if key not in known and value not in (None, [], {})
+    }
     return canonical_json(rest) if rest else None
 
 
@@ -153,7 +159,9 @@ def _as_written(arguments: object, where: str) -> str:
     try:
         return orjson.dumps(arguments).decode()
     except orjson.JSONEncodeError as error:
-        raise MalformedMessage(f"{where}.function.arguments cannot be written as JSON: {error}") from error
+        raise MalformedMessage(
+            f"{where}.function.arguments cannot be written as JSON: {error}"
+        ) from error
 
 
 def _text(value: object, where: str) -> str | None:

@@ -1,7 +1,5 @@
 """What can go wrong with a contract."""
 
-from __future__ import annotations
-
 
 class SchemaError(Exception):
     """Base of everything that this distribution raises."""

@@ -4,8 +4,6 @@ A producer never puts its API key on the wire. It signs the value: HMAC-SHA256 u
 the key store holds. The gate recomputes the signature, so a record that reached the log by any path is tied to a tenant.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -16,7 +14,7 @@ from atdp.schemas.errors import SchemaError
 KEY_ID = "atdp-key-id"
 SIGNATURE = "atdp-signature"
 REDELIVERY = "atdp-redelivery"
-"""``b"1"`` when the producer may have sent this event before; only such events are looked up before they land."""
+"""`b"1"` when the producer may have sent this event before; only such events are looked up before they land."""
 
 _PREFIX = "atdp"
 
@@ -29,8 +27,8 @@ class SigningKey:
     verifier: bytes
 
     @classmethod
-    def parse(cls, api_key: str) -> SigningKey:
-        """From the text ``atdp_<key id>_<secret>``.
+    def parse(cls, api_key: str) -> "SigningKey":
+        """From the text `atdp_<key id>_<secret>`.
 
         Raises:
             SchemaError: the text does not look like an API key.
@@ -38,7 +36,9 @@ class SigningKey:
         prefix, _, rest = api_key.partition("_")
         key_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not key_id or not secret:
-            raise SchemaError("not an atdp API key (atdp_<id>_<secret>); make one with: atdp keys create")
+            raise SchemaError(
+                "not an atdp API key (atdp_<id>_<secret>); make one with: atdp keys create"
+            )
         return cls(key_id=key_id, verifier=hashlib.sha256(secret.encode()).digest())
 
     def sign(self, value: bytes) -> bytes:
@@ -47,7 +47,7 @@ class SigningKey:
 
 
 def verify(key: SigningKey, value: bytes, signature: bytes) -> bool:
-    """Whether ``signature`` is the key's signature of ``value``; constant time."""
+    """Whether `signature` is the key's signature of `value`; constant time."""
     return hmac.compare_digest(key.sign(value), signature)
 
 
@@ -58,7 +58,7 @@ def headers(key: SigningKey, value: bytes, *, redelivery: bool = False) -> list[
 
 
 def header(found: Sequence[tuple[str, bytes]] | None, name: str) -> bytes | None:
-    """The last value of a header, or ``None``."""
+    """The last value of a header, or `None`."""
     value = None
     for key, item in found or ():
         if key == name:

@@ -1,10 +1,8 @@
 """Identifiers: time-ordered for what happens now, derived from content for what is imported again.
 
-An ``event_id`` is the idempotency key of the whole platform. Live events take a random UUIDv7 (RFC 9562 §5.7), so that files sorted by time
+An `event_id` is the idempotency key of the whole platform. Live events take a random UUIDv7 (RFC 9562 §5.7), so that files sorted by time
 are nearly sorted by id. Importers derive the id from the content instead: importing the same file twice gives the same events.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -21,12 +19,12 @@ _RANDOM_MASK = ~((0xF << 76) | (0b11 << 62)) & ((1 << 80) - 1)
 
 
 def new_event_id(now_ms: int | None = None) -> EventId:
-    """A random UUIDv7; ``now_ms`` is milliseconds since the epoch (default: now)."""
+    """A random UUIDv7; `now_ms` is milliseconds since the epoch (default: now)."""
     return _uuid7(time.time_ns() // 1_000_000 if now_ms is None else now_ms, os.urandom(10))
 
 
 def deterministic_event_id(occurred_at: datetime, *content: str) -> EventId:
-    """A UUIDv7 whose random part is derived from ``content``: the same content and time give the same id, on any machine."""
+    """A UUIDv7 whose random part is derived from `content`: the same content and time give the same id, on any machine."""
     digest = hashlib.sha256("\x1f".join(content).encode("utf-8", "surrogatepass")).digest()
     return _uuid7(int(occurred_at.timestamp() * 1000), digest[:10])
 

@@ -1,6 +1,4 @@
-"""Every schema version ever released, read from ``avro/``."""
-
-from __future__ import annotations
+"""Every schema version ever released, read from `avro/`."""
 
 import functools
 import json
@@ -61,7 +59,8 @@ def schemas() -> Mapping[bytes, Schema]:
 def newest(name: SchemaName) -> Schema:
     """The newest released version of a contract."""
     return max(
-        (schema for schema in schemas().values() if schema.name == name), key=lambda schema: schema.version
+        (schema for schema in schemas().values() if schema.name == name),
+        key=lambda schema: schema.version,
     )
 
 

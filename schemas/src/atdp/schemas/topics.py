@@ -1,6 +1,4 @@
-"""Topic definitions, read from ``topics.toml``: name, owner, key, partitions, configuration, schema."""
-
-from __future__ import annotations
+"""Topic definitions, read from `topics.toml`: name, owner, key, partitions, configuration, schema."""
 
 import functools
 import tomllib
@@ -11,7 +9,9 @@ from typing import Literal, TypeAlias
 
 from atdp.schemas.released import SchemaName
 
-TopicRole: TypeAlias = Literal["events_raw", "events_governed", "events_quarantine", "audit", "control"]
+TopicRole: TypeAlias = Literal[
+    "events_raw", "events_governed", "events_quarantine", "audit", "control"
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,5 +37,5 @@ def topics() -> Mapping[TopicRole, Topic]:
 
 
 def topic(role: TopicRole) -> Topic:
-    """The topic that plays ``role``."""
+    """The topic that plays `role`."""
     return topics()[role]

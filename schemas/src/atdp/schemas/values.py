@@ -1,13 +1,11 @@
 """Event values: what an agent's trajectory is made of, as frozen Python values.
 
-The Avro files in ``avro/`` are the contract; these classes mirror the newest version field by field (a test holds them
-together) and are what Python code passes around. An :class:`Event` is an envelope plus exactly one body; its kind follows from the
+The Avro files in `avro/` are the contract; these classes mirror the newest version field by field (a test holds them
+together) and are what Python code passes around. An `Event` is an envelope plus exactly one body; its kind follows from the
 body's type, so the two cannot disagree. Times are aware and UTC; on the wire they are microseconds since the epoch.
 
-``None`` always means "not known" or "not given": a missing reward is no event at all, an unknown token count is not zero.
+`None` always means "not known" or "not given": a missing reward is no event at all, an unknown token count is not zero.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -29,7 +27,9 @@ Kind: TypeAlias = Literal[
     "gap",
     "trajectory_ended",
 ]
-PartType: TypeAlias = Literal["text", "reasoning", "tool_call", "json", "image", "audio", "file", "unknown"]
+PartType: TypeAlias = Literal[
+    "text", "reasoning", "tool_call", "json", "image", "audio", "file", "unknown"
+]
 SideEffect: TypeAlias = Literal["none", "read", "write", "unknown"]
 ActionType: TypeAlias = Literal[
     "message", "generation", "tool_call", "memory_op", "code_edit", "handoff", "approval", "unknown"
@@ -42,7 +42,9 @@ UserDecision: TypeAlias = Literal["accepted", "edited", "rejected", "unknown"]
 ConsentState: TypeAlias = Literal["granted", "withdrawn", "unknown"]
 ReplayClass: TypeAlias = Literal["deterministic", "approximate", "non_replayable", "unknown"]
 TokenFidelity: TypeAlias = Literal["exact", "context_changed", "spliced", "dropped", "unknown"]
-InternalStateType: TypeAlias = Literal["plan", "reasoning_summary", "confidence", "other", "unknown"]
+InternalStateType: TypeAlias = Literal[
+    "plan", "reasoning_summary", "confidence", "other", "unknown"
+]
 FeedbackType: TypeAlias = Literal[
     "rating", "thumbs", "correction", "accept", "edit", "reject", "comment", "other", "unknown"
 ]
@@ -98,7 +100,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One piece of a message; ``text`` of a ``tool_call`` holds its arguments exactly as written."""
+    """One piece of a message; `text` of a `tool_call` holds its arguments exactly as written."""
 
     type: PartType = "text"
     text: str | None = None
@@ -135,7 +137,7 @@ class Error:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionSpan:
-    """Output tokens ``start`` (inclusive) to ``end`` (exclusive) came from weights ``version``."""
+    """Output tokens `start` (inclusive) to `end` (exclusive) came from weights `version`."""
 
     version: str
     start: int
@@ -161,8 +163,8 @@ class Sampling:
 class Generation:
     """A model call, with its tokens where the engine gives them.
 
-    ``output_logprobs`` are natural logs at the sampling temperature, one per output token; ``loss_mask`` likewise (1 = train),
-    ``None`` meaning all ones.
+    `output_logprobs` are natural logs at the sampling temperature, one per output token; `loss_mask` likewise (1 = train),
+    `None` meaning all ones.
     """
 
     model: str | None = None
@@ -182,7 +184,7 @@ class Generation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """A tool call as sent (``arguments``) and as parsed (``arguments_json``, ``None`` when it does not parse)."""
+    """A tool call as sent (`arguments`) and as parsed (`arguments_json`, `None` when it does not parse)."""
 
     call_id: str
     name: str
@@ -219,7 +221,7 @@ class Handoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Approval:
-    """A question to a person; ``decision`` is ``None`` while it is open."""
+    """A question to a person; `decision` is `None` while it is open."""
 
     subject: str
     decision: str | None = None
@@ -238,7 +240,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Governance:
-    """What may be done with an event. ``policy_id`` is ``None`` before the gate, and then nothing is allowed."""
+    """What may be done with an event. `policy_id` is `None` before the gate, and then nothing is allowed."""
 
     classification: str = "unclassified"
     purposes: tuple[str, ...] = ()
@@ -267,7 +269,7 @@ class TrajectoryStarted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """What the model was shown, as a delta against the context held so far (see :mod:`atdp.schemas.context`)."""
+    """What the model was shown, as a delta against the context held so far (see `atdp.schemas.context`)."""
 
     messages: tuple[Message, ...] = ()
     context_base: int | None = None
@@ -288,7 +290,7 @@ class InternalState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What the agent did; ``type`` names the field that is set (``generation`` and ``message`` may both carry ``message``)."""
+    """What the agent did; `type` names the field that is set (`generation` and `message` may both carry `message`)."""
 
     type: ActionType
     message: Message | None = None
@@ -302,7 +304,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What an action led to; ``message`` is the result as it joins the context."""
+    """What an action led to; `message` is the result as it joins the context."""
 
     call_id: str | None = None
     name: str | None = None
@@ -344,7 +346,7 @@ class Feedback:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Annotation:
-    """A label given afterwards; ``value_json`` is JSON text."""
+    """A label given afterwards; `value_json` is JSON text."""
 
     target_kind: TargetKind = "trajectory"
     target_event_id: str | None = None
@@ -405,7 +407,7 @@ KIND_OF_BODY: dict[type, Kind] = {
 class Event:
     """One fact of a trajectory: an envelope and one body.
 
-    ``seq`` counts from 0 without gaps per (trajectory, attempt, producer). ``step`` counts decisions from 0.
+    `seq` counts from 0 without gaps per (trajectory, attempt, producer). `step` counts decisions from 0.
     """
 
     event_id: EventId

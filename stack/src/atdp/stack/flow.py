@@ -25,7 +25,7 @@ class Log(Protocol):
         ...
 
     def next_unread(self, topic: str, partition: int, at: int) -> int:
-        """Offset of the first entry at or after ``at`` that is a committed record or undecided.
+        """Offset of the first entry at or after `at` that is a committed record or undecided.
 
         The end of the partition when there is none.
         """
@@ -36,7 +36,7 @@ class Log(Protocol):
 class Reader:
     """A stage that reads a topic.
 
-    ``positions()`` says how far it has come; a partition that is absent stands at 0.
+    `positions()` says how far it has come; a partition that is absent stands at 0.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class Lag:
-    """What a reader has left: ``waiting`` offsets.
+    """What a reader has left: `waiting` offsets.
 
     An upper bound of records (offsets without a record count too), and 0 exactly when nothing is left, and
     nothing is undecided.
@@ -69,7 +69,7 @@ class Lag:
 
 
 def lag(log: Log, reader: Reader, ends: Offsets | None = None) -> Lag:
-    """What ``reader`` has left before ``ends`` (default: the ends of now)."""
+    """What `reader` has left before `ends` (default: the ends of now)."""
     limits = log.ends(reader.topic) if ends is None else ends
     positions = reader.positions()
     left = {}

@@ -1,4 +1,4 @@
-"""The event log of ``flow`` on a real cluster: ends, committed offsets of groups, the next committed record."""
+"""The event log of `flow` on a real cluster: ends, committed offsets of groups, the next committed record."""
 
 import contextlib
 import uuid
@@ -13,7 +13,7 @@ class KafkaLog:
     """Reads positions from a cluster; joins no group and commits nothing. Not for several threads at once."""
 
     def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:
-        """Connects at the first question; ``timeout_s`` bounds each."""
+        """Connects at the first question; `timeout_s` bounds each."""
         from confluent_kafka import Consumer
         from confluent_kafka.admin import AdminClient
 
@@ -59,16 +59,20 @@ class KafkaLog:
             if found.error is not None:
                 return {}
             futures = self._admin.list_offsets(
-                {TopicPartition(topic, partition): OffsetSpec.latest() for partition in found.partitions},
+                {
+                    TopicPartition(topic, partition): OffsetSpec.latest()
+                    for partition in found.partitions
+                },
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=self.timeout_s,
             )
             return {
-                entry.partition: future.result(self.timeout_s).offset for entry, future in futures.items()
+                entry.partition: future.result(self.timeout_s).offset
+                for entry, future in futures.items()
             }
 
     def next_unread(self, topic: str, partition: int, at: int) -> int:
-        """Offset of the first committed record at or after ``at``, or of the first undecided one.
+        """Offset of the first committed record at or after `at`, or of the first undecided one.
 
         A reader of committed records is told the end of the partition where the first open transaction
         begins. Past the last entry when there is neither.
@@ -95,10 +99,14 @@ class KafkaLog:
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         with self._said(f"read the offsets of group {group} on", topic):
-            future = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+            future = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[
+                group
+            ]
             found = future.result(self.timeout_s).topic_partitions
             return {
-                entry.partition: entry.offset for entry in found if entry.topic == topic and entry.offset >= 0
+                entry.partition: entry.offset
+                for entry in found
+                if entry.topic == topic and entry.offset >= 0
             }
 
     @contextlib.contextmanager

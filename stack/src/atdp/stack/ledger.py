@@ -1,9 +1,9 @@
-"""What the running stack says about itself, in ``run/``: the lock, the endpoints, the state of every service.
+"""What the running stack says about itself, in `run/`: the lock, the endpoints, the state of every service.
 
-``supervisor.lock`` is held (flock) while a supervisor lives; the system releases it however the supervisor
+`supervisor.lock` is held (flock) while a supervisor lives; the system releases it however the supervisor
 ends, so a stale file is never mistaken for a running stack. Who asks whether one lives takes the same lock,
-shared, for an instant; a supervisor that starts just then tries again for a second. ``stack.json`` is replaced atomically at each
-change and read by ``atdp status`` and ``atdp down`` without asking the supervisor.
+shared, for an instant; a supervisor that starts just then tries again for a second. `stack.json` is replaced atomically at each
+change and read by `atdp status` and `atdp down` without asking the supervisor.
 """
 
 import fcntl
@@ -20,14 +20,16 @@ from atdp.stack.errors import AlreadyRunning, HomeUnusable
 from atdp.stack.processes import ProcessId
 from atdp.stack.restarts import Phase
 
-_READERS_S = 1.0  # readers hold the lock for microseconds; longer only delays the word of a second `atdp up`
+_READERS_S = (
+    1.0  # readers hold the lock for microseconds; longer only delays the word of a second `atdp up`
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceEntry:
     """One service as last published. Times are seconds since the epoch.
 
-    ``pid`` None while it does not run.
+    `pid` None while it does not run.
     """
 
     name: str
@@ -44,7 +46,7 @@ class ServiceEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class StackEntry:
-    """The stack as last published. ``up`` turns true when everything has been ready once."""
+    """The stack as last published. `up` turns true when everything has been ready once."""
 
     pid: int
     created: float
@@ -53,18 +55,24 @@ class StackEntry:
 
     def serves(self) -> bool:
         """Tell whether it has come up and is not being stopped."""
-        return self.up and not any(service.phase in {"stopping", "stopped"} for service in self.services)
+        return self.up and not any(
+            service.phase in {"stopping", "stopped"} for service in self.services
+        )
 
     def processes(self) -> list[ProcessId]:
         """Every service process that was running, last started first."""
-        return [ProcessId(pid=s.pid, created=s.created) for s in reversed(self.services) if s.pid is not None]
+        return [
+            ProcessId(pid=s.pid, created=s.created)
+            for s in reversed(self.services)
+            if s.pid is not None
+        ]
 
 
 class Ledger:
     """Reads and writes the run folder of one home."""
 
     def __init__(self, home: Home) -> None:
-        """``home`` need not exist yet."""
+        """`home` need not exist yet."""
         self._home = home
         self._lock_file = home.run / "supervisor.lock"
         self._stack_file = home.run / "stack.json"
@@ -72,7 +80,7 @@ class Ledger:
     def acquire(self, patience_s: float = _READERS_S) -> IO[str]:
         """Take the lock for the life of this process; raises AlreadyRunning. Keep what it returns.
 
-        Tries for ``patience_s``: what holds the lock may be a reader, not a supervisor.
+        Tries for `patience_s`: what holds the lock may be a reader, not a supervisor.
         """
         try:
             self._home.run.mkdir(parents=True, exist_ok=True)
@@ -109,7 +117,7 @@ class Ledger:
         self._write(self._stack_file, asdict(stack))
 
     def publish_endpoints(self, endpoints: Mapping[str, str]) -> None:
-        """Replace ``endpoints.json``."""
+        """Replace `endpoints.json`."""
         self._write(self._home.endpoints_file, dict(endpoints))
 
     def read(self) -> StackEntry | None:

@@ -1,9 +1,9 @@
 """The stack of one home put together: `atdp up` and `atdp down`.
 
-With ``ATDP_KAFKA_BOOTSTRAP`` set, no broker is started and everything points at that cluster. Otherwise the
+With `ATDP_KAFKA_BOOTSTRAP` set, no broker is started and everything points at that cluster. Otherwise the
 broker is a service like the others, only first.
 
-``python -m atdp.stack.local --home DIR`` runs the stack in the foreground without a terminal; that is
+`python -m atdp.stack.local --home DIR` runs the stack in the foreground without a terminal; that is
 what `atdp up --detach` starts.
 """
 
@@ -42,7 +42,7 @@ _log = logging.getLogger("atdp.supervisor")
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """The stack of ``home`` under the settings of ``environ``."""
+    """The stack of `home` under the settings of `environ`."""
 
     home: Home
     environ: Mapping[str, str]
@@ -58,7 +58,7 @@ class Stack:
         return self.environ.get("ATDP_KAFKA_BOOTSTRAP") or None
 
     def log_to_file(self) -> None:
-        """Send the supervisor's own log to ``logs/supervisor.log``, for use from a terminal."""
+        """Send the supervisor's own log to `logs/supervisor.log`, for use from a terminal."""
         try:
             self.home.logs.mkdir(parents=True, exist_ok=True)
             handler = logging.FileHandler(self.home.logs / "supervisor.log", encoding="utf-8")
@@ -160,7 +160,9 @@ class Stack:
             time.sleep(0.1)
         return False
 
-    def _follow(self, process: "subprocess.Popen[bytes]", log: Path, start: int, report: Report) -> None:
+    def _follow(
+        self, process: "subprocess.Popen[bytes]", log: Path, start: int, report: Report
+    ) -> None:
         while True:
             ended = process.poll()
             with log.open("rb") as stream:
@@ -199,7 +201,9 @@ class Stack:
         except psutil.NoSuchProcess:
             return
         except psutil.TimeoutExpired:
-            report(f"supervisor {pid} did not end within {timeout_s:.0f} s: killing it and its services")
+            report(
+                f"supervisor {pid} did not end within {timeout_s:.0f} s: killing it and its services"
+            )
             stack = ledger.read()
             end_leftovers(
                 [ProcessId(pid=stack.pid, created=stack.created), *stack.processes()]
@@ -236,7 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     setup_logging("supervisor")
     try:
-        Stack(home=Home(options.home.resolve()), environ=os.environ).run(lambda line: _say(f"{_SAID}{line}"))
+        Stack(home=Home(options.home.resolve()), environ=os.environ).run(
+            lambda line: _say(f"{_SAID}{line}")
+        )
     except (StackError, GovernanceError, PlatformError) as error:
         _say(f"{_FAILED}{error}")
         return 1

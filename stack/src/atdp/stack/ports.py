@@ -47,7 +47,7 @@ def is_listening(port: int, timeout_s: float = 0.5) -> bool:
 
 
 def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
-    """Pick a free port at random, none of ``taken``."""
+    """Pick a free port at random, none of `taken`."""
     generator = random.SystemRandom()
     for _ in range(1_000):
         port = generator.choice(_RANGE)
@@ -81,7 +81,7 @@ class KeptPorts:
     """The ports of one home by name, in one JSON file."""
 
     def __init__(self, file: Path) -> None:
-        """``file`` need not exist yet."""
+        """`file` need not exist yet."""
         self._file = file
 
     def read(self) -> dict[str, int]:
@@ -122,7 +122,7 @@ class KeptPorts:
                 )
 
     def set(self, name: str, port: int) -> None:
-        """Fix the port of ``name``."""
+        """Fix the port of `name`."""
         self._store({**self.read(), name: port})
 
     def _store(self, ports: dict[str, int]) -> None:

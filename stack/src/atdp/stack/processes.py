@@ -1,7 +1,7 @@
 """Child processes of the supervisor: started tethered, stopped with a deadline, never left behind.
 
 Each child leads a session of its own (Ctrl-C reaches the supervisor alone, which then stops children in
-order) and is tethered to the supervisor's life (see ``tether``). What is left over from a supervisor that was
+order) and is tethered to the supervisor's life (see `tether`). What is left over from a supervisor that was
 killed is recognised by process id *and* start time, so that a recycled id is never signalled.
 """
 
@@ -51,9 +51,9 @@ class Child:
         log: Path,
         when_orphaned: signal.Signals = signal.SIGTERM,
     ) -> None:
-        """Start it; standard output and error go to the end of ``log``.
+        """Start it; standard output and error go to the end of `log`.
 
-        ``when_orphaned`` is what the kernel sends it when the supervisor dies. Nobody is left then to kill a program
+        `when_orphaned` is what the kernel sends it when the supervisor dies. Nobody is left then to kill a program
         that does not heed it: SIGTERM is for those that bound their own end.
         Call from the supervisor's main thread.
         """
@@ -78,7 +78,9 @@ class Child:
                     env=dict(env),
                 )
         except OSError as error:
-            raise StackError(f"Cannot start {command[0]} (log {log}): {error.strerror or error}.") from error
+            raise StackError(
+                f"Cannot start {command[0]} (log {log}): {error.strerror or error}."
+            ) from error
         self.id = ProcessId(pid=self._popen.pid, created=_created(self._popen.pid))
 
     @property
@@ -102,7 +104,7 @@ class Child:
         self._popen.wait()
 
     def wait(self, deadline_s: float) -> int:
-        """Wait until the monotonic time ``deadline_s``, then kill; gives the exit code."""
+        """Wait until the monotonic time `deadline_s`, then kill; gives the exit code."""
         try:
             code = self._popen.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:

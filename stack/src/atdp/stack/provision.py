@@ -12,11 +12,13 @@ from atdp.runtime.keys import KeyStore
 from atdp.stack.errors import HomeUnusable
 from atdp.stack.ledger import unwritable
 
-_LEAST_FREE_BYTES = 500_000_000  # the broker stops for good when its disk is full; better not to start
+_LEAST_FREE_BYTES = (
+    500_000_000  # the broker stops for good when its disk is full; better not to start
+)
 
 
 def provision(home: Home) -> None:
-    """Create what a stack needs in ``home``; raises HomeUnusable."""
+    """Create what a stack needs in `home`; raises HomeUnusable."""
     try:
         for folder in (
             home.run,

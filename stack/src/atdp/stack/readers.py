@@ -31,6 +31,8 @@ def _lake_readers(home: Home) -> list[Reader]:
         def positions() -> Offsets:
             return lake.committed_offsets(name)
 
-        return Reader(name=f"lake {name}", topic=topic(definitions()[name].source).name, positions=positions)
+        return Reader(
+            name=f"lake {name}", topic=topic(definitions()[name].source).name, positions=positions
+        )
 
     return [reader(name) for name in definitions()]

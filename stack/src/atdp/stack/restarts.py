@@ -15,7 +15,7 @@ ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "unready", "stopping"}
 
 @dataclass(frozen=True, kw_only=True)
 class RestartPolicy:
-    """How long to wait before a start: ``first_s * factor ** deaths_in_a_row``, at most ``longest_s``."""
+    """How long to wait before a start: `first_s * factor ** deaths_in_a_row`, at most `longest_s`."""
 
     first_s: float = 0.5
     factor: float = 2.0
@@ -32,8 +32,8 @@ class RestartPolicy:
 class Life:
     """What the supervisor knows of one service.
 
-    ``since_s`` is when the phase began; ``reason`` says why it is not ready (empty when there is nothing to
-    say); ``last_exit_code`` is negative for a signal, None before the first death.
+    `since_s` is when the phase began; `reason` says why it is not ready (empty when there is nothing to
+    say); `last_exit_code` is negative for a signal, None before the first death.
     """
 
     phase: Phase = "planned"
@@ -48,7 +48,9 @@ class Life:
 
     def due(self, now_s: float) -> bool:
         """Tell whether a start is due."""
-        return self.phase == "planned" or (self.phase == "backing-off" and now_s >= self.next_start_s)
+        return self.phase == "planned" or (
+            self.phase == "backing-off" and now_s >= self.next_start_s
+        )
 
     def started(self, now_s: float) -> "Life":
         """Follow a start; a start after a death counts as a restart."""
@@ -103,12 +105,12 @@ class Life:
         return replace(self, phase="stopping", since_s=now_s, reason="stopping")
 
     def stopped(self, now_s: float, exit_code: int | None) -> "Life":
-        """Follow the end that was asked for; ``exit_code`` None when it was not running."""
+        """Follow the end that was asked for; `exit_code` None when it was not running."""
         return replace(self, phase="stopped", since_s=now_s, last_exit_code=exit_code, reason="")
 
 
 def describe_exit(code: int) -> str:
-    """Say an exit code as people do: ``exit 1``, ``SIGKILL``."""
+    """Say an exit code as people do: `exit 1`, `SIGKILL`."""
     if code >= 0:
         return f"exit {code}"
     try:

@@ -23,7 +23,7 @@ WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """What one look at a service showed. ``live`` False asks for a restart when it lasts."""
+    """What one look at a service showed. `live` False asks for a restart when it lasts."""
 
     live: bool
     ready: bool
@@ -34,8 +34,8 @@ class Probe:
 class Service:
     """One process of the stack.
 
-    ``command`` is asked at every start (it may prepare things and raise a StackError). ``on_ready`` runs
-    once, when the service is ready for the first time and before those that come ``after`` it start. ``wave``
+    `command` is asked at every start (it may prepare things and raise a StackError). `on_ready` runs
+    once, when the service is ready for the first time and before those that come `after` it start. `wave`
     orders stopping, highest first.
     """
 
@@ -69,7 +69,7 @@ def service_names() -> tuple[str, ...]:
 
 
 def python_services(home: Home, ports: Mapping[str, int], after: tuple[str, ...]) -> list[Service]:
-    """The Python services of a home, each ``python -m MODULE --home … --port … --name …``."""
+    """The Python services of a home, each `python -m MODULE --home … --port … --name …`."""
     services = []
     for name, module in _MODULES.items():
         command = [
@@ -110,9 +110,9 @@ def service_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str
 
 
 def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
-    """Look at ``/healthz`` and ``/readyz`` of a service on this machine.
+    """Look at `/healthz` and `/readyz` of a service on this machine.
 
-    By ``http.client``: it is asked every second for as long as the stack lives, and costs a tenth of a richer
+    By `http.client`: it is asked every second for as long as the stack lives, and costs a tenth of a richer
     client.
     """
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout_s)
@@ -135,7 +135,9 @@ def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
 def _why(path: str, status: int, body: bytes) -> str:
     try:
         failing = json.loads(body)["failing"]
-        said = [str(text) if name == "state" else f"{name}: {text}" for name, text in failing.items()]
+        said = [
+            str(text) if name == "state" else f"{name}: {text}" for name, text in failing.items()
+        ]
     except (ValueError, AttributeError, KeyError, TypeError):
         said = []
     return "; ".join(said) or f"{path} answers {status}"

@@ -1,6 +1,6 @@
 """What `atdp status` shows, gathered from the supervisor's ledger, the broker, the lake and the services.
 
-Every section stands alone: what cannot be read becomes a sentence under ``problems`` and leaves the others
+Every section stands alone: what cannot be read becomes a sentence under `problems` and leaves the others
 untouched.
 """
 
@@ -70,7 +70,7 @@ class ServiceStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class TableStatus:
-    """One lake table: rows of its current snapshot (``snapshot`` None: no snapshot yet)."""
+    """One lake table: rows of its current snapshot (`snapshot` None: no snapshot yet)."""
 
     name: str
     rows: int
@@ -144,7 +144,10 @@ class StackStatus:
                 for service in self.services
             },
             "lag": {f"{flow.reader}:{flow.topic}": flow.waiting for flow in self.flow},
-            "tables": {table.name: {"rows": table.rows, "snapshot": table.snapshot} for table in self.tables},
+            "tables": {
+                table.name: {"rows": table.rows, "snapshot": table.snapshot}
+                for table in self.tables
+            },
             "weights": dict(self.weights),
             "policies": [dict(policy) for policy in self.policies],
             "memory_bytes": self.memory_bytes,
@@ -156,7 +159,9 @@ def collect(stack: Stack) -> StackStatus:
     """Look at everything now; takes a second or two."""
     ledger = stack.ledger
     supervisor_pid, published = ledger.supervisor_pid(), ledger.read()
-    services = tuple(_service(entry) for entry in published.services) if published is not None else ()
+    services = (
+        tuple(_service(entry) for entry in published.services) if published is not None else ()
+    )
     if supervisor_pid is None:
         left = [service for service in services if service.running]
         problems = tuple(
@@ -173,13 +178,17 @@ def collect(stack: Stack) -> StackStatus:
         )
     problems_found: list[str] = []
     flow: tuple[Lag, ...] = _section(problems_found, "lag", lambda: _flow(stack), ())
-    tables: tuple[TableStatus, ...] = _section(problems_found, "tables", lambda: _tables(stack.home), ())
+    tables: tuple[TableStatus, ...] = _section(
+        problems_found, "tables", lambda: _tables(stack.home), ()
+    )
     policies: tuple[Mapping[str, object], ...] = _section(
         problems_found, "policies", lambda: _policies(stack.home), ()
     )
     endpoints: Mapping[str, str] = _section(problems_found, "endpoints", stack.home.endpoints, {})
     weights = {
-        name: _weight_version(endpoints[name]) for name in sorted(WAITS_FOR_WEIGHTS) if name in endpoints
+        name: _weight_version(endpoints[name])
+        for name in sorted(WAITS_FOR_WEIGHTS)
+        if name in endpoints
     }
     return StackStatus(
         home=str(stack.home.root),
@@ -196,14 +205,18 @@ def collect(stack: Stack) -> StackStatus:
     )
 
 
-def judge(published: StackEntry | None, services: tuple[ServiceStatus, ...], problems: bool) -> State:
+def judge(
+    published: StackEntry | None, services: tuple[ServiceStatus, ...], problems: bool
+) -> State:
     """Healthy when the stack came up, every service is well and everything could be read."""
     well = published is not None and published.up and all(service.well for service in services)
     return "healthy" if well and not problems else "degraded"
 
 
 def _service(entry: ServiceEntry) -> ServiceStatus:
-    running = entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find() is not None
+    running = (
+        entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find() is not None
+    )
     memory = resident_bytes(entry.pid) if running and entry.pid is not None else 0
     return ServiceStatus(entry=entry, running=running, memory_bytes=memory)
 
@@ -229,9 +242,17 @@ def _tables(home: Home) -> tuple[TableStatus, ...]:
     for name in lake.snapshots():
         snapshot = lake.table(name).current_snapshot()
         summary = snapshot.summary if snapshot is not None else None
-        rows = int(summary.additional_properties.get("total-records", "0")) if summary is not None else 0
+        rows = (
+            int(summary.additional_properties.get("total-records", "0"))
+            if summary is not None
+            else 0
+        )
         found.append(
-            TableStatus(name=name, rows=rows, snapshot=snapshot.snapshot_id if snapshot is not None else None)
+            TableStatus(
+                name=name,
+                rows=rows,
+                snapshot=snapshot.snapshot_id if snapshot is not None else None,
+            )
         )
     return tuple(found)
 
@@ -258,6 +279,8 @@ def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
 def _weight_version(url: str) -> str | None:
     try:
         answer = httpx.get(f"{url}/model_info", timeout=3.0, trust_env=False)
-        return str(answer.json()["weight_version"]) if answer.status_code == httpx.codes.OK else None
+        return (
+            str(answer.json()["weight_version"]) if answer.status_code == httpx.codes.OK else None
+        )
     except (httpx.HTTPError, ValueError, KeyError):
         return None

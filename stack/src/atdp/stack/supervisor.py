@@ -1,10 +1,10 @@
 """Start, watch and stop the services of one home.
 
 One loop in the main thread owns every process (the kernel ties a child to the *thread* that started it), a
-pool of threads looks at their health. What a service's next phase is, ``restarts`` decides; this module only
+pool of threads looks at their health. What a service's next phase is, `restarts` decides; this module only
 carries it out. Guarantees: one supervisor per home (a file lock); children end with the supervisor, however
-it ends; a service that dies, or that does not answer its live check for ``_DEAF_S``, is started again with
-back-off; ``run/stack.json`` tells the truth as of the last change. Once everything has been up, nothing but the
+it ends; a service that dies, or that does not answer its live check for `_DEAF_S`, is started again with
+back-off; `run/stack.json` tells the truth as of the last change. Once everything has been up, nothing but the
 request to stop ends the stack: where its state cannot be written (a full disk), nobody can be told, or a look at
 a service breaks, that is logged and tried again.
 """
@@ -27,9 +27,7 @@ from atdp.stack.processes import Child, ProcessId, end_leftovers
 from atdp.stack.restarts import Life, RestartPolicy, describe_exit
 from atdp.stack.services import Probe, Service
 
-UP_TIMEOUT_S = (
-    240.0  # a cold start takes about 20 s on two free cores; several stacks on busy ones take minutes
-)
+UP_TIMEOUT_S = 240.0  # a cold start takes about 20 s on two free cores; several stacks on busy ones take minutes
 _TICK_S = 0.1
 _LOOK_EVERY_S = 1.0  # four times as often while a service that is needed is not ready
 # a frozen process is replaced after this; shorter, and a garbage collection on a busy machine costs a life
@@ -67,7 +65,7 @@ class Supervisor:
         deaf_s: float = _DEAF_S,
         up_timeout_s: float = UP_TIMEOUT_S,
     ) -> None:
-        """``plan`` in starting order; ``report`` gets one line for people at each notable change."""
+        """`plan` in starting order; `report` gets one line for people at each notable change."""
         self._ledger = ledger
         self._watched = [_Watched(service) for service in plan]
         self._environ = environ
@@ -123,7 +121,9 @@ class Supervisor:
             self._look(watched, now_s, pool)
 
     def _may_start(self, service: Service) -> bool:
-        return all(watched.introduced for watched in self._watched if watched.service.name in service.after)
+        return all(
+            watched.introduced for watched in self._watched if watched.service.name in service.after
+        )
 
     def _start(self, watched: _Watched, now_s: float) -> None:
         service = watched.service
@@ -147,7 +147,8 @@ class Supervisor:
         watched.next_look_s = now_s
         watched.look = None
         _log.info(
-            "started", extra={"of": service.name, "pid": watched.child.pid, "restarts": watched.life.restarts}
+            "started",
+            extra={"of": service.name, "pid": watched.child.pid, "restarts": watched.life.restarts},
         )
 
     def _look(self, watched: _Watched, now_s: float, pool: ThreadPoolExecutor) -> None:
@@ -205,7 +206,9 @@ class Supervisor:
             self._up = True
             self._say(f"up ({elapsed_s:.1f} s)")
         elif elapsed_s > self._up_timeout_s:
-            reasons = "; ".join(f"{w.service.name}: {w.life.reason or w.life.phase}" for w in waiting)
+            reasons = "; ".join(
+                f"{w.service.name}: {w.life.reason or w.life.phase}" for w in waiting
+            )
             raise StackError(
                 f"The stack did not come up within {self._up_timeout_s:.0f} s. "
                 f"{reasons}.\n{_end_of_log(waiting[0].service)}"
@@ -254,7 +257,9 @@ class Supervisor:
             )
             for watched in self._watched
         )
-        stack = StackEntry(pid=self._self.pid, created=self._self.created, up=self._up, services=entries)
+        stack = StackEntry(
+            pid=self._self.pid, created=self._self.created, up=self._up, services=entries
+        )
         if stack != self._published:
             self._ledger.publish(stack)
             self._published = stack
@@ -281,13 +286,17 @@ def _seen(look: Future[Probe]) -> Probe:
         return look.result()
     except Exception as error:  # noqa: BLE001 (a look that breaks must not end what it looks at)
         _log.warning("a look at a service broke", exc_info=error)
-        return Probe(live=False, ready=False, reason=f"cannot be looked at ({type(error).__name__}: {error})")
+        return Probe(
+            live=False, ready=False, reason=f"cannot be looked at ({type(error).__name__}: {error})"
+        )
 
 
 def _is_up(watched: _Watched) -> bool:
     if watched.service.needed:
         return watched.introduced
-    return watched.child is not None and (watched.introduced or watched.answered_s > watched.life.born_s)
+    return watched.child is not None and (
+        watched.introduced or watched.answered_s > watched.life.born_s
+    )
 
 
 def _end_of_log(service: Service) -> str:

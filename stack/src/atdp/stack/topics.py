@@ -1,4 +1,4 @@
-"""Topics as defined in ``atdp.schemas``, brought into being on a broker or compared with what is there.
+"""Topics as defined in `atdp.schemas`, brought into being on a broker or compared with what is there.
 
 Missing topics are created. An existing topic is never changed: fewer or more partitions would break the order
 per key, and a cluster's operators own its configuration. What differs is reported.
@@ -31,7 +31,9 @@ def differences(wanted: Topic, found: Found) -> list[str]:
     """Say how an existing topic differs from its definition, one sentence each."""
     said = []
     if found.partitions != wanted.partitions:
-        said.append(f"{wanted.name} has {found.partitions} partitions, defined are {wanted.partitions}")
+        said.append(
+            f"{wanted.name} has {found.partitions} partitions, defined are {wanted.partitions}"
+        )
     said += [
         f"{wanted.name} has {key}={found.config.get(key)}, defined is {value}"
         for key, value in wanted.config.items()
@@ -43,7 +45,7 @@ def differences(wanted: Topic, found: Found) -> list[str]:
 def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     """Create what is missing, wait until the brokers know it, and say what differs.
 
-    ``replication`` -1 leaves the number of replicas to the cluster. Raises StackError when a topic cannot be
+    `replication` -1 leaves the number of replicas to the cluster. Raises StackError when a topic cannot be
     created, or when raw and governed events differ in their number of partitions (governance keeps the
     partition number of a record).
     """
@@ -65,7 +67,9 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
                 future.result(_TIMEOUT_S)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise StackError(f"Cannot create topic {name}: {error.args[0].str()}") from error
+                    raise StackError(
+                        f"Cannot create topic {name}: {error.args[0].str()}"
+                    ) from error
         _await_known(admin, [topic.name for topic in missing])
         old = [topic for topic in wanted if topic.name in existing]
         configs = _configs(admin, [topic.name for topic in old])
@@ -75,7 +79,9 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
             "Check ATDP_KAFKA_BOOTSTRAP and the security settings, or the rights of this user."
         ) from error
     found = {
-        topic.name: Found(partitions=len(existing[topic.name].partitions), config=configs[topic.name])
+        topic.name: Found(
+            partitions=len(existing[topic.name].partitions), config=configs[topic.name]
+        )
         for topic in old
     }
     _check_partitions_agree(found)
@@ -87,7 +93,11 @@ def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
     left, deadline = set(names), time.monotonic() + _TIMEOUT_S
     while left:
         known = admin.list_topics(timeout=_TIMEOUT_S).topics
-        left = {name for name in left if name not in known or known[name].error or not known[name].partitions}
+        left = {
+            name
+            for name in left
+            if name not in known or known[name].error or not known[name].partitions
+        }
         if left and time.monotonic() > deadline:
             raise StackError(
                 f"The brokers do not know the new topics {', '.join(sorted(left))} yet; start again."

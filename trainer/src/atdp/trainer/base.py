@@ -1,7 +1,5 @@
 """The version that a run starts from, what it has used up, and whether the run has published before."""
 
-from __future__ import annotations
-
 from atdp.trainer.errors import RegistryError
 from atdp.trainer.options import TrainOptions, TrainResult
 from atdp.trainer.registry import Published, WeightRegistry
@@ -9,7 +7,7 @@ from atdp.trainer.trajectory import TrajectoryKey
 
 
 def already_trained(registry: WeightRegistry, base: Published) -> frozenset[TrajectoryKey]:
-    """What reinforcement used up on the way to ``base``.
+    """What reinforcement used up on the way to `base`.
 
     Not what was imitated: without the attempts that were good enough for that, a group would consist of the others.
     """
@@ -17,7 +15,9 @@ def already_trained(registry: WeightRegistry, base: Published) -> frozenset[Traj
     return frozenset().union(*(v.trained_on for v in ancestors if v.manifest["kind"] == "grpo"))
 
 
-def already_published(options: TrainOptions, registry: WeightRegistry, settings: str) -> TrainResult | None:
+def already_published(
+    options: TrainOptions, registry: WeightRegistry, settings: str
+) -> TrainResult | None:
     """What a run named by the user came to before, asked for once more.
 
     Raises RegistryError where the name stands for a run of other settings or length.

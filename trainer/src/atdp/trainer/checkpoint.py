@@ -1,11 +1,9 @@
 """Weights, optimizer, random state and stream position in one atomic commit.
 
 Trainers that write these one after another lose or repeat data when killed in between. Here a checkpoint is one directory: filled under
-a temporary name, synced, renamed, and only then named by ``LATEST``. Whatever moment the process dies, the run resumes from a
+a temporary name, synced, renamed, and only then named by `LATEST`. Whatever moment the process dies, the run resumes from a
 checkpoint whose parts belong together.
 """
-
-from __future__ import annotations
 
 import json
 import random
@@ -38,10 +36,12 @@ class TrainerState:
 
 
 class CheckpointStore:
-    """Checkpoints of one run under ``directory``."""
+    """Checkpoints of one run under `directory`."""
 
-    def __init__(self, directory: Path, *, on_point: Callable[[str], None] = lambda _: None) -> None:
-        """``on_point`` is told the moments between which a crash matters (tests kill the process there)."""
+    def __init__(
+        self, directory: Path, *, on_point: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`on_point` is told the moments between which a crash matters (tests kill the process there)."""
         self._directory = directory
         self._on_point = on_point
 
@@ -56,7 +56,11 @@ class CheckpointStore:
             "torch_rng": torch.get_rng_state(),
         }
         torch.save(tensors, partial / "tensors.pt")
-        described = {"step": state.step, "position": state.position.to_json(), "settings": state.settings}
+        described = {
+            "step": state.step,
+            "position": state.position.to_json(),
+            "settings": state.settings,
+        }
         (partial / "state.json").write_text(json.dumps(described, indent=1, sort_keys=True))
         sync_tree(partial)
         self._on_point("checkpoint written")
@@ -70,7 +74,7 @@ class CheckpointStore:
         return target
 
     def latest(self) -> Path | None:
-        """The newest committed checkpoint, or ``None`` before the first."""
+        """The newest committed checkpoint, or `None` before the first."""
         pointer = self._directory / "LATEST"
         if not pointer.is_file():
             return None
@@ -84,7 +88,7 @@ class CheckpointStore:
     def load(
         self, model: CausalLM, optimizer: torch.optim.Optimizer, *, settings: str
     ) -> TrainerState | None:
-        """Put the newest checkpoint into ``model`` and ``optimizer``; ``None`` when there is none.
+        """Put the newest checkpoint into `model` and `optimizer`; `None` when there is none.
 
         Raises CheckpointError when it belongs to other settings.
         """

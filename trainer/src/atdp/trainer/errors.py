@@ -1,7 +1,5 @@
 """Everything this distribution raises on purpose; the class says which boundary failed."""
 
-from __future__ import annotations
-
 
 class TrainerError(Exception):
     """Base of all errors of atdp.trainer; the message says what happened, on what, and what to do next."""
@@ -11,11 +9,8 @@ class OptionsError(TrainerError):
     """What was asked of a training cannot be done; nothing was trained."""
 
 
-
 class RegistryError(TrainerError):
     """The weight registry has no such version, or a version's files no longer match its manifest."""
-
-
 
 
 class SourceError(TrainerError):

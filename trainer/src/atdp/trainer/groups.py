@@ -6,10 +6,10 @@ stay incomplete, have one member, or contain members that may not be trained on.
 - members share tenant and task; a member that cannot be trained on (ineligible, no token ids, too stale) never enters a
   group's statistics: it is set aside alone and the others go on;
 - groups form in order of start. Finishing order would favour short trajectories, which arrive first;
-- a group is *ready* with ``size`` members. An incomplete one waits until its window has closed (or the source says nothing more
-  comes); then it goes on if it has ``min_size`` members, else it is set aside. A missing reward is waited for in the same way: it is
+- a group is *ready* with `size` members. An incomplete one waits until its window has closed (or the source says nothing more
+  comes); then it goes on if it has `min_size` members, else it is set aside. A missing reward is waited for in the same way: it is
   not a reward of 0;
-- a trajectory's *window* closes when ``window`` further ones have started after it in its Kafka partition, whatever has become of them.
+- a trajectory's *window* closes when `window` further ones have started after it in its Kafka partition, whatever has become of them.
   Offsets count them, so an agent's wrong clock cannot hold a window open, and a position lists at most so many per partition. A
   trajectory that is not offered (it has not ended, or is not yet what the run asks for) is waited for just as long;
 - a group with equal rewards is set aside: nothing to learn from.
@@ -17,8 +17,6 @@ stay incomplete, have one member, or contain members that may not be trained on.
 Nothing disappears: every trajectory that came in is in a ready group, set aside with a reason, or waiting. What a run sets aside, the
 next run looks at anew: a reward may have come.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +39,7 @@ class GroupRules:
     max_staleness: int = 4
     """Largest distance between the version being trained and the oldest version that produced a member."""
     tokenizer: str | None = None
-    """Accept only token ids of this tokenizer (SHA-256); ``None``: any."""
+    """Accept only token ids of this tokenizer (SHA-256); `None`: any."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
@@ -95,9 +93,9 @@ def assemble(
 ) -> Assembly:
     """Sort candidates into groups.
 
-    ``already_trained``: what the ancestors of these weights learned from. ``decided`` and ``open_starts``: where the trajectories
-    began that are candidates no more, or not yet. ``version_numbers`` maps weight versions to their distance from the first one;
-    ``version_now`` is that of the weights being trained. ``exhausted``: the source will give nothing more, so nothing is waited for.
+    `already_trained`: what the ancestors of these weights learned from. `decided` and `open_starts`: where the trajectories
+    began that are candidates no more, or not yet. `version_numbers` maps weight versions to their distance from the first one;
+    `version_now` is that of the weights being trained. `exhausted`: the source will give nothing more, so nothing is waited for.
     """
     ordered = sorted(candidates, key=_start_order)
     began = {*decided, *open_starts, *((t.partition, t.first_offset) for t in ordered)}
@@ -108,17 +106,23 @@ def assemble(
         if trajectory.key in already_trained:
             reason: str | None = "already trained on by an ancestor"
         else:
-            reason = refusal_for_rl(trajectory) or _stale(trajectory, rules, version_numbers, version_now)
+            reason = refusal_for_rl(trajectory) or _stale(
+                trajectory, rules, version_numbers, version_now
+            )
         if reason is not None:
             set_aside.append(SetAside(reason=reason, members=(trajectory,)))
         elif trajectory.task is not None:
-            tasks.setdefault((trajectory.key.tenant, trajectory.task), []).append((rank, trajectory))
+            tasks.setdefault((trajectory.key.tenant, trajectory.task), []).append(
+                (rank, trajectory)
+            )
     ready: list[tuple[int, Group]] = []
     waiting: list[Trajectory] = []
     for (tenant, task), ranked in tasks.items():
         for start in range(0, len(ranked), rules.size):
             part = ranked[start : start + rules.size]
-            closed = exhausted or all(t.first_offset <= closed_to.get(t.partition, -1) for _, t in part)
+            closed = exhausted or all(
+                t.first_offset <= closed_to.get(t.partition, -1) for _, t in part
+            )
             rewarded = [t for _, t in part if t.reward is not None]
             complete = len(rewarded) == rules.size
             if not complete and not closed:
@@ -133,7 +137,9 @@ def assemble(
                     reason = "singleton group" if len(rewarded) == 1 else "group too small"
                     set_aside.append(SetAside(reason=reason, members=tuple(rewarded)))
             elif is_uniform(rewards):
-                set_aside.append(SetAside(reason="equal rewards in the group", members=tuple(rewarded)))
+                set_aside.append(
+                    SetAside(reason="equal rewards in the group", members=tuple(rewarded))
+                )
             else:
                 group = Group(tenant=tenant, task=task, members=tuple(rewarded), rewards=rewards)
                 ready.append((part[0][0], group))
@@ -146,12 +152,14 @@ def assemble(
 
 
 def _closed_to(began: Iterable[Start], window: int) -> dict[int, int]:
-    """Per partition the last offset after which ``window`` trajectories have started; none where so many have not."""
+    """Per partition the last offset after which `window` trajectories have started; none where so many have not."""
     offsets: dict[int, list[int]] = {}
     for partition, offset in began:
         offsets.setdefault(partition, []).append(offset)
     return {
-        partition: sorted(found)[-window - 1] for partition, found in offsets.items() if len(found) > window
+        partition: sorted(found)[-window - 1]
+        for partition, found in offsets.items()
+        if len(found) > window
     }
 
 

@@ -1,7 +1,5 @@
 """A GRPO run: which version, which settings, what its ancestors used up; then run.py, and the result published with its lineage."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -48,7 +46,9 @@ def reinforce(
     )
     if (done := already_published(options, registry, settings.hash)) is not None:
         return done
-    name = options.run_name or unpublished_name(registry, options.model, "grpo", base, settings.hash)
+    name = options.run_name or unpublished_name(
+        registry, options.model, "grpo", base, settings.hash
+    )
     directory = options.home.root / "runs" / options.model / name
     with only_process(directory):
         return _run(options, registry, source, base, settings, directory, on_progress, on_begin)
@@ -73,7 +73,11 @@ def _run(
         directory=directory,
         on_step=lambda n, figures: on_progress(n, options.steps, figures),
     )
-    chosen = "" if options.from_version else ", the newest version published (choose another with --from)"
+    chosen = (
+        ""
+        if options.from_version
+        else ", the newest version published (choose another with --from)"
+    )
     on_begin(
         f"run {directory.name}, from {base.model} {base.version}{chosen}"
         + (f"; goes on after step {run.step}" if run.step else "")

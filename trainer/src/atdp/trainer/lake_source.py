@@ -5,8 +5,6 @@ source follows the stream. Purpose, consent and eligibility are enforced by the 
 reason and passed on.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ _NO_TIME_LIMIT_S = 3600.0
 
 
 class LakeSource:
-    """See the module docstring; implements :class:`~atdp.trainer.source.TrajectorySource`."""
+    """See the module docstring; implements `atdp.trainer.source.TrajectorySource`."""
 
     def __init__(
         self,
@@ -46,12 +44,12 @@ class LakeSource:
         too_old: Sequence[str] = (),
         learn_from_text: bool = False,
     ) -> None:
-        """Read from ``lake``; ``where`` is SQL over the columns of ``trajectories``.
+        """Read from `lake`; `where` is SQL over the columns of `trajectories`.
 
-        What weight versions in ``too_old`` have produced is counted and not read: a run reads its selection from the beginning, and
+        What weight versions in `too_old` have produced is counted and not read: a run reads its selection from the beginning, and
         most of a long log is too stale to be trained on.
 
-        ``learn_from_text`` reads messages for supervised training and does not ask for exact token ids; purpose and consent
+        `learn_from_text` reads messages for supervised training and does not ask for exact token ids; purpose and consent
         are required all the same.
         """
         self._lake = lake
@@ -69,7 +67,9 @@ class LakeSource:
         undecided = [t for t in held.trajectories.values() if not position.is_decided(t)]
         return Poll(
             trajectories=tuple(t for t in undecided if t.status != OPEN),
-            open_starts=tuple(start for start in held.later if start[1] > position.marks.get(start[0], -1)),
+            open_starts=tuple(
+                start for start in held.later if start[1] > position.marks.get(start[0], -1)
+            ),
             exhausted=self._snapshots is not None,
             snapshots={str(table): snapshot for table, snapshot in held.snapshots.items()},
             refused=held.refused,
@@ -84,12 +84,14 @@ class LakeSource:
             known |= _by_key(self._read(f"trajectory_id IN ({ids})", None))
         return [known[key] for key in keys if key in known]
 
-    def _current(self, position: Position) -> _Held:
+    def _current(self, position: Position) -> "_Held":
         """What the newest snapshots hold beyond the position; read again only when they have changed."""
         newest = self._snapshots if self._snapshots is not None else self._lake.snapshots()
         if self._held is None or dict(self._held.snapshots) != dict(newest):
             after = {partition: mark + 1 for partition, mark in position.marks.items()}
-            read = self._read(f"(\n{self._where}\n) AND NOT {self._old}" if self._old else self._where, after)
+            read = self._read(
+                f"(\n{self._where}\n) AND NOT {self._old}" if self._old else self._where, after
+            )
             # A reward or an end that is still to come may select what is not selected now.
             selected = f"(status <> '{OPEN}' AND coalesce((\n{self._where}\n), false))"
             later = self._starts(f"NOT {selected}", read.snapshots)
@@ -107,7 +109,9 @@ class LakeSource:
         query = f"SELECT kafka_partition, first_offset FROM trajectories WHERE {condition}"  # noqa: S608 - the where of a trainer
         try:
             with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as stamps:
-                return tuple(stamps.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows())
+                return tuple(
+                    stamps.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows()
+                )
         except LakehouseError as error:
             raise SourceError(f"the lake cannot be read for training: {error}") from error
 

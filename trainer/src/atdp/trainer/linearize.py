@@ -6,8 +6,6 @@ does not (the client rewrote history, or text was tokenised differently the seco
 ever tokenised again, and every output token is trained exactly once: what a forked row repeats is context there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +17,7 @@ from atdp.trainer.trajectory import Turn
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Row:
-    """One sequence to train on; all arrays have the length of ``tokens``."""
+    """One sequence to train on; all arrays have the length of `tokens`."""
 
     tokens: npt.NDArray[np.int64]
     trained: npt.NDArray[np.bool_]
@@ -74,7 +72,9 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
         mask = turn.loss_mask or (1,) * len(turn.output_ids)
         held += [*context, *turn.output_ids]
         trained += [False] * len(context) + [bool(m) for m in mask]
-        logprobs += [0.0] * len(context) + [p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)]
+        logprobs += [0.0] * len(context) + [
+            p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)
+        ]
         temperature = turn.temperature
     if held:
         rows.append(_row(held, trained, logprobs, temperature))

@@ -1,7 +1,5 @@
 """Log-probabilities of the loss tokens of a packed batch under a model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
@@ -23,9 +21,14 @@ class TokenLogprobs:
 def token_logprobs(model: CausalLM, batch: PackedBatch) -> TokenLogprobs:
     """Forward the packed rows once; the head runs at the positions that matter only."""
     hidden = model.get_decoder()(
-        input_ids=batch.tokens, position_ids=batch.positions, boundaries=batch.boundaries, use_cache=False
+        input_ids=batch.tokens,
+        position_ids=batch.positions,
+        boundaries=batch.boundaries,
+        use_cache=False,
     ).last_hidden_state[0]
-    logits = model.get_output_embeddings()(hidden[batch.predict_at]).float() / batch.temperature[:, None]
+    logits = (
+        model.get_output_embeddings()(hidden[batch.predict_at]).float() / batch.temperature[:, None]
+    )
     logprobs = torch.log_softmax(logits, dim=-1)
     with torch.no_grad():
         entropy = -(logprobs.exp() * logprobs).sum(dim=-1)

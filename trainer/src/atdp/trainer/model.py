@@ -1,11 +1,9 @@
 """Model directories in the Hugging Face layout: make, load and save.
 
-``config.json, model.safetensors, tokenizer.json, tokenizer_config.json`` (with the chat template): what transformers,
+`config.json, model.safetensors, tokenizer.json, tokenizer_config.json` (with the chat template): what transformers,
 SGLang and the embedded inference worker all load. Files are written deterministically (same weights, same bytes), so that
 the SHA-256 in a manifest identifies weights.
 """
-
-from __future__ import annotations
 
 import json
 import shutil
@@ -53,7 +51,7 @@ class ModelShape:
 
 
 def new_model(shape: ModelShape, tokenizer: Tokenizer, *, seed: int) -> CausalLM:
-    """A randomly initialised Qwen3 model for ``tokenizer``; the same seed gives the same weights."""
+    """A randomly initialised Qwen3 model for `tokenizer`; the same seed gives the same weights."""
     from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
     from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
@@ -94,21 +92,25 @@ def load_model(path: Path) -> CausalLM:
 
 
 def check_model_dir(path: Path) -> None:
-    """Raise ModelError unless ``path`` is a directory with all the files of a model."""
+    """Raise ModelError unless `path` is a directory with all the files of a model."""
     if not path.is_dir():
-        raise ModelError(f"model directory {path} does not exist; give the path of a published version")
+        raise ModelError(
+            f"model directory {path} does not exist; give the path of a published version"
+        )
     missing = [name for name in MODEL_FILES if not (path / name).is_file()]
     if missing:
         raise ModelError(f"model directory {path} lacks {', '.join(missing)}; publish it again")
 
 
 def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> None:
-    """Write weights, config and the tokenizer files of ``tokenizer_from`` (a model directory or one made by save_tokenizer)."""
+    """Write weights, config and the tokenizer files of `tokenizer_from` (a model directory or one made by save_tokenizer)."""
     directory.mkdir(parents=True, exist_ok=True)
     config = model.config.to_dict() | {"architectures": [type(model).__name__]}
     for key in _CONFIG_NOISE:
         config.pop(key, None)
-    (directory / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True, default=str) + "\n")
+    (directory / "config.json").write_text(
+        json.dumps(config, indent=2, sort_keys=True, default=str) + "\n"
+    )
     tied = bool(config.get("tie_word_embeddings"))
     weights = {
         name: tensor.detach().contiguous()
@@ -116,7 +118,9 @@ def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> Non
         if not (tied and name == "lm_head.weight")
     }
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-    (directory / "model.safetensors").chmod(0o644)  # readable for an inference server of another user
+    (directory / "model.safetensors").chmod(
+        0o644
+    )  # readable for an inference server of another user
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(tokenizer_from / name, directory / name)
 
@@ -124,7 +128,7 @@ def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> Non
 def save_tokenizer(
     tokenizer: Tokenizer, directory: Path, *, context: int, template: str | None = None
 ) -> None:
-    """Write ``tokenizer.json`` and ``tokenizer_config.json`` in the form that transformers and SGLang load."""
+    """Write `tokenizer.json` and `tokenizer_config.json` in the form that transformers and SGLang load."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"))
     settings = {
@@ -135,4 +139,6 @@ def save_tokenizer(
         "clean_up_tokenization_spaces": False,
         "chat_template": template or default_template(),
     }
-    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n")
+    (directory / "tokenizer_config.json").write_text(
+        json.dumps(settings, indent=2, sort_keys=True) + "\n"
+    )

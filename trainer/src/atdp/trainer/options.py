@@ -1,6 +1,4 @@
-"""What ``atdp train`` is asked for, and what it answers."""
-
-from __future__ import annotations
+"""What `atdp train` is asked for, and what it answers."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -23,21 +21,21 @@ Told = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions:
-    """What a user asks of ``atdp train``."""
+    """What a user asks of `atdp train`."""
 
     home: Home
     model: str
     """Name in the weight registry."""
     algo: TrainingKind = "grpo"
     from_version: str | None = None
-    """Version to start from; ``None``: the newest one, or (sft) a new model."""
+    """Version to start from; `None`: the newest one, or (sft) a new model."""
     dataset: str | None = None
-    """Pinned data; ``None`` reads what is in the lake now, or follows it."""
+    """Pinned data; `None` reads what is in the lake now, or follows it."""
     follow: bool = False
     """GRPO: wait for more data to arrive."""
     tenant: str | None = None
     where: str | None = None
-    """SQL over the columns of ``trajectories``."""
+    """SQL over the columns of `trajectories`."""
     hold_out: float = 0.25
     """Share of the tasks, at least 0 and below 1, that is not trained on but kept for evaluation: `held_out(task_id, share := …)`."""
     steps: int = 100
@@ -58,7 +56,7 @@ class TrainOptions:
     threads: int = 1
     """One thread gives the same bits every time; more are faster where cores are free."""
     run_name: str | None = None
-    """Name of the run; ``None``: after what decides its result. An interrupted GRPO run of the same name is continued."""
+    """Name of the run; `None`: after what decides its result. An interrupted GRPO run of the same name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0
     engine_url: str | None = None
@@ -88,7 +86,11 @@ class TrainOptions:
 
     def to_json(self) -> dict[str, Any]:
         """As a version's manifest holds them: all that are plain values."""
-        return {key: value for key, value in vars(self).items() if isinstance(value, (str, int, float, bool))}
+        return {
+            key: value
+            for key, value in vars(self).items()
+            if isinstance(value, (str, int, float, bool))
+        }
 
 
 _RATES: Mapping[TrainingKind, float] = {"grpo": 1e-4, "sft": 2e-3}
@@ -124,5 +126,6 @@ class TrainResult:
 def reasons(counts: Mapping[str, int]) -> str:
     """Counts of trajectories that were not used, in words."""
     return (
-        ", ".join(f"{count} x {reason}" for reason, count in sorted(counts.items())) or "nothing in the lake"
+        ", ".join(f"{count} x {reason}" for reason, count in sorted(counts.items()))
+        or "nothing in the lake"
     )

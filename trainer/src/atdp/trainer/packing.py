@@ -5,8 +5,6 @@ model head is applied only where a loss token follows (in agent logs 20-40 % of 
 a large part of the arithmetic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,8 +43,10 @@ class PackedBatch:
 def pack(
     rows: Sequence[Row], advantages: Sequence[float], *, budget: int = DEFAULT_BUDGET
 ) -> list[PackedBatch]:
-    """Pack rows with their advantages; a row longer than ``budget`` gets a batch of its own. Deterministic."""
-    order = sorted((n for n in range(len(rows)) if rows[n].loss_tokens), key=lambda n: (len(rows[n]), n))
+    """Pack rows with their advantages; a row longer than `budget` gets a batch of its own. Deterministic."""
+    order = sorted(
+        (n for n in range(len(rows)) if rows[n].loss_tokens), key=lambda n: (len(rows[n]), n)
+    )
     batches: list[PackedBatch] = []
     current: list[int] = []
     filled = 0

@@ -5,8 +5,6 @@ before the step. After a crash, steps behind the checkpoint are repeated from th
 between cannot change what those steps trained on, and the resumed run ends with the same weights.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -100,8 +98,8 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Plan:
-        """Inverse of :meth:`to_json`."""
+    def from_json(cls, value: Mapping[str, Any]) -> "Plan":
+        """Inverse of `to_json`."""
         return cls(
             step=value["step"],
             groups=tuple(
@@ -110,7 +108,10 @@ class Plan:
                     task=group["task"],
                     members=tuple(
                         PlannedMember(
-                            key=TrajectoryKey(t, i, a), digest=digest, reward=reward, advantage=advantage
+                            key=TrajectoryKey(t, i, a),
+                            digest=digest,
+                            reward=reward,
+                            advantage=advantage,
                         )
                         for t, i, a, digest, reward, advantage in group["members"]
                     ),
@@ -118,7 +119,9 @@ class Plan:
                 for group in value["groups"]
             ),
             set_aside=tuple(
-                PlannedRefusals(reason=r["reason"], keys=tuple(TrajectoryKey(*key) for key in r["keys"]))
+                PlannedRefusals(
+                    reason=r["reason"], keys=tuple(TrajectoryKey(*key) for key in r["keys"])
+                )
                 for r in value["set_aside"]
             ),
             before=Position.from_json(value["before"]),
@@ -178,8 +181,10 @@ def _planned(group: Group, kind: AdvantageKind) -> PlannedGroup:
     )
 
 
-def planned_trajectories(plan: Plan, offered: Sequence[Trajectory]) -> dict[TrajectoryKey, Trajectory] | None:
-    """The plan's members among ``offered``, or ``None`` when one of them is gone or has other tokens than planned."""
+def planned_trajectories(
+    plan: Plan, offered: Sequence[Trajectory]
+) -> dict[TrajectoryKey, Trajectory] | None:
+    """The plan's members among `offered`, or `None` when one of them is gone or has other tokens than planned."""
     by_key = {trajectory.key: trajectory for trajectory in offered}
     found = {}
     for group in plan.groups:

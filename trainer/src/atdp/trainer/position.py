@@ -7,8 +7,6 @@ position stays small, can be compared, and says exactly which trajectories a run
 (which expire) look like when it resumes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,10 +31,10 @@ class Position:
         below = trajectory.first_offset <= self.marks.get(trajectory.partition, -1)
         return below or trajectory.key in self.decided
 
-    def advance(self, decided: Iterable[Trajectory], undecided: Collection[Start]) -> Position:
-        """Count ``decided`` as used up, and raise the marks as far as they go.
+    def advance(self, decided: Iterable[Trajectory], undecided: Collection[Start]) -> "Position":
+        """Count `decided` as used up, and raise the marks as far as they go.
 
-        ``undecided`` are the starts of all trajectories that may still be decided. A mark rises to the last decided
+        `undecided` are the starts of all trajectories that may still be decided. A mark rises to the last decided
         start before the first undecided one: a trajectory that begins later can only start above it.
         """
         held = dict(self.decided) | {t.key: (t.partition, t.first_offset) for t in decided}
@@ -58,8 +56,8 @@ class Position:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Position:
-        """Inverse of :meth:`to_json`."""
+    def from_json(cls, value: Mapping[str, Any]) -> "Position":
+        """Inverse of `to_json`."""
         return cls(
             marks={int(partition): int(offset) for partition, offset in value["marks"].items()},
             decided={

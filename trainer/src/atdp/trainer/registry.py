@@ -1,13 +1,11 @@
 """The weight registry: published versions of models on disk, each with its lineage.
 
-``<root>/<model>/<version>/`` holds a model directory, ``trained_on.parquet`` (every trajectory that its run trained on) and ``manifest.json``:
+`<root>/<model>/<version>/` holds a model directory, `trained_on.parquet` (every trajectory that its run trained on) and `manifest.json`:
 parent version, run, kind of training, data (snapshots, policies, how many trajectories), configuration, metrics and the SHA-256
 of every file. A version appears whole or not at all (written
-aside, renamed into place) and never changes afterwards. Names are ``v1``, ``v2``, … in order of publication, also for candidates that are
+aside, renamed into place) and never changes afterwards. Names are `v1`, `v2`, … in order of publication, also for candidates that are
 never promoted.
 """
-
-from __future__ import annotations
 
 import hashlib
 import json
@@ -38,7 +36,7 @@ class Lineage:
     run_id: str
     kind: TrainingKind
     parent: str | None
-    """Version that training started from; ``None`` for the first."""
+    """Version that training started from; `None` for the first."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Last table snapshots that were read."""
     policy_versions: tuple[str, ...] = ()
@@ -86,14 +84,14 @@ class Published:
 
 
 class WeightRegistry:
-    """Versions under one root (the home's ``weights``)."""
+    """Versions under one root (the home's `weights`)."""
 
     def __init__(self, root: Path) -> None:
         """Nothing is created before the first publication."""
         self._root = root
 
     def publish(self, model: str, write: Callable[[Path], None], lineage: Lineage) -> Published:
-        """Write a new version: ``write`` fills an empty directory with the model's files."""
+        """Write a new version: `write` fills an empty directory with the model's files."""
         check_name("model", model)
         folder = self._root / model
         partial = folder / f".partial-{os.getpid()}"
@@ -116,7 +114,9 @@ class WeightRegistry:
                 **lineage.to_json(),
                 "sha256": hashes,
             }
-            (partial / "manifest.json").write_text(json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+            (partial / "manifest.json").write_text(
+                json.dumps(manifest, indent=1, sort_keys=True) + "\n"
+            )
             sync_tree(partial)
             target = folder / version
             try:
@@ -143,7 +143,10 @@ class WeightRegistry:
                 f"model {model!r} has no version {version!r} in {self._root} (published: {known})"
             )
         return Published(
-            model=model, version=version, path=path, manifest=json.loads((path / "manifest.json").read_text())
+            model=model,
+            version=version,
+            path=path,
+            manifest=json.loads((path / "manifest.json").read_text()),
         )
 
     def verify(self, model: str, version: str) -> Published:
@@ -183,7 +186,7 @@ class WeightRegistry:
 
 
 def check_name(of: str, name: str) -> None:
-    """Raise RegistryError where ``name`` cannot name a folder of models or runs."""
+    """Raise RegistryError where `name` cannot name a folder of models or runs."""
     if not _NAME.fullmatch(name):
         raise RegistryError(
             f"{of} name {name!r}: use letters, digits, '.', '_' and '-', the first a letter or digit (at most 100)"

@@ -10,8 +10,6 @@ The run directory::
     checkpoints/…               see checkpoint.py
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -47,7 +45,7 @@ class RunSettings:
     base: str
     """Identity of the weights it starts from."""
     version_now: int
-    """Age of ``base``, in updates from the first version."""
+    """Age of `base`, in updates from the first version."""
     groups: GroupRules = field(default_factory=GroupRules)
     step: StepRules = field(default_factory=StepRules)
     advantage: AdvantageKind = "grpo"
@@ -58,14 +56,16 @@ class RunSettings:
     selection: str = ""
     """Which data the source offers, in words: part of the identity of the run."""
     already_trained: frozenset[TrajectoryKey] = frozenset()
-    """What the run that made ``base``, and those before it, trained on: not trained on again."""
+    """What the run that made `base`, and those before it, trained on: not trained on again."""
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all of it but what is already trained, which follows from ``base``."""
+        """SHA-256 of all of it but what is already trained, which follows from `base`."""
         content = asdict(replace(self, already_trained=frozenset()))
         del content["already_trained"]
-        return hashlib.sha256(json.dumps(content, sort_keys=True, default=list).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(content, sort_keys=True, default=list).encode()
+        ).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +116,11 @@ class TrainRun:
         on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
         on_point: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Prepare; resumes from ``directory`` when there is a checkpoint.
+        """Prepare; resumes from `directory` when there is a checkpoint.
 
-        ``version_numbers`` gives the age of every published weight version in updates from the first; it is asked after each poll,
-        since versions are published while a stream is followed, and always before they serve. ``on_step`` is told the figures of
-        every step, ``on_point`` the moments at which a crash is interesting.
+        `version_numbers` gives the age of every published weight version in updates from the first; it is asked after each poll,
+        since versions are published while a stream is followed, and always before they serve. `on_step` is told the figures of
+        every step, `on_point` the moments at which a crash is interesting.
         """
         self._model, self._source, self._settings = model, source, settings
         self._version_numbers = version_numbers
@@ -144,7 +144,7 @@ class TrainRun:
         return self._state.step
 
     def run(self, pace: Pace) -> RunResult:
-        """Train until ``pace.steps``, or until there is no more data."""
+        """Train until `pace.steps`, or until there is no more data."""
         saved = self._state.step
         waited_since = time.monotonic()
         while self._state.step < pace.steps:
@@ -166,7 +166,7 @@ class TrainRun:
     # --- plans ---
 
     def _next_plan(self) -> Plan | None:
-        """The written plan of the next step, or a new one; ``None`` when nothing is ready."""
+        """The written plan of the next step, or a new one; `None` when nothing is ready."""
         number = self._state.step + 1
         written = self._read_plan(number)
         if written is not None and written.before == self._state.position:
@@ -177,7 +177,8 @@ class TrainRun:
             if planned_trajectories(written, self._source.fetch(written.trained)) is not None:
                 return written
             _log.warning(
-                "plan %d cannot be repeated, its data have changed or been erased; planning anew", number
+                "plan %d cannot be repeated, its data have changed or been erased; planning anew",
+                number,
             )
         return self._plan(number, replaces=written.hash if written is not None else None)
 
@@ -205,7 +206,9 @@ class TrainRun:
             refused=poll.refused,
             replaces=replaces,
         )
-        enough = len(plan.groups) == self._settings.groups_per_step or (poll.exhausted and plan.groups)
+        enough = len(plan.groups) == self._settings.groups_per_step or (
+            poll.exhausted and plan.groups
+        )
         self._unplanned = () if enough else assembly.set_aside
         return plan if enough else None
 
@@ -226,11 +229,18 @@ class TrainRun:
         self._on_point("plan written")
         members = planned_trajectories(plan, self._source.fetch(plan.trained))
         if members is None:
-            raise PlanError(f"a trajectory of plan {plan.step} vanished while it was made; run again")
+            raise PlanError(
+                f"a trajectory of plan {plan.step} vanished while it was made; run again"
+            )
         rows, weights, forks = self._rows(plan, members)
         started = time.perf_counter(), time.process_time()
         figures = policy_step(
-            self._model, self._optimizer, rows, weights, self._settings.step, on_point=self._on_point
+            self._model,
+            self._optimizer,
+            rows,
+            weights,
+            self._settings.step,
+            on_point=self._on_point,
         )
         rewards = [member.reward for group in plan.groups for member in group.members]
         report = figures.to_json() | {
@@ -243,11 +253,15 @@ class TrainRun:
             "forks": forks,
             "set_aside": dict(_by_reason(plan.set_aside)),
             "policies": sorted({t.policy for t in members.values() if t.policy is not None}),
-            "data_versions": sorted({v for t in members.values() for turn in t.turns for v in turn.versions}),
+            "data_versions": sorted(
+                {v for t in members.values() for turn in t.turns for v in turn.versions}
+            ),
             "seconds": time.perf_counter() - started[0],
             "cpu_seconds": time.process_time() - started[1],
         }
-        self._state = TrainerState(step=plan.step, position=plan.after, settings=self._settings.hash)
+        self._state = TrainerState(
+            step=plan.step, position=plan.after, settings=self._settings.hash
+        )
         write_durably(self._report_path(plan.step), json.dumps(report, indent=1))
         self._on_point("step done")
         self._on_step(plan.step, report)
@@ -274,7 +288,9 @@ class TrainRun:
         """Taken from the written plans and reports of the steps done, so that it covers what earlier processes of this run have done."""
         done = range(1, self._state.step + 1)
         plans = [plan for n in done if (plan := self._read_plan(n)) is not None]
-        reports = [json.loads(path.read_text()) for n in done if (path := self._report_path(n)).is_file()]
+        reports = [
+            json.loads(path.read_text()) for n in done if (path := self._report_path(n)).is_file()
+        ]
         aside: Counter[str] = Counter()
         for plan in plans:
             aside += _by_reason(plan.set_aside)
@@ -285,10 +301,17 @@ class TrainRun:
             position=self._state.position,
             trained=tuple(key for plan in plans for key in plan.trained),
             tasks={
-                member.key: group.task for plan in plans for group in plan.groups for member in group.members
+                member.key: group.task
+                for plan in plans
+                for group in plan.groups
+                for member in group.members
             },
             set_aside=dict(aside),
-            refused=self._refused if self._refused is not None else plans[-1].refused if plans else {},
+            refused=self._refused
+            if self._refused is not None
+            else plans[-1].refused
+            if plans
+            else {},
             snapshots=plans[-1].snapshots if plans else {},
             policies=tuple(sorted({policy for report in reports for policy in report["policies"]})),
             data_versions=tuple(

@@ -2,10 +2,8 @@
 
 A run is named after what decides its result: algorithm, base, settings and selection. So the same command finds the run that it began
 before it was killed, also without a name given, and goes on. A name whose run has published is used up: the same command then begins
-another run, ``…-2``, since what it reads may have grown.
+another run, `…-2`, since what it reads may have grown.
 """
-
-from __future__ import annotations
 
 import fcntl
 import hashlib

@@ -1,7 +1,5 @@
 """A supervised run: governed conversations → rows → a published version. How training is done: sft.py."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import asdict, replace
@@ -34,7 +32,9 @@ def imitate(
     Raises SourceError when there is no conversation to learn from.
     """
     base = newest(registry, options) if options.from_version is not None else None
-    rules = SftRules(steps=options.steps, batch=options.batch, learning_rate=options.rate, seed=options.seed)
+    rules = SftRules(
+        steps=options.steps, batch=options.batch, learning_rate=options.rate, seed=options.seed
+    )
     new = (asdict(options.shape), options.vocabulary)
     settings = settings_hash(
         asdict(replace(rules, steps=0)), options.selection, identity(base) if base else new
@@ -44,7 +44,11 @@ def imitate(
     name = options.run_name or unpublished_name(registry, options.model, "sft", base, settings)
     on_begin(f"run {name}, " + (f"from {base.model} {base.version}" if base else "a new model"))
     poll = source.poll(Position())
-    told = [t for t in poll.trajectories if any(message.get("role") == "assistant" for message in t.messages)]
+    told = [
+        t
+        for t in poll.trajectories
+        if any(message.get("role") == "assistant" for message in t.messages)
+    ]
     if not told:
         raise SourceError(
             f"no governed conversation to learn from ({reasons(poll.refused)}); import or record some first"
@@ -75,7 +79,9 @@ def imitate(
             metrics=metrics,
         )
         published = registry.publish(
-            options.model, lambda path: save_model(model, path, tokenizer_from=tokenizer_from), lineage
+            options.model,
+            lambda path: save_model(model, path, tokenizer_from=tokenizer_from),
+            lineage,
         )
     return TrainResult(
         published=published,

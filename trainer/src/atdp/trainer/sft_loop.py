@@ -4,8 +4,6 @@ Loss is on what the assistant wrote, its end-of-turn token included; everything 
 makes the pieces of a conversation independent: they are tokenised one by one and never across a border.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +63,9 @@ def conversation_row(
 
     for number, message in enumerate(messages):
         if message["role"] == "assistant":
-            extend(template.render(messages[:number], tools, add_generation_prompt=True), train=False)
+            extend(
+                template.render(messages[:number], tools, add_generation_prompt=True), train=False
+            )
             extend(template.render(messages[: number + 1], tools), train=True)
     if not tokens:
         raise TrainingError("the conversation has no assistant message")
@@ -88,14 +88,17 @@ def supervise(
     *,
     on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
 ) -> dict[str, Any]:
-    """Train for ``rules.steps``; epochs are reshuffled by the seed. Returns figures of the whole training."""
+    """Train for `rules.steps`; epochs are reshuffled by the seed. Returns figures of the whole training."""
     usable = [row for row in rows if row.loss_tokens]
     if not usable:
         raise TrainingError("nothing to train on: no logged conversation with an assistant message")
     seed_everything(rules.seed)
     shuffle = np.random.default_rng(rules.seed)
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=rules.learning_rate, betas=(0.9, 0.99), weight_decay=rules.weight_decay
+        model.parameters(),
+        lr=rules.learning_rate,
+        betas=(0.9, 0.99),
+        weight_decay=rules.weight_decay,
     )
     started, tokens, loss = time.perf_counter(), 0, math.nan
     order: list[int] = []
@@ -111,11 +114,16 @@ def supervise(
         )
         tokens += sum(len(row) for row in batch)
         on_step(step, {"loss": loss, "tokens": tokens})
-    return {"loss": loss, "steps": rules.steps, "tokens": tokens, "seconds": time.perf_counter() - started}
+    return {
+        "loss": loss,
+        "steps": rules.steps,
+        "tokens": tokens,
+        "seconds": time.perf_counter() - started,
+    }
 
 
 def schedule(step: int, rules: SftRules) -> float:
-    """Share of the learning rate at ``step`` (from 1)."""
+    """Share of the learning rate at `step` (from 1)."""
     warmup = max(1, round(rules.warmup * rules.steps))
     if step <= warmup:
         return step / warmup

@@ -1,9 +1,7 @@
 """The trainer's port towards governed trajectories, and the adapter that tests and small jobs use.
 
-A source gives *governed* trajectories only: admitted for purpose ``train`` and eligible. What the store refuses, it counts by reason.
+A source gives *governed* trajectories only: admitted for purpose `train` and eligible. What the store refuses, it counts by reason.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,26 +52,28 @@ class MemorySource:
         exhausted: bool = True,
         where: Callable[[Trajectory], bool] = lambda _: True,
     ) -> None:
-        """``exhausted=False`` makes it a stream that :meth:`add` feeds; ``where`` selects, as a source's SQL does."""
+        """`exhausted=False` makes it a stream that `add` feeds; `where` selects, as a source's SQL does."""
         self._trajectories = {t.key: t for t in trajectories}
         self._exhausted = exhausted
         self._where = where
 
     def add(self, trajectories: Iterable[Trajectory], *, last: bool = False) -> None:
-        """More arrived, or the same with what came later; ``last`` closes the stream."""
+        """More arrived, or the same with what came later; `last` closes the stream."""
         self._trajectories |= {t.key: t for t in trajectories}
         self._exhausted = self._exhausted or last
 
     def poll(self, position: Position) -> Poll:
-        """See :class:`TrajectorySource`."""
+        """See `TrajectorySource`."""
         undecided = [t for t in self._trajectories.values() if not position.is_decided(t)]
         offered = {t.key for t in undecided if t.status != OPEN and self._where(t)}
         return Poll(
             trajectories=tuple(t for t in undecided if t.key in offered),
-            open_starts=tuple((t.partition, t.first_offset) for t in undecided if t.key not in offered),
+            open_starts=tuple(
+                (t.partition, t.first_offset) for t in undecided if t.key not in offered
+            ),
             exhausted=self._exhausted,
         )
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
-        """See :class:`TrajectorySource`."""
+        """See `TrajectorySource`."""
         return [self._trajectories[key] for key in keys if key in self._trajectories]

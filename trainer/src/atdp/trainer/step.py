@@ -1,7 +1,5 @@
 """One optimizer step: from rows with advantages to changed weights and figures about it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -60,7 +58,9 @@ class StepFigures:
             "tokens": self.tokens,
             "loss_tokens": self.loss_tokens,
         }
-        return flat | asdict(self.drift) | {"tokens": self.tokens, "alarms": list(self.drift.alarms)}
+        return (
+            flat | asdict(self.drift) | {"tokens": self.tokens, "alarms": list(self.drift.alarms)}
+        )
 
 
 def policy_step(
@@ -72,10 +72,11 @@ def policy_step(
     *,
     on_point: Callable[[str], None] = lambda _: None,
 ) -> StepFigures:
-    """Train on ``rows`` once. Raises TrainingError when the loss or gradient is not finite; the weights are then unusable."""
+    """Train on `rows` once. Raises TrainingError when the loss or gradient is not finite; the weights are then unusable."""
     parts = [list(range(n, len(rows), rules.minibatches)) for n in range(rules.minibatches)]
     minibatches = [
-        pack([rows[n] for n in part], [advantages[n] for n in part], budget=rules.budget) for part in parts
+        pack([rows[n] for n in part], [advantages[n] for n in part], budget=rules.budget)
+        for part in parts
     ]
     proximal = _proximal(model, minibatches) if rules.correction == "decoupled" else None
     terms: list[PolicyTerms] = []
@@ -114,7 +115,9 @@ def policy_step(
     )
 
 
-def _proximal(model: CausalLM, minibatches: Sequence[Sequence[PackedBatch]]) -> list[list[torch.Tensor]]:
+def _proximal(
+    model: CausalLM, minibatches: Sequence[Sequence[PackedBatch]]
+) -> list[list[torch.Tensor]]:
     """Log-probabilities under the policy at the start of the step."""
     with torch.no_grad():
         return [[token_logprobs(model, batch).logp for batch in batches] for batches in minibatches]
@@ -141,10 +144,14 @@ def likelihood_step(
     return total
 
 
-def update(model: CausalLM, optimizer: torch.optim.Optimizer, loss: float, max_grad_norm: float) -> float:
+def update(
+    model: CausalLM, optimizer: torch.optim.Optimizer, loss: float, max_grad_norm: float
+) -> float:
     """Clip the gradient and step; returns its norm before clipping."""
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm))
     if not (math.isfinite(norm) and math.isfinite(loss)):
-        raise TrainingError(f"loss {loss} or gradient norm {norm} is not finite; lower the learning rate")
+        raise TrainingError(
+            f"loss {loss} or gradient norm {norm} is not finite; lower the learning rate"
+        )
     optimizer.step()
     return norm

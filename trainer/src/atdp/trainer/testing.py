@@ -1,10 +1,8 @@
 """For tests of engines and trainers: tiny models, a served application, an engine's client and a plain reference.
 
 The contract suite runs against whatever speaks SGLang's HTTP; someone with an engine of their own can run it too.
-``python -m atdp.trainer.testing FOLDER`` writes the models.
+`python -m atdp.trainer.testing FOLDER` writes the models.
 """
-
-from __future__ import annotations
 
 import sys
 import threading
@@ -43,13 +41,17 @@ ANSWER: dict[str, Any] = {
     "role": "assistant",
     "content": None,
     "tool_calls": [
-        {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"item": "rope"}'}}
+        {
+            "id": "c1",
+            "type": "function",
+            "function": {"name": "lookup", "arguments": '{"item": "rope"}'},
+        }
     ],
 }
 
 
 def make_tiny_models(folder: Path) -> tuple[Path, Path]:
-    """Write the models ``first`` and ``second`` below ``folder``.
+    """Write the models `first` and `second` below `folder`.
 
     Both have one tokenizer; the first has learnt to answer QUESTION with ANSWER, the second is random.
     """
@@ -118,8 +120,10 @@ class Reference:
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
-    """``app`` under a real HTTP server on a free port for the duration of the block; gives its URL."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none"))
+    """`app` under a real HTTP server on a free port for the duration of the block; gives its URL."""
+    server = uvicorn.Server(
+        uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

@@ -1,12 +1,10 @@
-"""Which trajectories a version was trained on, one row each, beside its weights: ``trained_on.parquet``.
+"""Which trajectories a version was trained on, one row each, beside its weights: `trained_on.parquet`.
 
 A count in the manifest answers nothing that is asked later: whether a tenant that withdrew is in these weights, which versions must go
-when a person asks to be forgotten; and which tasks an evaluation must leave out. The file has the columns ``tenant_id``,
-``trajectory_id``, ``attempt`` and ``task_id`` (null without a task), as the lake's tables do, so SQL joins them. It lists what this
+when a person asks to be forgotten; and which tasks an evaluation must leave out. The file has the columns `tenant_id`,
+`trajectory_id`, `attempt` and `task_id` (null without a task), as the lake's tables do, so SQL joins them. It lists what this
 version's own run trained on; its ancestors' files hold the rest.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,12 +30,15 @@ def write_trained_on(directory: Path, tasks: Mapping[TrajectoryKey, str | None])
     """Write the file, from the task of every trajectory, in order of the keys."""
     rows = [(*key, tasks[key]) for key in sorted(tasks)]
     columns = [pa.array([row[n] for row in rows], field.type) for n, field in enumerate(_SCHEMA)]
-    pq.write_table(pa.Table.from_arrays(columns, schema=_SCHEMA), directory / FILE_NAME, compression="zstd")
+    pq.write_table(
+        pa.Table.from_arrays(columns, schema=_SCHEMA), directory / FILE_NAME, compression="zstd"
+    )
 
 
 def read_trained_on(directory: Path) -> dict[TrajectoryKey, str | None]:
     """The trajectories of one version and their tasks. Raises FileNotFoundError where the version has no such file."""
     tenants, trajectories, attempts, tasks = (
-        column.to_pylist() for column in pq.read_table(directory / FILE_NAME, schema=_SCHEMA).columns
+        column.to_pylist()
+        for column in pq.read_table(directory / FILE_NAME, schema=_SCHEMA).columns
     )
     return dict(zip(map(TrajectoryKey, tenants, trajectories, attempts), tasks, strict=True))

@@ -1,11 +1,9 @@
-"""``atdp train``: from a dataset or the live stream to a published version.
+"""`atdp train`: from a dataset or the live stream to a published version.
 
 Composition only: opens the lake and the registry, chooses the data, trains (imitation.py, reinforcement.py), loads the result. A run is named
 after what decides its result (see run_name.py), so the same command goes on with a GRPO run that was killed (see run.py); supervised runs
 are short and start again.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 

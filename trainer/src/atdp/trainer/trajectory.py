@@ -4,8 +4,6 @@ These are the trainer's own values: its port towards any store of trajectories. 
 logged; nothing here is ever tokenised again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping
@@ -35,7 +33,7 @@ class Turn:
     versions: tuple[str, ...]
     """Weight versions that produced the output, distinct, oldest span first; empty when unknown."""
     loss_mask: tuple[int, ...] | None = None
-    """1 = train, per output token; ``None``: all of them."""
+    """1 = train, per output token; `None`: all of them."""
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = -1
@@ -43,7 +41,7 @@ class Turn:
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
     refusal: str | None = None
-    """Why governance or the log forbids training on this turn by RL; ``None``: it does not."""
+    """Why governance or the log forbids training on this turn by RL; `None`: it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +50,10 @@ class Trajectory:
 
     key: TrajectoryKey
     task: str | None
-    """Trajectories of the same tenant and task form groups; ``None`` belongs to no group."""
+    """Trajectories of the same tenant and task form groups; `None` belongs to no group."""
     turns: tuple[Turn, ...]
     reward: float | None
-    """``None``: no reward has been observed (yet), which is not a reward of 0."""
+    """`None`: no reward has been observed (yet), which is not a reward of 0."""
     status: str
     started_us: int
     """Start in microseconds since the epoch: the order in which groups form."""
@@ -68,7 +66,7 @@ class Trajectory:
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tool definitions that were offered."""
     policy: str | None = None
-    """Governance policy under which it was admitted, ``id@version``."""
+    """Governance policy under which it was admitted, `id@version`."""
     _digest: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -85,7 +83,7 @@ class Trajectory:
 
 
 def refusal_for_rl(trajectory: Trajectory) -> str | None:
-    """Why a trajectory cannot be trained on by RL, in words that name what is missing; ``None`` when it can.
+    """Why a trajectory cannot be trained on by RL, in words that name what is missing; `None` when it can.
 
     A number that is no number is refused here, where it costs one trajectory: in a step it would cost the weights. Ratios need the
     true probability with which every token was drawn, so whatever restricted the draw without being part of the logged probability

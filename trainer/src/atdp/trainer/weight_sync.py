@@ -1,7 +1,5 @@
 """Loading published weights into an inference server: SGLang or the embedded worker, by the same call."""
 
-from __future__ import annotations
-
 import httpx
 
 from atdp.trainer.errors import TrainerError
@@ -13,7 +11,7 @@ class WeightSyncError(TrainerError):
 
 
 def load_into_engine(url: str, published: Published, *, timeout_s: float = 120.0) -> None:
-    """Make the server at ``url`` serve ``published``, and check that it says so.
+    """Make the server at `url` serve `published`, and check that it says so.
 
     The path is checked first: a path that SGLang does not find it tries as the name of a model on the hub.
     """
@@ -30,7 +28,9 @@ def load_into_engine(url: str, published: Published, *, timeout_s: float = 120.0
         answer = httpx.post(f"{url}/update_weights_from_disk", json=body, timeout=timeout_s)
         told = answer.json()
         if answer.status_code != 200 or not told.get("success"):
-            raise WeightSyncError(f"{url} refused {published.version}: {told.get('message', answer.text)}")
+            raise WeightSyncError(
+                f"{url} refused {published.version}: {told.get('message', answer.text)}"
+            )
         serves = httpx.get(f"{url}/model_info", timeout=timeout_s).json().get("weight_version")
     except (httpx.HTTPError, ValueError) as error:
         raise WeightSyncError(

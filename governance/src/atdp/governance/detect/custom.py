@@ -4,8 +4,6 @@ They run on the `regex` engine with a time limit per string: running out of it i
 short hostile texts is refused when the policy is compiled, before it can quarantine real events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import regex
@@ -40,7 +38,7 @@ _PROBES = tuple(
 
 
 class CustomPattern:
-    """One pattern of a policy: ``group`` (0 = the whole match) is the finding.
+    """One pattern of a policy: `group` (0 = the whole match) is the finding.
 
     Raises:
         PolicyError: the pattern does not compile, has no such group, can match nothing at all, or runs away.
@@ -63,7 +61,9 @@ class CustomPattern:
         except regex.error as error:
             raise PolicyError(f"pattern {name!r} does not compile: {error}") from error
         if isinstance(group, int) and group > self._pattern.groups:
-            raise PolicyError(f"pattern {name!r} has no group {group}; it has {self._pattern.groups}")
+            raise PolicyError(
+                f"pattern {name!r} has no group {group}; it has {self._pattern.groups}"
+            )
         if isinstance(group, str) and group not in self._pattern.groupindex:
             raise PolicyError(f"pattern {name!r} has no group {group!r}")
         if self._pattern.search("") is not None:
@@ -90,7 +90,9 @@ class CustomPattern:
             for match in self._pattern.finditer(text, timeout=timeout_s):
                 start, end = match.span(self._group)
                 if end > start and not is_token(text[start:end]):
-                    found.append(Finding(start, end, self._found_entity, self._score, f"policy:{self._name}"))
+                    found.append(
+                        Finding(start, end, self._found_entity, self._score, f"policy:{self._name}")
+                    )
         except TimeoutError as error:
             raise DetectorError(
                 f"pattern {self._name} ran longer than {timeout_s} s on one string"

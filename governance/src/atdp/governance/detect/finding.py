@@ -1,7 +1,5 @@
 """What a detector says about one string."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,9 +7,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """Characters ``start`` (inclusive) to ``end`` (exclusive) of the scanned string look like ``entity``.
+    """Characters `start` (inclusive) to `end` (exclusive) of the scanned string look like `entity`.
 
-    ``score`` is in (0, 1]; what counts is decided by the policy. ``rule`` names the pattern, never the value.
+    `score` is in (0, 1]; what counts is decided by the policy. `rule` names the pattern, never the value.
     """
 
     start: int
@@ -20,21 +18,21 @@ class Finding:
     score: float
     rule: str
 
-    def covers(self, other: Finding) -> bool:
-        """Whether ``other`` lies within this finding."""
+    def covers(self, other: "Finding") -> bool:
+        """Whether `other` lies within this finding."""
         return self.start <= other.start and self.end >= other.end
 
 
 class Detector(Protocol):
     """Finds entities in a decoded string.
 
-    ``scan`` is pure: the same text gives the same findings, in any process. It raises
-    :class:`~atdp.governance.errors.DetectorError` where it cannot give all of them; it never gives some.
+    `scan` is pure: the same text gives the same findings, in any process. It raises
+    `atdp.governance.errors.DetectorError` where it cannot give all of them; it never gives some.
     """
 
     @property
     def entity(self) -> str | None:
-        """The entity of all its findings; ``None`` when they differ."""
+        """The entity of all its findings; `None` when they differ."""
         ...
 
     @property

@@ -6,8 +6,6 @@ JSON that was cut has its quotes behind one backslash, and theirs within behind 
 quote of the level within.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -52,11 +50,15 @@ class QuotedPairs:
                 # What looks like a key within a value is part of it.
                 if entity is None or match.start() < behind:
                     continue
-                for start, end, behind in _values(text, match.end(), listed=match["list"] is not None):  # noqa: B007 - kept for the next match
+                for start, end, behind in _values(
+                    text, match.end(), listed=match["list"] is not None
+                ):  # noqa: B007 - kept for the next match
                     if text[start:end].strip() and not is_token(text[start:end]):
                         found.append(Finding(start, end, entity, 1.0, "key-in-text"))
         except TimeoutError as error:
-            raise DetectorError(f"the search for keys in text ran longer than {self._timeout_s} s") from error
+            raise DetectorError(
+                f"the search for keys in text ran longer than {self._timeout_s} s"
+            ) from error
         return found
 
 

@@ -10,8 +10,6 @@ What parsing can take off (phonenumberutil.parse): an international prefix (then
 region's country code, a national prefix, once before and once after the country code is settled.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable
@@ -38,16 +36,20 @@ _KINDS = (
 
 @functools.cache
 def may_be_dialled(region: str) -> Callable[[str], bool]:
-    """For a region (ISO 3166-1 alpha-2): whether a candidate may be a valid number there. One with letters, ``+`` or an extension may."""
+    """For a region (ISO 3166-1 alpha-2): whether a candidate may be a valid number there. One with letters, `+` or an extension may."""
     own: Any = PhoneMetadata.metadata_for_region(region)
     siblings: list[Any] = [
-        PhoneMetadata.metadata_for_region(each) for each in COUNTRY_CODE_TO_REGION_CODE[own.country_code]
+        PhoneMetadata.metadata_for_region(each)
+        for each in COUNTRY_CODE_TO_REGION_CODE[own.country_code]
     ]
     code = str(own.country_code)
     abroad = re.compile(own.international_prefix) if own.international_prefix else None
     # A number with the country code is parsed by the rules of the country's main region.
     prefixes = [
-        (re.compile(each.national_prefix_for_parsing), each.national_prefix_transform_rule is not None)
+        (
+            re.compile(each.national_prefix_for_parsing),
+            each.national_prefix_transform_rule is not None,
+        )
         for each in {id(each): each for each in (own, siblings[0])}.values()
         if each.national_prefix_for_parsing
     ]

@@ -1,12 +1,10 @@
 """Phone numbers: what Presidio's `PhoneRecognizer` finds, with a gate and without its second parse of every match.
 
 The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost of plain Presidio is here. The gate: a
-number without ``+`` has at least as many digits as the shortest number of the policy's regions, with at most four punctuation characters
-between two digits (the library's own candidate pattern). Behind the gate, :mod:`~atdp.governance.detect.phone_prefilter` keeps the library from
+number without `+` has at least as many digits as the shortest number of the policy's regions, with at most four punctuation characters
+between two digits (the library's own candidate pattern). Behind the gate, `atdp.governance.detect.phone_prefilter` keeps the library from
 parsing what can be no number.
 """
-
-from __future__ import annotations
 
 import functools
 import re
@@ -36,7 +34,7 @@ _ABROAD_DIGITS = 8
 
 
 class PhoneDetector:
-    """Phone numbers that are valid in one of ``regions`` (ISO 3166-1 alpha-2), or valid anywhere when written with ``+``."""
+    """Phone numbers that are valid in one of `regions` (ISO 3166-1 alpha-2), or valid anywhere when written with `+`."""
 
     entity: str | None = ENTITY
     context = _CONTEXT
@@ -67,7 +65,8 @@ class PhoneDetector:
                 matcher.may = may_be_dialled(region)
             try:
                 found += [
-                    Finding(match.start, match.end, ENTITY, _SCORE, "phonenumbers") for match in matcher
+                    Finding(match.start, match.end, ENTITY, _SCORE, "phonenumbers")
+                    for match in matcher
                 ]
             except (ValueError, KeyError, RecursionError, UnicodeError) as error:
                 raise DetectorError(

@@ -5,8 +5,6 @@ engine with the same flags, so that it can only let too much through. A gate tha
 ungated findings on a corpus and on generated text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -50,5 +48,7 @@ GATES: Mapping[str, Gate] = {
     "UK_NINO": _contains(r"[0-9]{2} ?[0-9]{2} ?[0-9]{2}"),
     "UK_NHS": _contains(r"[0-9]{3}[- ]?[0-9]{3}[- ]?[0-9]{4}"),
     "MEDICAL_LICENSE": _contains(r"\d{7}"),
-    "MAC_ADDRESS": _contains(r"[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\."),
+    "MAC_ADDRESS": _contains(
+        r"[0-9A-Fa-f]{2}[:-][0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\."
+    ),
 }

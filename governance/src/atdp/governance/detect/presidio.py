@@ -2,18 +2,16 @@
 
 What is used: the regular expressions, checksums and context words of `presidio_analyzer.predefined_recognizers`. What is not: the analyzer
 engine, because it skips a pattern that times out and goes on (fails open), loads an NLP pipeline, and spends most of its time on explanations.
-:class:`PatternDetector` gives exactly the spans and scores of ``recognizer.analyze``; a test compares the two.
+`PatternDetector` gives exactly the spans and scores of `recognizer.analyze`; a test compares the two.
 
 Two more properties of the original are changed on purpose, and only these:
 
-* a pattern that runs out of time raises :class:`DetectorError`;
+* a pattern that runs out of time raises `DetectorError`;
 * `EmailRecognizer` asks `tldextract`, which downloads a list at its first use; here it uses the list that it ships with.
 
 Importing presidio pulls in spaCy, which imports torch and transformers where they are installed: 12 s and 790 MB for a worker that needs
 neither. They are hidden during the import (1.9 s, 110 MB), and only if nothing in the process has loaded them yet.
 """
-
-from __future__ import annotations
 
 import functools
 import importlib
@@ -42,16 +40,20 @@ _IMPORT_LOCK = threading.Lock()
 class PatternDetector:
     """One Presidio pattern recognizer, behind a necessary condition.
 
-    ``gate`` is a cheap test that holds for every text in which the recognizer can find anything; ``None`` runs the patterns always.
+    `gate` is a cheap test that holds for every text in which the recognizer can find anything; `None` runs the patterns always.
     """
 
-    def __init__(self, recognizer: Any, gate: Gate | None, timeout_s: float = PATTERN_TIMEOUT_S) -> None:
+    def __init__(
+        self, recognizer: Any, gate: Gate | None, timeout_s: float = PATTERN_TIMEOUT_S
+    ) -> None:
         self._recognizer = recognizer
         self._gate = gate
         self._timeout_s = timeout_s
         self._finds: str = recognizer.supported_entities[0]
         self.entity: str | None = self._finds
-        self.context: frozenset[str] = frozenset(word.strip().lower() for word in recognizer.context or ())
+        self.context: frozenset[str] = frozenset(
+            word.strip().lower() for word in recognizer.context or ()
+        )
         flags = recognizer.global_regex_flags
         regex = importlib.import_module("regex")
         self._patterns = [
@@ -61,7 +63,9 @@ class PatternDetector:
         # A checksum that holds lifts a score to 1.
         plain = importlib.import_module("presidio_analyzer").PatternRecognizer.validate_result
         self.best_score = (
-            max(score for _, score, _ in self._patterns) if type(recognizer).validate_result is plain else 1.0
+            max(score for _, score, _ in self._patterns)
+            if type(recognizer).validate_result is plain
+            else 1.0
         )
         # IbanRecognizer tries ever shorter ends of a match until its checksum holds.
         self._shortens = type(recognizer).__name__ == "IbanRecognizer"
@@ -70,7 +74,7 @@ class PatternDetector:
         self._by_words = type(recognizer).__name__ == "EmailRecognizer"
 
     def scan(self, text: str) -> Sequence[Finding]:
-        """The findings of the recognizer's ``analyze``, duplicates removed, in order."""
+        """The findings of the recognizer's `analyze`, duplicates removed, in order."""
         if self._gate is not None and not self._gate(text):
             return ()
         try:
@@ -120,12 +124,14 @@ class PatternDetector:
 
 
 def without_duplicates(found: Sequence[Finding]) -> Sequence[Finding]:
-    """Drop every finding that lies in an equally good or better one of the same entity (Presidio's ``remove_duplicates``)."""
+    """Drop every finding that lies in an equally good or better one of the same entity (Presidio's `remove_duplicates`)."""
     if len(found) < 2:
         return found
     kept: list[Finding] = []
     active: list[Finding] = []
-    for item in sorted(set(found), key=lambda one: (one.entity, one.start, one.start - one.end, -one.score)):
+    for item in sorted(
+        set(found), key=lambda one: (one.entity, one.start, one.start - one.end, -one.score)
+    ):
         active = [one for one in active if one.entity == item.entity and one.end >= item.start]
         if any(one.covers(item) and item.score <= one.score for one in active):
             continue
@@ -137,7 +143,7 @@ def without_duplicates(found: Sequence[Finding]) -> Sequence[Finding]:
 def pattern_detectors(
     entity: str, *, timeout_s: float = PATTERN_TIMEOUT_S, gated: bool = True
 ) -> Sequence[PatternDetector]:
-    """Presidio's pattern recognizers for an entity; empty when it has none. ``gated=False`` is the plain reference of the tests."""
+    """Presidio's pattern recognizers for an entity; empty when it has none. `gated=False` is the plain reference of the tests."""
     return [
         PatternDetector(make(), GATES.get(entity) if gated else None, timeout_s)
         for make in recognizer_classes().get(entity, ())
@@ -165,13 +171,15 @@ def recognizer_classes() -> Mapping[str, Sequence[Callable[[], Any]]]:
 
 def _pin_suffix_list() -> None:
     tldextract = importlib.import_module("tldextract")
-    email: Any = importlib.import_module("presidio_analyzer.predefined_recognizers.generic.email_recognizer")
+    email: Any = importlib.import_module(
+        "presidio_analyzer.predefined_recognizers.generic.email_recognizer"
+    )
     bundled = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
     email.tldextract = _BundledSuffixes(bundled)
 
 
 class _BundledSuffixes:
-    """Stands where `EmailRecognizer` looks for the module `tldextract`: the same ``extract``, without network or cache files."""
+    """Stands where `EmailRecognizer` looks for the module `tldextract`: the same `extract`, without network or cache files."""
 
     def __init__(self, extract: Callable[[str], Any]) -> None:
         self.extract = functools.lru_cache(maxsize=4096)(extract)
@@ -199,6 +207,8 @@ class _Refuse(importlib.abc.MetaPathFinder):
         self._names = names
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        """Deny the hidden packages; ``None`` leaves all others to the next finder."""
+        """Deny the hidden packages; `None` leaves all others to the next finder."""
         if fullname.partition(".")[0] in self._names:
-            raise ModuleNotFoundError(f"{fullname} is not needed for pattern recognizers", name=fullname)
+            raise ModuleNotFoundError(
+                f"{fullname} is not needed for pattern recognizers", name=fullname
+            )

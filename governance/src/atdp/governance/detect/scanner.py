@@ -1,16 +1,14 @@
 """From raw findings to decisions: thresholds, context, overlaps, and a cache by content.
 
-:class:`Scanner` runs every detector of a policy over a string and answers with spans that do not overlap, one decision per character:
+`Scanner` runs every detector of a policy over a string and answers with spans that do not overlap, one decision per character:
 
-* a finding counts from its entity's ``min_score`` on; one below that is lifted by 0.35, to 0.4 at least, when a context word of its recognizer
+* a finding counts from its entity's `min_score` on; one below that is lifted by 0.35, to 0.4 at least, when a context word of its recognizer
   stands among the five words before it or in the name of the key that holds the string (the figures are those of Presidio's
   `LemmaContextAwareEnhancer`; that one needs a tokenizer and looks at lemmas, this one compares lower-case words);
 * overlapping findings become one span over all of them, decided by the highest severity, then by the longest.
 
 Results are cached by a keyed hash of the text, so that the cache never holds a text or anything that could be guessed from a dump of it.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -34,7 +32,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters ``start`` (inclusive) to ``end`` (exclusive) are ``entity``."""
+    """Characters `start` (inclusive) to `end` (exclusive) are `entity`."""
 
     start: int
     end: int
@@ -43,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class EntityThreshold:
-    """What makes a finding of one entity count. ``bare_digits`` false: digits without punctuation count only in context."""
+    """What makes a finding of one entity count. `bare_digits` false: digits without punctuation count only in context."""
 
     min_score: float
     severity: int
@@ -67,11 +65,13 @@ class Scanner:
         self._leaf_chars = leaf_chars
         self._cache = Memory[tuple[Span, ...]](cache_bytes)
         self._cache_key = os.urandom(16)
-        own = [threshold.context for threshold in thresholds.values() if threshold.context is not None]
+        own = [
+            threshold.context for threshold in thresholds.values() if threshold.context is not None
+        ]
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
 
     def scan(self, text: str, key: str = "") -> Sequence[Span]:
-        """Spans by position. ``key`` is the name of the JSON key that holds the text: its words count as context.
+        """Spans by position. `key` is the name of the JSON key that holds the text: its words count as context.
 
         Raises:
             Refusal: the text is longer than the policy allows or not valid Unicode, a detector failed, or the record's time is spent.
@@ -79,7 +79,9 @@ class Scanner:
         if not text:
             return ()
         if len(text) > self._leaf_chars:
-            raise Refusal("leaf_too_long", f"one string has more than {self._leaf_chars} characters")
+            raise Refusal(
+                "leaf_too_long", f"one string has more than {self._leaf_chars} characters"
+            )
         nearby = self._context_words.intersection(_words(key)) if key else frozenset()
         try:
             encoded = text.encode()
@@ -97,11 +99,15 @@ class Scanner:
         return spans
 
     def scan_uncached(self, text: str, nearby: frozenset[str] = frozenset()) -> tuple[Span, ...]:
-        """What :meth:`scan` remembers."""
+        """What `scan` remembers."""
         counted = []
         lowered = text.lower()
         for detector, words in self._detectors:
-            if words is not None and not nearby & words and not any(word in lowered for word in words):
+            if (
+                words is not None
+                and not nearby & words
+                and not any(word in lowered for word in words)
+            ):
                 continue
             try:
                 check_budget()
@@ -110,19 +116,29 @@ class Scanner:
                 raise
             except Exception as error:
                 # Whatever a recognizer trips over, its findings are unknown: the record must not pass.
-                raise DetectorError(f"{type(detector).__name__} failed: {type(error).__name__}") from error
-            counted += [finding for finding in found if self._counts(text, finding, detector.context, nearby)]
+                raise DetectorError(
+                    f"{type(detector).__name__} failed: {type(error).__name__}"
+                ) from error
+            counted += [
+                finding
+                for finding in found
+                if self._counts(text, finding, detector.context, nearby)
+            ]
         return self._merged(counted)
 
     def _indispensable(self, detector: Detector) -> frozenset[str] | None:
-        """The context words without which no finding of the detector counts; ``None`` when some count anyway."""
+        """The context words without which no finding of the detector counts; `None` when some count anyway."""
         threshold = self._thresholds.get(detector.entity) if detector.entity is not None else None
         if threshold is None or detector.best_score >= threshold.min_score:
             return None
         return detector.context if threshold.context is None else threshold.context
 
     def _counts(
-        self, text: str, finding: Finding, recognizer_context: frozenset[str], nearby: frozenset[str]
+        self,
+        text: str,
+        finding: Finding,
+        recognizer_context: frozenset[str],
+        nearby: frozenset[str],
     ) -> bool:
         threshold = self._thresholds.get(finding.entity)
         if threshold is None:
@@ -137,7 +153,9 @@ class Scanner:
         words = recognizer_context if threshold.context is None else threshold.context
         if nearby & words:
             return True
-        before = _words(text[max(0, finding.start - _WINDOW_CHARS) : finding.start])[-_WORDS_BEFORE:]
+        before = _words(text[max(0, finding.start - _WINDOW_CHARS) : finding.start])[
+            -_WORDS_BEFORE:
+        ]
         return not words.isdisjoint(before)
 
     def _merged(self, findings: Sequence[Finding]) -> tuple[Span, ...]:

@@ -1,10 +1,8 @@
 """Credentials: provider tokens, JSON web tokens, private keys, URLs with passwords, connection strings, `password = …`.
 
 Own rules. Each has key words, at least one of which any match contains (so that texts without them cost one search for words), and a pattern
-whose group ``secret`` is what is replaced: `password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
+whose group `secret` is what is replaced: `password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +21,7 @@ _NOT_A_TOKEN = rf"(?!{TOKEN})"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecretRule:
-    """One kind of credential. ``words`` are lower case; ``pattern`` has the group ``secret``."""
+    """One kind of credential. `words` are lower case; `pattern` has the group `secret`."""
 
     name: str
     words: tuple[str, ...]
@@ -52,7 +50,9 @@ RULES: Sequence[SecretRule] = (
         pattern=r"(?P<secret>-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
         r"(?:-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z))",
     ),
-    _token("aws-access-key", "(?:AKIA|ASIA|ABIA|ACCA)", "[A-Z0-9]{16}", "akia", "asia", "abia", "acca"),
+    _token(
+        "aws-access-key", "(?:AKIA|ASIA|ABIA|ACCA)", "[A-Z0-9]{16}", "akia", "asia", "abia", "acca"
+    ),
     _token(
         "github",
         "(?:gh[pousr]_|github_pat_)",

@@ -4,8 +4,6 @@ Compiling refuses what would fail open at run time: an entity that nothing can f
 that no finding can reach.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -54,9 +52,11 @@ class CompiledPolicy:
         return self.key_entities.get(key_name(key))
 
     def drops(self, path: str) -> bool:
-        """Whether the place at ``path`` (without indexes, e.g. ``observation.messages.name``) is emptied unread."""
+        """Whether the place at `path` (without indexes, e.g. `observation.messages.name`) is emptied unread."""
         # A field that the schema does not have yet is decided on by the rules themselves.
-        return path in self.dropped or (path not in event_paths() and drops_leaf(self.document.fields, path))
+        return path in self.dropped or (
+            path not in event_paths() and drops_leaf(self.document.fields, path)
+        )
 
     def consent_of(self, tenant: str) -> ConsentTerms:
         """The tenant's consent by this policy."""
@@ -66,7 +66,9 @@ class CompiledPolicy:
     def purposes_of(self, tenant: str) -> tuple[Purpose, ...]:
         """The purposes that this policy allows for the tenant's events."""
         terms = self.document.tenants.get(tenant)
-        return tuple(self.document.purposes if terms is None or terms.purposes is None else terms.purposes)
+        return tuple(
+            self.document.purposes if terms is None or terms.purposes is None else terms.purposes
+        )
 
 
 def compile_policy(document: PolicyDocument) -> CompiledPolicy:
@@ -83,7 +85,9 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         name: EntityThreshold(
             min_score=rule.min_score,
             severity=SEVERITY[rule.do],
-            context=None if rule.context is None else frozenset(word.lower() for word in rule.context),
+            context=None
+            if rule.context is None
+            else frozenset(word.lower() for word in rule.context),
             bare_digits=rule.bare_digits == "find",
         )
         for name, rule in document.entities.items()
@@ -130,7 +134,8 @@ def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detect
             entity=rule.entity,
             pattern=rule.pattern,
             group=rule.group,
-            flags=(regex.IGNORECASE if rule.ignore_case else 0) | (regex.VERBOSE if rule.verbose else 0),
+            flags=(regex.IGNORECASE if rule.ignore_case else 0)
+            | (regex.VERBOSE if rule.verbose else 0),
             score=rule.score,
             context=frozenset(word.lower() for word in rule.context),
             timeout_s=timeout_s,

@@ -4,8 +4,6 @@ Unknown keys are errors, since a misspelt key would be a rule that silently does
 so that comments and spacing do not make another policy.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -37,13 +35,13 @@ class Metadata(_Strict):
 
 
 class AppliesTo(_Strict):
-    """For which tenants: names, or ``*`` for all that no other policy names."""
+    """For which tenants: names, or `*` for all that no other policy names."""
 
     tenants: Annotated[list[str], Field(min_length=1)]
 
 
 class ConsentTerms(_Strict):
-    """Consent by purpose. Only the word ``granted`` grants; a word nobody knows does not."""
+    """Consent by purpose. Only the word `granted` grants; a word nobody knows does not."""
 
     train: str = "unknown"
 
@@ -66,7 +64,7 @@ class EntityRule(_Strict):
     context: list[str] | None = None
     """Words in place of the recognizer's own context words."""
     bare_digits: Literal["find", "in_context"] = "find"
-    """``in_context``: digits without any punctuation count only beside a context word."""
+    """`in_context`: digits without any punctuation count only beside a context word."""
 
 
 class PatternRule(_Strict):
@@ -93,7 +91,7 @@ class KeyRule(_Strict):
 class FieldRule(_Strict):
     """What happens at a field of the event and at all that it holds; the first rule that fits decides.
 
-    ``path`` is a glob such as ``metadata_json``, ``observation.messages`` or ``usage.*``.
+    `path` is a glob such as `metadata_json`, `observation.messages` or `usage.*`.
     """
 
     path: Annotated[str, Field(min_length=1)]
@@ -109,7 +107,7 @@ class Limits(_Strict):
 
 
 class PolicyDocument(_Strict):
-    """One policy file of kind ``GovernancePolicy``."""
+    """One policy file of kind `GovernancePolicy`."""
 
     apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
     kind: Literal["GovernancePolicy"]
@@ -129,7 +127,9 @@ class PolicyDocument(_Strict):
     def _agrees_with_itself(self) -> Self:
         last = self.fields[-1]
         if last.path != CATCH_ALL or last.do != "scan":
-            raise ValueError(f'the last of fields must be the catch-all {{path: "{CATCH_ALL}", do: scan}}')
+            raise ValueError(
+                f'the last of fields must be the catch-all {{path: "{CATCH_ALL}", do: scan}}'
+            )
         named = [rule.entity for rule in self.patterns] + [rule.entity for rule in self.keys]
         undeclared = set(named) - self.entities.keys()
         if undeclared:
@@ -156,7 +156,7 @@ class PolicyDocument(_Strict):
 
 
 class ConsentDocument(_Strict):
-    """A file of kind ``Consent``: tenants' terms apart from redaction rules, so that opting out needs no new policy version."""
+    """A file of kind `Consent`: tenants' terms apart from redaction rules, so that opting out needs no new policy version."""
 
     apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
     kind: Literal["Consent"]
@@ -167,14 +167,16 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
     """The document of a YAML text.
 
     Raises:
-        PolicyError: not YAML, or not a policy; the message names ``where`` and the fields that are wrong.
+        PolicyError: not YAML, or not a policy; the message names `where` and the fields that are wrong.
     """
     try:
         loaded: Any = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader that also refuses repeated keys
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
-        raise PolicyError(f"{where} is not valid YAML{place}: {getattr(error, 'problem', error)}") from error
+        raise PolicyError(
+            f"{where} is not valid YAML{place}: {getattr(error, 'problem', error)}"
+        ) from error
     kind = loaded.get("kind") if isinstance(loaded, dict) else None
     model = ConsentDocument if kind == "Consent" else PolicyDocument
     try:

@@ -5,8 +5,6 @@ the list, `usage.*` the numbers. Of several rules that fit a field or what holds
 refused when the policy is loaded: a path that no event has would be a rule that silently does not hold.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import functools
 from collections.abc import Sequence
@@ -34,7 +32,9 @@ def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]
             raise PolicyError(
                 f"policy {policy}: the field rule {rule.path!r} fits no field of an event; the reference of events lists their paths"
             )
-    gone = {path for path, place in event_paths().items() if place.is_leaf and drops_leaf(rules, path)}
+    gone = {
+        path for path, place in event_paths().items() if place.is_leaf and drops_leaf(rules, path)
+    }
     whole = {
         path
         for path, place in event_paths().items()

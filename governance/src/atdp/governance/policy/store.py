@@ -5,8 +5,6 @@ tenant that no file applies to has no policy (its events are quarantined), and a
 is mended, because "the old rules still hold" is not something the gate may assume.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from importlib import resources
@@ -31,7 +29,11 @@ WITHDRAWN = "withdrawn"
 
 def default_policy_text() -> str:
     """The default policy, as YAML."""
-    return resources.files("atdp.governance").joinpath("default_policy.yaml").read_text(encoding="utf-8")
+    return (
+        resources.files("atdp.governance")
+        .joinpath("default_policy.yaml")
+        .read_text(encoding="utf-8")
+    )
 
 
 def install_default_policy(folder: Path) -> Path:
@@ -44,7 +46,7 @@ def install_default_policy(folder: Path) -> Path:
 
 
 def set_consent(folder: Path, tenant: str, *, train: str) -> Path:
-    """Record a tenant's consent to training (``granted`` or ``withdrawn``) in `consent.yaml`; the gate sees it before its next transaction.
+    """Record a tenant's consent to training (`granted` or `withdrawn`) in `consent.yaml`; the gate sees it before its next transaction.
 
     Raises:
         PolicyError: another word, or the existing file cannot be read.
@@ -62,7 +64,9 @@ def set_consent(folder: Path, tenant: str, *, train: str) -> Path:
     register[tenant] = before.model_copy(update={"consent": ConsentTerms(train=train)})
     document = ConsentDocument(apiVersion="atdp.governance/v1", kind="Consent", tenants=register)
     install_default_policy(folder)
-    _replace(target, yaml.safe_dump(document.model_dump(mode="json", exclude_none=True), sort_keys=False))
+    _replace(
+        target, yaml.safe_dump(document.model_dump(mode="json", exclude_none=True), sort_keys=False)
+    )
     return target
 
 
@@ -123,12 +127,16 @@ class PolicyStore:
     def _read(self) -> Mapping[str, bytes]:
         # Content, not times: a few kilobytes once per transaction, and no change within one clock tick goes unseen.
         try:
-            files = sorted(path for path in self._folder.iterdir() if path.suffix in {".yaml", ".yml"})
+            files = sorted(
+                path for path in self._folder.iterdir() if path.suffix in {".yaml", ".yml"}
+            )
             return {path.name: path.read_bytes() for path in files}
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise PolicyError(f"cannot read the policies in {self._folder}: {error.strerror}") from error
+            raise PolicyError(
+                f"cannot read the policies in {self._folder}: {error.strerror}"
+            ) from error
 
 
 def _text(content: bytes, where: Path) -> str:
@@ -143,7 +151,9 @@ def _merge(registers: list[ConsentDocument]) -> Mapping[str, TenantTerms]:
     for register in registers:
         for tenant, terms in register.tenants.items():
             if tenant in merged:
-                raise PolicyError(f"the consent of tenant {tenant!r} is given in two files; keep one")
+                raise PolicyError(
+                    f"the consent of tenant {tenant!r} is given in two files; keep one"
+                )
             merged[tenant] = terms
     return merged
 

@@ -4,8 +4,6 @@
 event's fate. Text that an operator wrote is left alone by every rule, so governing twice is governing once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
@@ -32,7 +30,7 @@ SEVERITY: Mapping[OperatorName, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One entity's operator. ``scope``: within what the same value keeps the same pseudonym. ``keep_last``: characters that a mask leaves."""
+    """One entity's operator. `scope`: within what the same value keeps the same pseudonym. `keep_last`: characters that a mask leaves."""
 
     name: OperatorName
     scope: Scope = "tenant"
@@ -40,11 +38,11 @@ class Operator:
     text: str | None = None
 
     def apply(self, entity: str, value: str, key: TenantKey, trajectory: str) -> str | None:
-        """The text in place of ``value``; ``None`` = remove the string that holds it.
+        """The text in place of `value`; `None` = remove the string that holds it.
 
         Raises:
-            EventDropped: the operator is ``drop_event``.
-            Refusal: the operator is ``quarantine``.
+            EventDropped: the operator is `drop_event`.
+            Refusal: the operator is `quarantine`.
         """
         scope = trajectory if self.scope == "trajectory" else ""
         match self.name:
@@ -61,14 +59,18 @@ class Operator:
             case "drop_event":
                 raise EventDropped(entity)
             case "quarantine":
-                raise Refusal("policy_quarantine", f"the policy quarantines events that hold {entity}")
+                raise Refusal(
+                    "policy_quarantine", f"the policy quarantines events that hold {entity}"
+                )
             case _:
                 assert_never(self.name)
 
 
 def masked(value: str, keep_last: int) -> str:
-    """Every letter and digit but the last ``keep_last`` as ``*``; at most half of them are kept. Masking twice is masking once."""
-    places = [index for index, character in enumerate(value) if character.isalnum() or character == "*"]
+    """Every letter and digit but the last `keep_last` as `*`; at most half of them are kept. Masking twice is masking once."""
+    places = [
+        index for index, character in enumerate(value) if character.isalnum() or character == "*"
+    ]
     kept = set(places[len(places) - min(keep_last, len(places) // 2) :])
     return "".join(
         "*" if character.isalnum() and index not in kept else character

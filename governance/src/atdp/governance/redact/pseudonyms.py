@@ -1,14 +1,12 @@
 """Keyed pseudonyms: the same value gets the same name, and nobody without the key can go back or guess.
 
-``<EMAIL_ADDRESS_1a2b3c4d5e>``: entity and 10 hex digits of HMAC-SHA256 under the tenant's key over (scope, entity, normalised value). A plain
+`<EMAIL_ADDRESS_1a2b3c4d5e>`: entity and 10 hex digits of HMAC-SHA256 under the tenant's key over (scope, entity, normalised value). A plain
 hash would not do: e-mails, zips and card numbers can be enumerated. 40 bits: two of a million values of one tenant and entity collide with
 probability 0.4; then two people share a name, which blurs and does not leak.
 
 A pseudonym never contains four decimal digits in a row (the HMAC is repeated with a counter until it does not), so no recognizer finds a
 number in it, and a text of this shape cannot smuggle a zip or card number past the rules that leave pseudonyms alone.
 """
-
-from __future__ import annotations
 
 import hmac
 import re
@@ -34,8 +32,10 @@ class TenantKey:
 
     secret: bytes
 
-    def name(self, entity: str, value: str, *, scope: str = "", digits: int = PSEUDONYM_DIGITS) -> str:
-        """The pseudonym of ``value``; within another ``scope`` the same value has another one."""
+    def name(
+        self, entity: str, value: str, *, scope: str = "", digits: int = PSEUDONYM_DIGITS
+    ) -> str:
+        """The pseudonym of `value`; within another `scope` the same value has another one."""
         message = "\x1f".join((scope, entity, normalised(value))).encode("utf-8", "surrogatepass")
         counter = 0
         while True:
@@ -45,7 +45,7 @@ class TenantKey:
             counter += 1
 
     def seal(self, purpose: str, value: str) -> str:
-        """64 hex digits that stand for ``value`` under this key."""
+        """64 hex digits that stand for `value` under this key."""
         return hmac.digest(self.secret, f"{purpose}\x1f{value}".encode(), "sha256").hex()
 
 
@@ -58,5 +58,5 @@ def normalised(value: str) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether the whole of ``text`` is a pseudonym or keyed hash."""
+    """Whether the whole of `text` is a pseudonym or keyed hash."""
     return _IS_TOKEN.fullmatch(text) is not None

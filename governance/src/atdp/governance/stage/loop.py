@@ -13,8 +13,6 @@ nothing passes until it is mended. Partitions are assigned within a poll and can
 they are read again when the gate opens.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -59,7 +57,7 @@ class Stage:
         now: Callable[[], datetime],
         on_state: Callable[[str | None], None] = lambda _: None,
     ) -> None:
-        """``on_state`` hears why the stage cannot work now, or ``None`` when it can."""
+        """`on_state` hears why the stage cannot work now, or `None` when it can."""
         self._settings = settings
         self._gate = gate
         self._writes = writes
@@ -100,7 +98,9 @@ class Stage:
             decisions = self._transact(messages)
         except TransactionFailed as failure:
             self._metrics.transactions.labels("aborted").inc()
-            _log.warning("a transaction was given up and will be repeated", extra={"why": str(failure)})
+            _log.warning(
+                "a transaction was given up and will be repeated", extra={"why": str(failure)}
+            )
             self._abort_and_rewind()
             return 0
         except HomeUnavailable as missing:
@@ -121,7 +121,7 @@ class Stage:
         self._consumer.close()
 
     def _transact(self, messages: Sequence[Message]) -> list[Decided]:
-        """The decisions that are committed: those on the first of ``messages``, on one at least."""
+        """The decisions that are committed: those on the first of `messages`, on one at least."""
         self._writes.begin()
         until = time.monotonic() + self._settings.batch_s
         room_bytes = self._settings.batch_bytes
@@ -133,7 +133,9 @@ class Stage:
             if time.monotonic() > until or room_bytes < 0:
                 break
         last = {message.partition(): message.offset() for message in messages[: len(decisions)]}
-        offsets = [TopicPartition(self._raw, partition, offset + 1) for partition, offset in last.items()]
+        offsets = [
+            TopicPartition(self._raw, partition, offset + 1) for partition, offset in last.items()
+        ]
         self._writes.commit(offsets, self._consumer.consumer_group_metadata())
         return decisions
 
@@ -150,11 +152,13 @@ class Stage:
         return sum(len(output.value) for _, _, output in outputs if output is not None)
 
     def _read_again(self, messages: Sequence[Message]) -> None:
-        """Go back to the first of ``messages``, per partition."""
+        """Go back to the first of `messages`, per partition."""
         first: dict[int, int] = {}
         for message in messages:
             first.setdefault(message.partition(), message.offset())
-        self._seek([TopicPartition(self._raw, partition, offset) for partition, offset in first.items()])
+        self._seek(
+            [TopicPartition(self._raw, partition, offset) for partition, offset in first.items()]
+        )
 
     def _home_usable(self) -> bool:
         try:
@@ -189,7 +193,9 @@ class Stage:
             if error is None:
                 usable.append(message)
             elif error.code() != KafkaError._PARTITION_EOF:
-                _log.warning("the broker reported an error while consuming", extra={"why": error.str()})
+                _log.warning(
+                    "the broker reported an error while consuming", extra={"why": error.str()}
+                )
         return usable
 
     def _abort_and_rewind(self) -> None:
@@ -244,7 +250,9 @@ class Stage:
         for role in ("events_raw", "events_governed", "events_quarantine", "audit"):
             name = self._settings.topic(role)
             if name not in found or found[name].error is not None:
-                raise GovernanceError(f"the topic {name} does not exist; `atdp up` creates the topics")
+                raise GovernanceError(
+                    f"the topic {name} does not exist; `atdp up` creates the topics"
+                )
             counts[role] = len(found[name].partitions)
         if counts["events_raw"] != counts["events_governed"]:
             raise GovernanceError(
@@ -256,7 +264,9 @@ class Stage:
         for position in self._consumer.position(self._consumer.assignment()):
             _, high = self._consumer.get_watermark_offsets(position, cached=True)
             if position.offset >= 0 and high >= 0:
-                self._metrics.lag.labels(str(position.partition)).set(max(0, high - position.offset))
+                self._metrics.lag.labels(str(position.partition)).set(
+                    max(0, high - position.offset)
+                )
 
 
 def _raw_record(message: Message) -> RawRecord:

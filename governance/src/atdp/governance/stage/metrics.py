@@ -1,7 +1,5 @@
 """What the worker counts. Labels are codes from closed sets; no value of an event is ever a label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
@@ -20,17 +18,31 @@ class StageMetrics:
     def __post_init__(self) -> None:
         """Register every metric."""
         self.records = Counter(
-            "atdp_governance_records", "Records decided and committed.", ["decision"], registry=self.registry
+            "atdp_governance_records",
+            "Records decided and committed.",
+            ["decision"],
+            registry=self.registry,
         )
         self.quarantined = Counter(
-            "atdp_governance_quarantined", "Records refused, by reason.", ["reason"], registry=self.registry
+            "atdp_governance_quarantined",
+            "Records refused, by reason.",
+            ["reason"],
+            registry=self.registry,
         )
         self.findings = Counter(
-            "atdp_governance_findings", "Values replaced, by entity.", ["entity"], registry=self.registry
+            "atdp_governance_findings",
+            "Values replaced, by entity.",
+            ["entity"],
+            registry=self.registry,
         )
-        self.bytes = Counter("atdp_governance_bytes", "Bytes of raw values decided.", registry=self.registry)
+        self.bytes = Counter(
+            "atdp_governance_bytes", "Bytes of raw values decided.", registry=self.registry
+        )
         self.transactions = Counter(
-            "atdp_governance_transactions", "Transactions, by outcome.", ["outcome"], registry=self.registry
+            "atdp_governance_transactions",
+            "Transactions, by outcome.",
+            ["outcome"],
+            registry=self.registry,
         )
         self.seconds = Histogram(
             "atdp_governance_transaction_seconds",

@@ -1,7 +1,5 @@
 """Settings of the worker, read once at its entry point."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One Kafka transaction: outputs and consumed offsets become visible together, or not at all."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -45,11 +43,11 @@ class Writes(Protocol):
         ...
 
     def write(self, topic: str, partition: int, output: Output) -> None:
-        """Add a record. ``partition`` may be ``ANY_PARTITION``."""
+        """Add a record. `partition` may be `ANY_PARTITION`."""
         ...
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """Commit records and ``offsets`` (next to read, per partition) of the consumer whose group metadata is ``group``."""
+        """Commit records and `offsets` (next to read, per partition) of the consumer whose group metadata is `group`."""
         ...
 
     def abort(self) -> None:
@@ -65,15 +63,15 @@ class KafkaTransaction:
         self._producer = Producer(dict(settings.producer()))
 
     def start(self) -> None:
-        """See :class:`Writes`."""
+        """See `Writes`."""
         self._call(self._producer.init_transactions, self._timeout_s)
 
     def begin(self) -> None:
-        """See :class:`Writes`."""
+        """See `Writes`."""
         self._call(self._producer.begin_transaction)
 
     def write(self, topic: str, partition: int, output: Output) -> None:
-        """See :class:`Writes`; waits while the producer's queue is full."""
+        """See `Writes`; waits while the producer's queue is full."""
         while True:
             try:
                 self._call(
@@ -91,12 +89,14 @@ class KafkaTransaction:
             return
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """See :class:`Writes`."""
-        self._call(self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s)
+        """See `Writes`."""
+        self._call(
+            self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s
+        )
         self._call(self._producer.commit_transaction, self._timeout_s)
 
     def abort(self) -> None:
-        """See :class:`Writes`."""
+        """See `Writes`."""
         self._call(self._producer.abort_transaction, self._timeout_s)
 
     def _call(self, call: Any, *arguments: Any, **named: Any) -> None:

@@ -5,8 +5,6 @@ form that the list demands (a UUID, a hex digest); anything else in it is treate
 schema version adds is not listed, so it is scanned as free text, the strictest way there is.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Mapping
@@ -65,9 +63,12 @@ FIELDS: Mapping[str, FieldClass] = {
     "action.handoff.trajectory_id": FieldClass.IDENTIFIER,
     "action.generation.request_id": FieldClass.IDENTIFIER,
 }
-"""By path without indexes. Paths that end in `call_id` or `sha256` are identifiers and digests wherever they occur (see :func:`class_of`)."""
+"""By path without indexes. Paths that end in `call_id` or `sha256` are identifiers and digests wherever they occur (see `class_of`)."""
 
-_BY_LAST_NAME: Mapping[str, FieldClass] = {"call_id": FieldClass.IDENTIFIER, "sha256": FieldClass.DIGEST}
+_BY_LAST_NAME: Mapping[str, FieldClass] = {
+    "call_id": FieldClass.IDENTIFIER,
+    "sha256": FieldClass.DIGEST,
+}
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DIGEST = re.compile(r"(?:sha256[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
@@ -75,7 +76,7 @@ KEYED_DIGEST = re.compile(r"keyed:[0-9a-f]{64}")
 
 
 def class_of(path: str) -> FieldClass:
-    """The class of the string field at ``path`` (no indexes)."""
+    """The class of the string field at `path` (no indexes)."""
     return FIELDS.get(path) or _BY_LAST_NAME.get(path.rpartition(".")[2], FieldClass.TEXT)
 
 
@@ -91,7 +92,7 @@ def is_digest(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of the strings at one path. ``shown``: the path as findings name it, with ``[*]`` for lists."""
+    """What is known of the strings at one path. `shown`: the path as findings name it, with `[*]` for lists."""
 
     shown: str
     kind: FieldClass
@@ -101,7 +102,7 @@ class Place:
 
 @functools.cache
 def place_of(path: str) -> Place:
-    """The place at ``path`` (no indexes); one that the schema does not have is scanned as text."""
+    """The place at `path` (no indexes); one that the schema does not have is scanned as text."""
     leaf = event_paths().get(path)
     kind = class_of(path)
     if leaf is None:

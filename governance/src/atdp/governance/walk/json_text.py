@@ -4,8 +4,6 @@ A plain `json.loads` keeps the last of two equal keys and forgets the first, whi
 changed, so that what is written is what was scanned.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator
@@ -24,14 +22,14 @@ _INDENT = re.compile(r"[\[{]\r?\n( +|\t+)\S")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A decoded JSON text. ``lossy``: it held equal keys, so it must be written anew."""
+    """A decoded JSON text. `lossy`: it held equal keys, so it must be written anew."""
 
     value: Any
     lossy: bool
 
 
 def parse(text: str) -> Parsed | None:
-    """The JSON document that ``text`` is: an object, an array or a string; ``None`` for anything else.
+    """The JSON document that `text` is: an object, an array or a string; `None` for anything else.
 
     Raises:
         Refusal: nested deeper than Python can follow.
@@ -59,7 +57,7 @@ def parse(text: str) -> Parsed | None:
 def lines(text: str) -> Iterator[tuple[str, str, str]] | None:
     """The lines of a text of which some look like JSON each (NDJSON, server-sent events): what stands before, the JSON or "", the rest.
 
-    Joined, the pieces are the text. ``None`` when no line looks like an object or an array.
+    Joined, the pieces are the text. `None` when no line looks like an object or an array.
     """
     if _ROW.search(text) is None:
         return None
@@ -73,10 +71,12 @@ def _rows(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def write(value: Any, like: str) -> str:
-    """JSON text of ``value`` with the separators, indentation and escaping of ``like``."""
+    """JSON text of `value` with the separators, indentation and escaping of `like`."""
     indent = _INDENT.match(like.lstrip())
     if indent is not None:
         spaces: int | str = "\t" * len(indent[1]) if indent[1][0] == "\t" else len(indent[1])
         return json.dumps(value, ensure_ascii=like.isascii(), indent=spaces)
     wide = '": ' in like or '", "' in like or like.lstrip()[:1] == '"'
-    return json.dumps(value, ensure_ascii=like.isascii(), separators=(", ", ": ") if wide else (",", ":"))
+    return json.dumps(
+        value, ensure_ascii=like.isascii(), separators=(", ", ": ") if wide else (",", ":")
+    )

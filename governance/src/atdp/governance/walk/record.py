@@ -1,7 +1,5 @@
 """The walk over an event record: which string is governed how, by its place in the schema."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from atdp.governance.event_paths import event_paths
@@ -17,7 +15,7 @@ _SUBJECT_ENTITY = "DATA_SUBJECT"
 class RecordWalk:
     """Governs one record in place of copies: the returned mapping shares what did not change.
 
-    Lists of numbers (token ids, log-probabilities) are not strings; :mod:`atdp.governance.fidelity` decides on those that the policy does not
+    Lists of numbers (token ids, log-probabilities) are not strings; `atdp.governance.fidelity` decides on those that the policy does not
     drop.
     """
 
@@ -34,7 +32,8 @@ class RecordWalk:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
         governed = {
-            name: value if value is None else self._visit(value, name) for name, value in record.items()
+            name: value if value is None else self._visit(value, name)
+            for name, value in record.items()
         }
         return governed, merged(self._found)
 
@@ -52,7 +51,9 @@ class RecordWalk:
             if not value or isinstance(value[0], int | float):
                 return value
             items = [self._visit(item, path) for item in value]
-            return [item for item in items if item is not None] if isinstance(value[0], str) else items
+            return (
+                [item for item in items if item is not None] if isinstance(value[0], str) else items
+            )
         return value
 
     def _emptied(self, value: Any, path: str) -> Any:
@@ -84,6 +85,7 @@ class RecordWalk:
     def _noted(self, place: Place, governed: Governed) -> str | None:
         if governed.found:
             self._found += [
-                Found(place.shown + one.path, one.entity, one.operator, one.count) for one in governed.found
+                Found(place.shown + one.path, one.entity, one.operator, one.count)
+                for one in governed.found
             ]
         return "" if governed.text is None and place.required else governed.text

@@ -1,6 +1,6 @@
 """One string of an event: decoded, scanned, redacted until nothing more is found, and written back.
 
-A string that is JSON is decoded and its leaves and keys are governed one by one (to ``json_depth`` strings within strings); any other is
+A string that is JSON is decoded and its leaves and keys are governed one by one (to `json_depth` strings within strings); any other is
 scanned as text, after those of its lines that are JSON documents of their own (NDJSON, server-sent events). Key rules decide values by the name
 of their key. Redaction repeats until the text is stable, because taking something away can bring together what was apart; text that does not
 settle is refused.
@@ -8,8 +8,6 @@ settle is refused.
 Results are remembered by a keyed hash of (string, scope, class): agents send the same system prompts and tool results over and over. The memory
 holds governed text only; all tenants share one, within one bound of bytes, each under a hash key of its own.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os
@@ -45,7 +43,7 @@ _TAIL = "[*]"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was replaced at one place; ``path`` is relative and holds governed keys only."""
+    """What was replaced at one place; `path` is relative and holds governed keys only."""
 
     path: str
     entity: str
@@ -55,7 +53,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Governed:
-    """A governed string; ``text`` is ``None`` when the policy removes it."""
+    """A governed string; `text` is `None` when the policy removes it."""
 
     text: str | None
     found: tuple[Found, ...]
@@ -92,7 +90,7 @@ class StringGovernor:
         """A name that other events repeat: findings become pseudonyms of tenant scope, whatever their operator is. A UUID names nobody.
 
         Raises:
-            Refusal: see :meth:`text`; or longer than a record key may be.
+            Refusal: see `text`; or longer than a record key may be.
         """
         if is_uuid(text):
             return Governed(text, ())
@@ -139,7 +137,9 @@ class StringGovernor:
 class _Walk:
     """The walk through one top-level string."""
 
-    def __init__(self, policy: CompiledPolicy, key: TenantKey, trajectory: str, *, identifier: bool) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, key: TenantKey, trajectory: str, *, identifier: bool
+    ) -> None:
         self._policy = policy
         self._scan = policy.scanner.scan
         self._key = key
@@ -207,7 +207,9 @@ class _Walk:
             return value if same else [None if item is _DROPPED else item for item in items]
         return self._object(value, path, depth, nesting)
 
-    def _object(self, value: Mapping[str, Any], path: str, depth: int, nesting: int) -> Mapping[str, Any]:
+    def _object(
+        self, value: Mapping[str, Any], path: str, depth: int, nesting: int
+    ) -> Mapping[str, Any]:
         governed: dict[str, Any] = {}
         changed = False
         for key, item in value.items():
@@ -284,7 +286,8 @@ def merged(found: Iterable[Found]) -> tuple[Found, ...]:
     for one in found:
         counts[one.path, one.entity, one.operator] += one.count
     return tuple(
-        Found(path, entity, operator, count) for (path, entity, operator), count in sorted(counts.items())
+        Found(path, entity, operator, count)
+        for (path, entity, operator), count in sorted(counts.items())
     )
 
 

@@ -1,6 +1,4 @@
-"""``python -m atdp.inference.worker``: run one worker as a service of the stack."""
-
-from __future__ import annotations
+"""`python -m atdp.inference.worker`: run one worker as a service of the stack."""
 
 import argparse
 import os
@@ -49,10 +47,15 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--weight-version", help="its version (default: from its manifest)")
     parser.add_argument(
-        "--decoder", choices=("auto", "light", "transformers"), default="auto", help="who does the arithmetic"
+        "--decoder",
+        choices=("auto", "light", "transformers"),
+        default="auto",
+        help="who does the arithmetic",
     )
     parser.add_argument("--device", default="cpu", help="torch device of the transformers decoder")
-    parser.add_argument("--max-rows", type=int, default=64, help="sequences decoded together (default 64)")
+    parser.add_argument(
+        "--max-rows", type=int, default=64, help="sequences decoded together (default 64)"
+    )
     parser.add_argument("--seed", type=int, help="seed of the draws (default: from the system)")
 
 

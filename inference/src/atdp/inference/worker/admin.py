@@ -1,7 +1,5 @@
 """Routes around generation: models, health, weight swaps, pause and abort, tokenising, metrics."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterator
@@ -89,7 +87,10 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
             "owned_by": "sglang",
             "root": model.name,
         }
-        return {"object": "list", "data": [entry | {"parent": None, "max_model_len": model.decoder.context}]}
+        return {
+            "object": "list",
+            "data": [entry | {"parent": None, "max_model_len": model.decoder.context}],
+        }
 
     @app.get("/model_info")
     @app.get("/get_model_info")
@@ -138,7 +139,9 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
     async def health_generate() -> Response:
         model = engine.model
         token = min(model.eos_ids, default=0)
-        job = Job(rid="health", prompt=(token,), sampling=Sampling(max_new_tokens=1, temperature=0.0))
+        job = Job(
+            rid="health", prompt=(token,), sampling=Sampling(max_new_tokens=1, temperature=0.0)
+        )
         await asyncio.wait_for(asyncio.wrap_future(engine.submit(job)), timeout=20)
         return Response(status_code=200)
 
@@ -146,14 +149,22 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
     async def tokenize(body: Tokenize) -> dict[str, Any]:
         model = engine.model
         tokens = model.ids(body.prompt)
-        return {"tokens": list(tokens), "count": len(tokens), "max_model_len": model.decoder.context}
+        return {
+            "tokens": list(tokens),
+            "count": len(tokens),
+            "max_model_len": model.decoder.context,
+        }
 
     @app.post("/detokenize")
     async def detokenize(body: Detokenize) -> dict[str, Any]:
         model = engine.model
         if body.tokens and not 0 <= min(body.tokens) <= max(body.tokens) < model.decoder.vocab_size:
-            raise RequestError(f"tokens must lie in [0, {model.decoder.vocab_size}) for this model.")
-        return {"text": model.text(tuple(body.tokens), skip_special_tokens=body.skip_special_tokens)}
+            raise RequestError(
+                f"tokens must lie in [0, {model.decoder.vocab_size}) for this model."
+            )
+        return {
+            "text": model.text(tuple(body.tokens), skip_special_tokens=body.skip_special_tokens)
+        }
 
 
 def _add_weights(app: FastAPI, state: WorkerState) -> None:
@@ -167,7 +178,9 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
             try:
                 model = await asyncio.to_thread(state.open, Path(body.model_path), version)
             except ModelError as error:
-                return JSONResponse({"success": False, "message": str(error), "num_paused_requests": 0}, 400)
+                return JSONResponse(
+                    {"success": False, "message": str(error), "num_paused_requests": 0}, 400
+                )
             if body.abort_all_requests:
                 await asyncio.wrap_future(engine.abort(None))
             await asyncio.wrap_future(engine.swap(model))
@@ -179,7 +192,9 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
 
     @app.post("/update_weight_version")
     async def update_version(body: UpdateVersion) -> dict[str, Any]:
-        await asyncio.wrap_future(engine.rename(body.new_version, abort_all=body.abort_all_requests))
+        await asyncio.wrap_future(
+            engine.rename(body.new_version, abort_all=body.abort_all_requests)
+        )
         await asyncio.to_thread(state.keep)
         message = f"Weight version updated to {body.new_version}"
         return {"success": True, "message": message, "new_version": body.new_version}
@@ -212,7 +227,7 @@ class EngineMetrics:
     """Prometheus collector over the engine's counters."""
 
     def __init__(self, engine: Engine) -> None:
-        """Read ``engine`` at every scrape."""
+        """Read `engine` at every scrape."""
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
@@ -220,7 +235,11 @@ class EngineMetrics:
         counters = self._engine.counters
         for name, text, value in (
             ("requests", "Sequences asked for", counters.requests),
-            ("prompt_tokens", "Prompt tokens admitted, cached ones included", counters.prompt_tokens),
+            (
+                "prompt_tokens",
+                "Prompt tokens admitted, cached ones included",
+                counters.prompt_tokens,
+            ),
             ("cached_tokens", "Prompt tokens taken from the prefix cache", counters.cached_tokens),
             ("output_tokens", "Tokens generated", counters.output_tokens),
             ("decode_steps", "Steps of the whole batch", counters.steps),
@@ -229,7 +248,9 @@ class EngineMetrics:
             ("failed", "Sequences failed by an error in the engine", counters.failed),
         ):
             yield CounterMetricFamily(f"atdp_inference_{name}", text, value=value)
-        yield GaugeMetricFamily("atdp_inference_running", "Sequences in the batch", value=counters.running)
+        yield GaugeMetricFamily(
+            "atdp_inference_running", "Sequences in the batch", value=counters.running
+        )
         yield GaugeMetricFamily(
             "atdp_inference_waiting", "Sequences not yet admitted", value=counters.waiting
         )

@@ -1,7 +1,5 @@
 """The HTTP application: SGLang's routes over the engine, and the health routes of our own services."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
@@ -35,8 +33,8 @@ def create_app(
 ) -> FastAPI:
     """The worker's application.
 
-    Without ``model_dir`` it starts empty and takes its first weights by ``/update_weights_from_disk``. ``remember`` is a file
-    in which it keeps what it serves, so that a restarted process serves the same. Raises ModelError when ``model_dir``
+    Without `model_dir` it starts empty and takes its first weights by `/update_weights_from_disk`. `remember` is a file
+    in which it keeps what it serves, so that a restarted process serves the same. Raises ModelError when `model_dir`
     cannot be served.
     """
     state = WorkerState(
@@ -94,10 +92,12 @@ async def _run(engine: Engine, jobs: list[Job]) -> list[Progress]:
 def _stream(
     engine: Engine, job: Job, chunks: Callable[[Progress], list[dict[str, Any]]]
 ) -> StreamingResponse:
-    """Server-sent events, ended by ``[DONE]``; a client that goes away aborts its job."""
+    """Server-sent events, ended by `[DONE]`; a client that goes away aborts its job."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Progress] = asyncio.Queue()
-    streamed = Job(**{**vars(job), "on_token": lambda p: loop.call_soon_threadsafe(queue.put_nowait, p)})
+    streamed = Job(
+        **{**vars(job), "on_token": lambda p: loop.call_soon_threadsafe(queue.put_nowait, p)}
+    )
     result = asyncio.wrap_future(engine.submit(streamed))
 
     def last(done: asyncio.Future[Progress]) -> None:
@@ -149,8 +149,12 @@ def _add_error_shapes(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def bad_body(request: Request, error: RequestValidationError) -> Response:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
-        return answer(request, 400, problems or "the body is not what this route takes", "BadRequestError")
+        problems = "; ".join(
+            f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()
+        )
+        return answer(
+            request, 400, problems or "the body is not what this route takes", "BadRequestError"
+        )
 
     @app.exception_handler(NotReadyError)
     async def not_ready(request: Request, error: NotReadyError) -> Response:
@@ -158,7 +162,9 @@ def _add_error_shapes(app: FastAPI) -> None:
 
     @app.exception_handler(ModelError)
     async def bad_model(_: Request, error: ModelError) -> Response:
-        return JSONResponse({"success": False, "message": str(error), "num_paused_requests": 0}, 400)
+        return JSONResponse(
+            {"success": False, "message": str(error), "num_paused_requests": 0}, 400
+        )
 
     @app.exception_handler(404)
     async def unknown(request: Request, _: Exception) -> Response:

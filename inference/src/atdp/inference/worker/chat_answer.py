@@ -1,7 +1,5 @@
 """Answers of /v1/chat/completions: whole, or as server-sent chunks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -93,7 +91,7 @@ def _token(model: ServedModel, token: int, logprob: float) -> dict[str, Any]:
 
 
 class ChatChunks:
-    """Turns progress of one choice into ``chat.completion.chunk`` objects.
+    """Turns progress of one choice into `chat.completion.chunk` objects.
 
     Text is sent as it comes; with tools on offer it is held back until the end, when it is known to be text or calls.
     """
@@ -112,7 +110,11 @@ class ChatChunks:
             self._opened = True
             chunks.append(self._chunk(progress, {"role": "assistant", "content": ""}))
         if progress.finish is None:
-            text = "" if self._body.offered_tools else output_text(progress, self._model).rstrip("\ufffd")
+            text = (
+                ""
+                if self._body.offered_tools
+                else output_text(progress, self._model).rstrip("\ufffd")
+            )
             if len(text) > self._sent:
                 chunks.append(self._chunk(progress, {"content": text[self._sent :]}))
                 self._sent = len(text)
@@ -127,11 +129,17 @@ class ChatChunks:
         if (self._body.stream_options or {}).get("include_usage"):
             last = self._chunk(progress, {})
             chunks.append(
-                {**last, "choices": [], "usage": usage(len(progress.job.prompt), len(progress.output))}
+                {
+                    **last,
+                    "choices": [],
+                    "usage": usage(len(progress.job.prompt), len(progress.output)),
+                }
             )
         return chunks
 
-    def _chunk(self, progress: Progress, delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+    def _chunk(
+        self, progress: Progress, delta: dict[str, Any], reason: str | None = None
+    ) -> dict[str, Any]:
         return {
             "id": progress.job.rid,
             "object": "chat.completion.chunk",

@@ -1,13 +1,11 @@
 """What the engine needs of a model: a changing batch of sequences, and the logits of what comes next.
 
-A decoder owns the weights and a key/value cache of *rows*. Rows are appended by ``prefill``, advance together by
-``step``, and leave by ``remove``. Two decoders exist: :class:`~atdp.inference.worker.qwen3.Qwen3Decoder` (NumPy, Qwen3
+A decoder owns the weights and a key/value cache of *rows*. Rows are appended by `prefill`, advance together by
+`step`, and leave by `remove`. Two decoders exist: `atdp.inference.worker.qwen3.Qwen3Decoder` (NumPy, Qwen3
 only, a fifth of the memory and several times the speed for small models) and
-:class:`~atdp.inference.worker.transformers_decoder.TransformersDecoder` (every causal LM of transformers, any device).
+`atdp.inference.worker.transformers_decoder.TransformersDecoder` (every causal LM of transformers, any device).
 One behaviour suite runs against both.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ class PrefillRow:
     tokens: tuple[int, ...]
     """Prompt token ids, at least one."""
     logits_from: int | None = None
-    """First position whose logits are wanted; ``None`` means only the last one."""
+    """First position whose logits are wanted; `None` means only the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,7 @@ class Decoder(Protocol):
         ...
 
     def prefill(self, rows: Sequence[PrefillRow]) -> list[Prefilled]:
-        """Append ``rows`` at the end of the batch and read their prompts."""
+        """Append `rows` at the end of the batch and read their prompts."""
         ...
 
     def step(self, tokens: Sequence[int]) -> Floats:

@@ -1,7 +1,5 @@
 """Choosing the decoder for a model directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal
@@ -30,7 +28,9 @@ def load_decoder(
     if kind == "auto":
         small = weights_file.is_file() and weights_file.stat().st_size <= _LIGHT_LIMIT_BYTES
         kind = (
-            "light" if config.get("model_type") == "qwen3" and small and device == "cpu" else "transformers"
+            "light"
+            if config.get("model_type") == "qwen3" and small and device == "cpu"
+            else "transformers"
         )
     if kind == "light":
         return Qwen3Decoder.load(model_dir, max_rows=max_rows)

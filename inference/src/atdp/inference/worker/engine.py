@@ -1,16 +1,14 @@
 """The engine: one thread that owns the model and decodes all requests together (continuous batching).
 
-Every turn of the loop: admit what waits (up to ``max_rows`` sequences, ``_PREFILL_TOKENS`` tokens), draw one token for every
+Every turn of the loop: admit what waits (up to `max_rows` sequences, `_PREFILL_TOKENS` tokens), draw one token for every
 sequence in the batch, finish those that are done, run the model one step for the rest. So requests that arrive while
 others run join them at the next token, and 64 concurrent requests run as one batch.
 
 Weight swaps happen between two steps. Without a pause the engine first lets the running requests finish (as SGLang
 does), so a generation has one version. While paused it swaps at once; the sequences in flight then read their tokens again under the new
-weights, and their version spans tell which token came from which version. (SGLang's ``in_place`` continues on the old
+weights, and their version spans tell which token came from which version. (SGLang's `in_place` continues on the old
 weights' cache instead; here nothing is ever decoded against keys of other weights.)
 """
-
-from __future__ import annotations
 
 import logging
 import threading
@@ -58,7 +56,7 @@ class Engine:
     """Thread-safe front of the decoding thread."""
 
     def __init__(self, *, max_rows: int = 64, seed: int | None = None) -> None:
-        """Start without a model; ``seed`` fixes the draws of requests that bring no seed of their own."""
+        """Start without a model; `seed` fixes the draws of requests that bring no seed of their own."""
         self.max_rows = max_rows
         self.counters = Counters()
         self._model: ServedModel | None = None
@@ -106,7 +104,9 @@ class Engine:
                 "tokens for the completion. Please reduce the number of tokens in the input messages or the completion."
             )
         if min(job.prompt) < 0 or max(job.prompt) >= model.decoder.vocab_size:
-            raise RequestError(f"input_ids must lie in [0, {model.decoder.vocab_size}) for this model.")
+            raise RequestError(
+                f"input_ids must lie in [0, {model.decoder.vocab_size}) for this model."
+            )
         sequence = Sequence(job, Future())
         with self._wake:
             if self._stopping:
@@ -117,7 +117,7 @@ class Engine:
         return sequence.result
 
     def swap(self, model: ServedModel) -> Future[object]:
-        """Serve ``model`` from now on: at once when paused or idle, else after the running requests."""
+        """Serve `model` from now on: at once when paused or idle, else after the running requests."""
         return self._order(lambda: self._swap(model), after_running=True)
 
     def rename(self, version: str, *, abort_all: bool) -> Future[object]:
@@ -132,11 +132,11 @@ class Engine:
         return self._order(apply)
 
     def abort(self, rid: str | None) -> Future[object]:
-        """End the jobs with this id (``None``: all) with what they have."""
+        """End the jobs with this id (`None`: all) with what they have."""
         return self._order(lambda: self._abort(lambda job: rid is None or job.rid == rid))
 
     def pause(self, mode: PauseMode) -> Future[object]:
-        """Stop decoding; ``abort`` ends what runs, ``retract`` and ``in_place`` keep it for :meth:`resume`."""
+        """Stop decoding; `abort` ends what runs, `retract` and `in_place` keep it for `resume`."""
 
         def apply() -> None:
             self._paused = True
@@ -174,11 +174,15 @@ class Engine:
             self._wake.notify()
         self._thread.join(timeout_s)
         for sequence in (*self._active, *self._waiting):
-            sequence.result.set_exception(NotReadyError("the worker stopped before this request was done"))
+            sequence.result.set_exception(
+                NotReadyError("the worker stopped before this request was done")
+            )
 
     # --- the engine's thread ---
 
-    def _order(self, action: Callable[[], object], *, after_running: bool = False) -> Future[object]:
+    def _order(
+        self, action: Callable[[], object], *, after_running: bool = False
+    ) -> Future[object]:
         done: Future[object] = Future()
         with self._wake:
             self._orders.append((action, after_running, done))
@@ -234,7 +238,9 @@ class Engine:
         self._draw(model)
         self.counters.running = len(self._active)
         if self._active:
-            self._logits = list(model.decoder.step([sequence.output[-1] for sequence in self._active]))
+            self._logits = list(
+                model.decoder.step([sequence.output[-1] for sequence in self._active])
+            )
             self.counters.steps += 1
 
     def _take_waiting(self) -> list[Sequence]:
@@ -316,13 +322,19 @@ class Engine:
     def _abort(self, matches: Callable[[Job], bool]) -> None:
         with self._wake:
             gone = [sequence for sequence in self._waiting if matches(sequence.job)]
-            self._waiting = deque(sequence for sequence in self._waiting if not matches(sequence.job))
+            self._waiting = deque(
+                sequence for sequence in self._waiting if not matches(sequence.job)
+            )
         self.counters.aborted += len(gone)
         version = self._model.version if self._model else "default"
         for sequence in gone:
             sequence.result.set_result(sequence.progress(version, Finish(kind="abort")))
         if self._model is not None:
-            rows = {row: Finish(kind="abort") for row, seq in enumerate(self._active) if matches(seq.job)}
+            rows = {
+                row: Finish(kind="abort")
+                for row, seq in enumerate(self._active)
+                if matches(seq.job)
+            }
             self.counters.aborted += len(rows)
             self._finish(self._model, rows)
 
@@ -337,12 +349,15 @@ class Engine:
 
 
 def _score_prompt(sequence: Sequence, logits: Floats, first: int) -> None:
-    """Log-probabilities of the prompt's tokens from ``first`` on; the first of them has none (SGLang's layout)."""
+    """Log-probabilities of the prompt's tokens from `first` on; the first of them has none (SGLang's layout)."""
     prompt, logprobs = sequence.job.prompt, log_softmax(logits[:-1])
     following = np.asarray(prompt[first + 1 :], np.int64)
     sequence.input_logprobs = (None, *logprobs[np.arange(len(following)), following].tolist())
     if sequence.job.top_logprobs:
-        sequence.input_top = (None, *(most_likely(row, sequence.job.top_logprobs) for row in logprobs))
+        sequence.input_top = (
+            None,
+            *(most_likely(row, sequence.job.top_logprobs) for row in logprobs),
+        )
 
 
 def _finished(sequence: Sequence, model: ServedModel) -> Finish | None:

@@ -2,16 +2,14 @@
 
 A model below a few million weights spends its time in the overhead around the arithmetic, and its memory in the
 framework: importing torch and transformers costs 770 MB per process, this module 40 MB. The architecture is that of
-``transformers.models.qwen3`` (pre-norm, grouped-query attention with per-head RMS norm on queries and keys, rotary
+`transformers.models.qwen3` (pre-norm, grouped-query attention with per-head RMS norm on queries and keys, rotary
 positions, SwiGLU); tests hold the logits equal to transformers' within 1e-4.
 
-Layout: all prompts of one ``prefill`` are packed without padding; the cache is one array per layer,
-``[slots, kv_heads, time, head_dim]``. Slots ``[0, rows)`` are the batch, always compact, so that a step works on a plain
-slice. Slots behind ``max_rows`` keep finished sequences: a prompt that starts like one of them (the next turn of the same
+Layout: all prompts of one `prefill` are packed without padding; the cache is one array per layer,
+`[slots, kv_heads, time, head_dim]`. Slots `[0, rows)` are the batch, always compact, so that a step works on a plain
+slice. Slots behind `max_rows` keep finished sequences: a prompt that starts like one of them (the next turn of the same
 conversation, another member of the same group) copies the common prefix instead of computing it.
 """
-
-from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
@@ -32,7 +30,7 @@ _FIRST_CAPACITY = 128
 
 @dataclass(frozen=True, kw_only=True)
 class _Layer:
-    """Weights of one block, transposed for ``x @ w`` and fused where they read the same input."""
+    """Weights of one block, transposed for `x @ w` and fused where they read the same input."""
 
     norm_in: Floats
     qkv: Floats
@@ -45,12 +43,16 @@ class _Layer:
 
 
 class Qwen3Decoder:
-    """See the module docstring; implements :class:`~atdp.inference.worker.decoder.Decoder`."""
+    """See the module docstring; implements `atdp.inference.worker.decoder.Decoder`."""
 
     def __init__(
-        self, config: dict[str, object], weights: dict[str, npt.NDArray[np.float32]], *, max_rows: int
+        self,
+        config: dict[str, object],
+        weights: dict[str, npt.NDArray[np.float32]],
+        *,
+        max_rows: int,
     ) -> None:
-        """Take over ``weights`` (named as in transformers' state dict)."""
+        """Take over `weights` (named as in transformers' state dict)."""
         self.vocab_size = _number(config, "vocab_size")
         self.context = _number(config, "max_position_embeddings")
         self._heads = _number(config, "num_attention_heads")
@@ -70,7 +72,7 @@ class Qwen3Decoder:
         self._allocate(min(_FIRST_CAPACITY, self.context))
 
     @classmethod
-    def load(cls, model_dir: Path, *, max_rows: int) -> Qwen3Decoder:
+    def load(cls, model_dir: Path, *, max_rows: int) -> "Qwen3Decoder":
         """Read a model directory. Raises ModelError when it is not a dense Qwen3 in float32."""
         try:
             config = json.loads((model_dir / "config.json").read_text())
@@ -181,7 +183,7 @@ class Qwen3Decoder:
         self._length = np.zeros(self._slots, np.int64)
 
     def _reserve(self, tokens: int) -> None:
-        """Make room for sequences of ``tokens``; finished sequences survive, the content does not change."""
+        """Make room for sequences of `tokens`; finished sequences survive, the content does not change."""
         if tokens <= self._capacity:
             return
         old = (self._keys, self._values, self._tokens, self._length, self._capacity)
@@ -208,10 +210,12 @@ class Qwen3Decoder:
         self._copy(row, slot, int(self._length[row]))
 
     def _longest_prefix(self, tokens: npt.NDArray[np.int32], limit: int) -> tuple[int, int]:
-        """The slot that shares the longest prefix, and its length (at most ``limit`` tokens)."""
+        """The slot that shares the longest prefix, and its length (at most `limit` tokens)."""
         if limit <= 0:
             return 0, 0
-        same = np.logical_and.accumulate(self._tokens[:, :limit] == tokens[:limit], axis=1).sum(axis=1)
+        same = np.logical_and.accumulate(self._tokens[:, :limit] == tokens[:limit], axis=1).sum(
+            axis=1
+        )
         best = int(same.argmax())
         return best, int(same[best])
 
@@ -230,7 +234,11 @@ class Qwen3Decoder:
         for index in wave:
             row, slot = rows[index], first_slot + index
             tokens = np.asarray(row.tokens, np.int32)
-            limit = len(tokens) - 1 if row.logits_from is None else min(row.logits_from, len(tokens) - 1)
+            limit = (
+                len(tokens) - 1
+                if row.logits_from is None
+                else min(row.logits_from, len(tokens) - 1)
+            )
             source, cached = self._longest_prefix(tokens, limit)
             if cached:
                 self._copy(source, slot, cached)
@@ -239,20 +247,26 @@ class Qwen3Decoder:
             ends.append(len(tokens))
             wanted.append(len(tokens) - 1 if row.logits_from is None else limit)
         hidden = self._embed[np.concatenate(packed)]
-        positions = np.concatenate([np.arange(start, end) for start, end in zip(starts, ends, strict=True)])
+        positions = np.concatenate(
+            [np.arange(start, end) for start, end in zip(starts, ends, strict=True)]
+        )
         cos, sin = self._cos[positions][:, None], self._sin[positions][:, None]
         edges = np.cumsum([0, *(len(part) for part in packed)])
         for number, layer in enumerate(self._layers):
             q, k, v = self._qkv(layer, hidden, cos, sin)
             mixed = np.empty((len(hidden), self._heads * self._head_dim), np.float32)
-            for index, start, end, left, right in zip(wave, starts, ends, edges, edges[1:], strict=False):
+            for index, start, end, left, right in zip(
+                wave, starts, ends, edges, edges[1:], strict=False
+            ):
                 keys, values = (
                     self._keys[number][first_slot + index],
                     self._values[number][first_slot + index],
                 )
                 keys[:, start:end] = k[left:right].swapaxes(0, 1)
                 values[:, start:end] = v[left:right].swapaxes(0, 1)
-                mixed[left:right] = self._attend(q[left:right], keys[:, :end], values[:, :end], start)
+                mixed[left:right] = self._attend(
+                    q[left:right], keys[:, :end], values[:, :end], start
+                )
             hidden = self._finish(layer, hidden, mixed)
         for index, start, end, want, left in zip(wave, starts, ends, wanted, edges, strict=False):
             slot = first_slot + index
@@ -273,13 +287,21 @@ class Qwen3Decoder:
         mixed: Floats = (_softmax(scores) @ values[:, None]).transpose(2, 0, 1, 3).reshape(t, -1)
         return mixed
 
-    def _qkv(self, layer: _Layer, hidden: Floats, cos: Floats, sin: Floats) -> tuple[Floats, Floats, Floats]:
+    def _qkv(
+        self, layer: _Layer, hidden: Floats, cos: Floats, sin: Floats
+    ) -> tuple[Floats, Floats, Floats]:
         """Rotated, scaled queries [n, heads, dim], rotated keys and values [n, kv_heads, dim]."""
-        fused = (_rms(hidden, layer.norm_in, self._eps) @ layer.qkv).reshape(len(hidden), -1, self._head_dim)
+        fused = (_rms(hidden, layer.norm_in, self._eps) @ layer.qkv).reshape(
+            len(hidden), -1, self._head_dim
+        )
         q = _rms(fused[:, : self._heads], layer.norm_q, self._eps)
         k = _rms(fused[:, self._heads : self._heads + self._kv_heads], layer.norm_k, self._eps)
         scale = np.float32(self._head_dim**-0.5)
-        return _rotate(q, cos, sin) * scale, _rotate(k, cos, sin), fused[:, self._heads + self._kv_heads :]
+        return (
+            _rotate(q, cos, sin) * scale,
+            _rotate(k, cos, sin),
+            fused[:, self._heads + self._kv_heads :],
+        )
 
     def _finish(self, layer: _Layer, hidden: Floats, mixed: Floats) -> Floats:
         """Attention output and the feed-forward half of a block."""
@@ -348,7 +370,7 @@ def _number(config: dict[str, object], key: str) -> int:
 
 
 def _theta(config: dict[str, object]) -> float:
-    """Rotary base; transformers 5 nests it in ``rope_parameters``, earlier versions kept ``rope_theta`` at the top."""
+    """Rotary base; transformers 5 nests it in `rope_parameters`, earlier versions kept `rope_theta` at the top."""
     nested = config.get("rope_parameters")
     rope = nested if isinstance(nested, dict) else config.get("rope_scaling") or {}
     kind = rope.get("rope_type", "default") if isinstance(rope, dict) else "default"

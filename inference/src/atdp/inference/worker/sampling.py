@@ -1,11 +1,9 @@
 """Sampling parameters and the draw of the next token, for a whole batch at once.
 
-What is logged follows SGLang: the log-probability of the drawn token is the log-softmax of ``logits / temperature`` over
+What is logged follows SGLang: the log-probability of the drawn token is the log-softmax of `logits / temperature` over
 the **full** vocabulary, also where top-k, top-p or min-p restrict the draw (then it is not the probability with which the
 token was drawn, and the trainer refuses such rows). Temperature 0 means the most likely token, logged at temperature 1.
 """
-
-from __future__ import annotations
 
 import math
 from collections.abc import Sequence
@@ -34,7 +32,7 @@ class Sampling:
     stop: tuple[str, ...] = ()
     stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
-    """Neither the end of turn nor ``stop_token_ids`` end a reply (so in SGLang)."""
+    """Neither the end of turn nor `stop_token_ids` end a reply (so in SGLang)."""
     skip_special_tokens: bool = True
     no_stop_trim: bool = False
     seed: int | None = None
@@ -43,7 +41,9 @@ class Sampling:
     def __post_init__(self) -> None:
         """Check ranges."""
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
-            raise RequestError(f"temperature must be a non-negative finite number, got {self.temperature:g}.")
+            raise RequestError(
+                f"temperature must be a non-negative finite number, got {self.temperature:g}."
+            )
         if not 0 < self.top_p <= 1:
             raise RequestError(f"top_p must be in (0, 1], got {self.top_p:g}.")
         if not 0 <= self.min_p <= 1:
@@ -52,7 +52,9 @@ class Sampling:
             raise RequestError(f"top_k must be -1 (disable) or at least 1, got {self.top_k}.")
         if self.max_new_tokens < 0:
             raise RequestError(f"max_new_tokens must be at least 0, got {self.max_new_tokens}.")
-        object.__setattr__(self, "_greedy", self.temperature < _SMALLEST_TEMPERATURE or self.top_k == 1)
+        object.__setattr__(
+            self, "_greedy", self.temperature < _SMALLEST_TEMPERATURE or self.top_k == 1
+        )
 
     @property
     def greedy(self) -> bool:
@@ -82,7 +84,7 @@ def draw(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Next token of every row by inverse transform.
 
-    ``logits`` [rows, vocab], ``uniforms`` [rows] in [0, 1); returns tokens [rows] and the full-vocabulary log-probabilities
+    `logits` [rows, vocab], `uniforms` [rows] in [0, 1); returns tokens [rows] and the full-vocabulary log-probabilities
     [rows, vocab] at each row's temperature.
     """
     scale = np.array([setting.scale for setting in settings], np.float32)

@@ -1,7 +1,5 @@
 """One request on its way through the engine: what was asked, what has been generated, what comes out."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -25,11 +23,11 @@ class Job:
     prompt: tuple[int, ...]
     sampling: Sampling
     input_logprobs_from: int | None = None
-    """Score the prompt from this position on (temperature 1); ``None``: not at all."""
+    """Score the prompt from this position on (temperature 1); `None`: not at all."""
     top_logprobs: int = 0
     received_at: float = field(default_factory=time.time)
     """Unix time in seconds."""
-    on_token: Callable[[Progress], None] | None = None
+    on_token: "Callable[[Progress], None] | None" = None
     """Called from the engine's thread after every token, for streams."""
 
 
@@ -44,7 +42,7 @@ class Finish:
 
 @dataclass(frozen=True, kw_only=True)
 class VersionSpan:
-    """Output tokens ``[start, end)`` were drawn under one weight version."""
+    """Output tokens `[start, end)` were drawn under one weight version."""
 
     version: str
     start: int
@@ -53,7 +51,7 @@ class VersionSpan:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """The state of a sequence after a token, or at its end (then ``finish`` is set)."""
+    """The state of a sequence after a token, or at its end (then `finish` is set)."""
 
     job: Job
     output: tuple[int, ...]
@@ -76,7 +74,7 @@ class Sequence:
     """The mutable side of a job; only the engine's thread touches it after admission."""
 
     def __init__(self, job: Job, result: Future[Progress]) -> None:
-        """Queue ``job``; ``result`` is resolved at its end."""
+        """Queue `job`; `result` is resolved at its end."""
         self.job = job
         self.result = result
         result.set_running_or_notify_cancel()  # a client that goes away must not invalidate it under the engine
@@ -99,7 +97,7 @@ class Sequence:
         return (*self.job.prompt, *self.output)
 
     def record(self, token: int, logprobs: Floats, version: str) -> None:
-        """Take one drawn token; ``logprobs`` [vocab]."""
+        """Take one drawn token; `logprobs` [vocab]."""
         if not self.output:
             self.first_token_at = time.time()
         self.output.append(token)
@@ -133,6 +131,6 @@ class Sequence:
 
 
 def most_likely(logprobs: Floats, count: int) -> TopLogprobs:
-    """The ``count`` best of ``logprobs`` [vocab]."""
+    """The `count` best of `logprobs` [vocab]."""
     best = np.argsort(-logprobs, kind="stable")[:count]
     return tuple((float(logprobs[token]), int(token)) for token in best)

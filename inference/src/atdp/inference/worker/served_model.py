@@ -1,7 +1,5 @@
 """A model directory opened for serving: decoder, tokenizer, chat template and who they are."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +39,8 @@ class ServedModel:
         kind: DecoderKind = "auto",
         max_rows: int = 64,
         device: str = "cpu",
-    ) -> ServedModel:
-        """Load ``path``. ``version`` defaults to the one in its manifest. Raises ModelError with the reason."""
+    ) -> "ServedModel":
+        """Load `path`. `version` defaults to the one in its manifest. Raises ModelError with the reason."""
         if not path.is_dir():
             raise ModelError(f"Failed to load weights: {path} is not a directory on this machine.")
         config = _json(path / "config.json", required=True)
@@ -54,7 +52,9 @@ class ServedModel:
             Exception
         ) as error:  # the tokenizers library raises bare Exception for a missing or broken file
             raise ModelError(f"Failed to load {path / 'tokenizer.json'}: {error}") from error
-        tokens = {key: _token_text(settings.get(key)) for key in ("eos_token", "bos_token", "pad_token")}
+        tokens = {
+            key: _token_text(settings.get(key)) for key in ("eos_token", "bos_token", "pad_token")
+        }
         source = settings.get("chat_template") or default_template()
         eos = config.get("eos_token_id")
         eos_ids = set(eos) if isinstance(eos, list) else ({eos} if eos is not None else set())
@@ -96,7 +96,7 @@ def _json(path: Path, *, required: bool) -> dict[str, Any]:
 
 
 def _token_text(value: object) -> str:
-    """Special tokens are written as text or as ``{"content": text}``."""
+    """Special tokens are written as text or as `{"content": text}`."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else ""

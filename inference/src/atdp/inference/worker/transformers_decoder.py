@@ -5,8 +5,6 @@ running batch by padding the shorter cache; finished rows are cut out by index. 
 go, which is the price of working with every architecture. There is no prefix cache here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ _Layer = tuple[torch.Tensor, torch.Tensor]
 
 
 class TransformersDecoder:
-    """See the module docstring; implements :class:`~atdp.inference.worker.decoder.Decoder`."""
+    """See the module docstring; implements `atdp.inference.worker.decoder.Decoder`."""
 
     def __init__(self, model: Any, *, device: str = "cpu") -> None:
         """Take over a transformers model."""
@@ -35,12 +33,14 @@ class TransformersDecoder:
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=self._device)
 
     @classmethod
-    def load(cls, model_dir: Path, *, device: str) -> TransformersDecoder:
+    def load(cls, model_dir: Path, *, device: str) -> "TransformersDecoder":
         """Read a model directory from disk, never from a hub."""
         from transformers import AutoModelForCausalLM
 
         try:
-            model = AutoModelForCausalLM.from_pretrained(model_dir, local_files_only=True, dtype="auto")
+            model = AutoModelForCausalLM.from_pretrained(
+                model_dir, local_files_only=True, dtype="auto"
+            )
         except (OSError, ValueError) as error:
             raise ModelError(f"transformers cannot load {model_dir}: {error}") from error
         return cls(model, device=device)
@@ -67,7 +67,9 @@ class TransformersDecoder:
         results = []
         for number, row in enumerate(rows):
             first = (
-                len(row.tokens) - 1 if row.logits_from is None else min(row.logits_from, len(row.tokens) - 1)
+                len(row.tokens) - 1
+                if row.logits_from is None
+                else min(row.logits_from, len(row.tokens) - 1)
             )
             results.append(
                 Prefilled(logits=_host(logits[number, width - len(row.tokens) + first :]), cached=0)

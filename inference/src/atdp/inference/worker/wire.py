@@ -4,8 +4,6 @@ Shapes follow recorded answers of SGLang 0.5.23; the contract suite compares key
 as SGLang ignores those that its build does not use.
 """
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Any
@@ -23,7 +21,7 @@ class _Body(BaseModel):
 
 
 class SamplingBody(_Body):
-    """``sampling_params`` of /generate."""
+    """`sampling_params` of /generate."""
 
     max_new_tokens: int = 128
     temperature: float = 1.0
@@ -71,7 +69,9 @@ class GenerateBody(_Body):
     @property
     def batched(self) -> bool:
         """The answer is a list."""
-        many = isinstance(self.text, list) or bool(self.input_ids and isinstance(self.input_ids[0], list))
+        many = isinstance(self.text, list) or bool(
+            self.input_ids and isinstance(self.input_ids[0], list)
+        )
         return many or any(params.n > 1 for params in self._params(1))
 
     def _params(self, count: int) -> list[SamplingBody]:
@@ -90,7 +90,9 @@ class GenerateBody(_Body):
         rids = self.rid if isinstance(self.rid, list) else [self.rid] * len(prompts)
         if len(rids) != len(prompts):
             raise RequestError(f"{len(rids)} rids for {len(prompts)} prompts; give as many.")
-        start = self.logprob_start_len if self.return_logprob and self.logprob_start_len >= 0 else None
+        start = (
+            self.logprob_start_len if self.return_logprob and self.logprob_start_len >= 0 else None
+        )
         return [
             Job(
                 rid=rid if rid and setting.n == 1 else uuid.uuid4().hex,
@@ -116,17 +118,28 @@ class GenerateBody(_Body):
 
 def generation(progress: Progress, model: ServedModel, body: GenerateBody) -> dict[str, Any]:
     """The answer of /generate for one sequence (or one streamed state of it)."""
-    meta = meta_info(progress, model if body.return_text_in_logprobs else None, logprobs=body.return_logprob)
+    meta = meta_info(
+        progress, model if body.return_text_in_logprobs else None, logprobs=body.return_logprob
+    )
     if body.return_logprob and body.top_logprobs_num == 0:
         meta.pop("input_top_logprobs"), meta.pop("output_top_logprobs")
-    return {"text": output_text(progress, model), "output_ids": list(progress.output), "meta_info": meta}
+    return {
+        "text": output_text(progress, model),
+        "output_ids": list(progress.output),
+        "meta_info": meta,
+    }
 
 
 def output_text(progress: Progress, model: ServedModel) -> str:
     """Decoded output without control tokens, cut before a matched stop string."""
     sampling, finish = progress.job.sampling, progress.finish
     ids = progress.output
-    if finish and finish.kind == "stop" and isinstance(finish.matched, int) and not sampling.no_stop_trim:
+    if (
+        finish
+        and finish.kind == "stop"
+        and isinstance(finish.matched, int)
+        and not sampling.no_stop_trim
+    ):
         ids = ids[:-1]
     text = model.text(ids, skip_special_tokens=sampling.skip_special_tokens)
     if finish and isinstance(finish.matched, str) and not sampling.no_stop_trim:
@@ -135,7 +148,7 @@ def output_text(progress: Progress, model: ServedModel) -> str:
 
 
 def meta_info(progress: Progress, texts: ServedModel | None, *, logprobs: bool) -> dict[str, Any]:
-    """SGLang's ``meta_info``. With ``texts`` the log-prob entries carry the token's text, else null."""
+    """SGLang's `meta_info`. With `texts` the log-prob entries carry the token's text, else null."""
     job, produced = progress.job, len(progress.output)
     meta: dict[str, Any] = {
         "id": job.rid,
@@ -166,7 +179,9 @@ def meta_info(progress: Progress, texts: ServedModel | None, *, logprobs: bool) 
     meta |= {"reasoning_tokens": 0, "completion_tokens": produced, "cached_tokens": progress.cached}
     if progress.finish is not None:
         meta["weight_versions"] = [vars(span) for span in progress.spans]
-    meta["cached_tokens_details"] = {"device": progress.cached, "host": 0} if progress.cached else None
+    meta["cached_tokens_details"] = (
+        {"device": progress.cached, "host": 0} if progress.cached else None
+    )
     meta["dp_rank"] = None
     if progress.finish is not None:
         meta |= _timings(progress)
@@ -251,12 +266,18 @@ class ChatBody(_Body):
             return tuple(self.input_ids)
         if not self.messages:
             raise RequestError("Messages cannot be empty.")
-        return model.ids(model.template.render(self.messages, self.offered_tools, add_generation_prompt=True))
+        return model.ids(
+            model.template.render(self.messages, self.offered_tools, add_generation_prompt=True)
+        )
 
     def jobs(self, model: ServedModel) -> list[Job]:
         """One job per choice."""
         prompt = self.prompt(model)
-        limit = self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
+        limit = (
+            self.max_completion_tokens
+            if self.max_completion_tokens is not None
+            else self.max_tokens
+        )
         if limit is None:
             limit = max(model.decoder.context - len(prompt), 1)
         sampling = Sampling(

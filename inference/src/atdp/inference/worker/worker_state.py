@@ -1,7 +1,5 @@
 """Which model the worker serves, and its memory of that over a restart."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -44,7 +42,9 @@ class WorkerState:
         model = self.engine.model
         self.remember.parent.mkdir(parents=True, exist_ok=True)
         fresh = self.remember.with_suffix(f".{os.getpid()}.tmp")
-        fresh.write_text(json.dumps({"model_path": str(model.path), "weight_version": model.version}))
+        fresh.write_text(
+            json.dumps({"model_path": str(model.path), "weight_version": model.version})
+        )
         fresh.replace(self.remember)
 
     def remembered(self) -> tuple[Path, str] | None:

@@ -24,7 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             for name in ("topic", "engine")
             if (value := getattr(service.options, name)) is not None
         }
-        run_http(service, create_app(dataclasses.replace(settings, **chosen), health=service.health))
+        run_http(
+            service, create_app(dataclasses.replace(settings, **chosen), health=service.health)
+        )
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -32,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--topic", help="topic that events are appended to (default: atdp.events.raw)")
+    parser.add_argument(
+        "--topic", help="topic that events are appended to (default: atdp.events.raw)"
+    )
     parser.add_argument(
         "--engine", help="engine URL while no routes are set (default: this home's inference-0)"
     )

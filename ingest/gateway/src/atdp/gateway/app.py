@@ -81,7 +81,11 @@ async def _open(
         emitter=emitter,
         sessions=sessions_store,
         recorder=TrajectoryRecorder(
-            emitter, sessions_store, metrics, max_live=settings.max_live_trajectories, idle_s=settings.idle_s
+            emitter,
+            sessions_store,
+            metrics,
+            max_live=settings.max_live_trajectories,
+            idle_s=settings.idle_s,
         ),
         routes=RoutesFile(settings.home.routes_file, Engine(url=settings.engine)),
         engines=engines,

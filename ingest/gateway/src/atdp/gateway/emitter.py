@@ -17,7 +17,9 @@ class Emitter:
         self._metrics = metrics
         self._max_event_bytes = max_event_bytes
 
-    def record(self, event: Event, key: SigningKey, *, redelivery: bool = False) -> Record | EventRejected:
+    def record(
+        self, event: Event, key: SigningKey, *, redelivery: bool = False
+    ) -> Record | EventRejected:
         """The signed record of an event, or why there can be none."""
         try:
             value = encode(event)
@@ -31,7 +33,11 @@ class Emitter:
         return Record(event.key, value, headers(key, value, redelivery=redelivery))
 
     async def append(
-        self, records: Sequence[Record | EventRejected], *, source: str, wanted: Wanted | None = None
+        self,
+        records: Sequence[Record | EventRejected],
+        *,
+        source: str,
+        wanted: Wanted | None = None,
     ) -> list[Fate]:
         """Append what are records, keep what are rejections; one fate each, in order (`wanted`: see `EventLog.append`)."""
         good = [record for record in records if isinstance(record, Record)]
@@ -42,15 +48,24 @@ class Emitter:
         merged: list[Fate] = [next(fates) if isinstance(each, Record) else each for each in records]
         acknowledged = sum(isinstance(fate, Position) for fate in merged)
         self._metrics.events_acknowledged.labels(source).inc(acknowledged)
-        self._metrics.events_unacknowledged.inc(sum(isinstance(fate, EventLogUnavailable) for fate in merged))
+        self._metrics.events_unacknowledged.inc(
+            sum(isinstance(fate, EventLogUnavailable) for fate in merged)
+        )
         self._metrics.events_rejected.labels("unfit").inc(
             sum(isinstance(fate, EventRejected) for fate in merged)
         )
         return merged
 
     async def emit(
-        self, events: Sequence[Event], key: SigningKey, *, redelivered: Collection[str] = (), source: str
+        self,
+        events: Sequence[Event],
+        key: SigningKey,
+        *,
+        redelivered: Collection[str] = (),
+        source: str,
     ) -> list[Fate]:
         """Sign and append `events`; those whose id is in `redelivered` may be in the log already."""
-        records = [self.record(event, key, redelivery=event.event_id in redelivered) for event in events]
+        records = [
+            self.record(event, key, redelivery=event.event_id in redelivered) for event in events
+        ]
         return await self.append(records, source=source)

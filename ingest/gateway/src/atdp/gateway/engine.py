@@ -106,7 +106,8 @@ class Engines:
             if known.tokenizer_hash is not None:
                 self._tokenizers[engine.url, weight_version] = known
         return TokenizerIdentity(
-            engine.tokenizer_hash or known.tokenizer_hash, engine.template_hash or known.template_hash
+            engine.tokenizer_hash or known.tokenizer_hash,
+            engine.template_hash or known.template_hash,
         )
 
     async def _ask_tokenizer(self, engine: Engine) -> TokenizerIdentity:
@@ -116,7 +117,9 @@ class Engines:
             return TokenizerIdentity()
         return await asyncio.to_thread(_identity, self._home, info)
 
-    async def _send(self, method: str, engine: Engine, path: str, content: bytes | None) -> EngineAnswer:
+    async def _send(
+        self, method: str, engine: Engine, path: str, content: bytes | None
+    ) -> EngineAnswer:
         headers = {"content-type": "application/json"} if content is not None else {}
         for wait_s in (*_RETRY_AFTER_S, None):
             try:
@@ -131,7 +134,8 @@ class Engines:
                 await asyncio.sleep(wait_s)
             except httpx.TimeoutException as error:
                 raise EngineUnreachable(
-                    "engine_timeout", f"the engine {engine.url} gave no answer within {self._timeout_s:g} s"
+                    "engine_timeout",
+                    f"the engine {engine.url} gave no answer within {self._timeout_s:g} s",
                 ) from error
             except httpx.HTTPError as error:
                 raise EngineUnreachable(
@@ -149,7 +153,8 @@ class Engines:
             return self._home.endpoints()[url]
         except (KeyError, SettingsError) as error:
             raise EngineUnreachable(
-                "engine_unknown", f"no endpoint {url!r} in {self._home.endpoints_file}; is the stack up?"
+                "engine_unknown",
+                f"no endpoint {url!r} in {self._home.endpoints_file}; is the stack up?",
             ) from error
 
 
@@ -177,7 +182,9 @@ def _identity(home: Home, info: Mapping[str, Any]) -> TokenizerIdentity:
             if tokenizer_hash == found:
                 _register(home, found, content)
         except (OSError, ValueError) as error:
-            _log.warning("a tokenizer cannot be read", extra={"file": str(file), "why": type(error).__name__})
+            _log.warning(
+                "a tokenizer cannot be read", extra={"file": str(file), "why": type(error).__name__}
+            )
         break
     return TokenizerIdentity(tokenizer_hash, template_hash)
 
@@ -191,7 +198,9 @@ def _template_hash(folder: Path) -> str | None:
     if separate.is_file():
         return hashlib.sha256(separate.read_bytes()).hexdigest()
     config = folder / "tokenizer_config.json"
-    template = json.loads(config.read_text("utf-8")).get("chat_template") if config.is_file() else None
+    template = (
+        json.loads(config.read_text("utf-8")).get("chat_template") if config.is_file() else None
+    )
     return hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else None
 
 

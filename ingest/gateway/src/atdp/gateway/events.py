@@ -52,7 +52,9 @@ async def post_events(request: Request) -> JSONResponse:
     fates = await gateway.emitter.append(records, source="http", wanted=wanted)
     unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
     if unknown:
-        raise unavailable(f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}")
+        raise unavailable(
+            f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}"
+        )
     rejected = [
         {"index": index, "error": str(fate)}
         for index, fate in enumerate(fates)
@@ -63,7 +65,9 @@ async def post_events(request: Request) -> JSONResponse:
     return JSONResponse({"accepted": accepted, "rejected": rejected}, status)
 
 
-def _record(gateway: GatewayState, caller: Caller, document: Any, redelivery: bool) -> Record | EventRejected:
+def _record(
+    gateway: GatewayState, caller: Caller, document: Any, redelivery: bool
+) -> Record | EventRejected:
     if not isinstance(document, dict):
         return EventRejected("not an object; see the JSON form of events in the reference")
     try:

@@ -36,7 +36,16 @@ _ALREADY_RECORDED = frozenset(
     {
         *WANTED,
         *("model", "messages", "tools", "stream_options", "top_logprobs", "n"),
-        *("temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "seed", "stop"),
+        *(
+            "temperature",
+            "top_p",
+            "top_k",
+            "min_p",
+            "max_tokens",
+            "max_completion_tokens",
+            "seed",
+            "stop",
+        ),
         *("frequency_penalty", "presence_penalty"),
     }
 )
@@ -44,7 +53,10 @@ _ALREADY_RECORDED = frozenset(
 
 def engine_request(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request to the engine for a client's request."""
-    return {**{key: value for key, value in _stated(request).items() if key != "stream_options"}, **WANTED}
+    return {
+        **{key: value for key, value in _stated(request).items() if key != "stream_options"},
+        **WANTED,
+    }
 
 
 def strip(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,7 +154,10 @@ def usage(answer: Mapping[str, Any]) -> Usage | None:
 
 def _stated(request: Mapping[str, Any]) -> dict[str, Any]:
     """The request with everything said about the draw; null says nothing."""
-    return {**request, **{key: value for key, value in EXPLICIT.items() if request.get(key) is None}}
+    return {
+        **request,
+        **{key: value for key, value in EXPLICIT.items() if request.get(key) is None},
+    }
 
 
 def _logprobs(choice: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[float, ...] | None:
@@ -153,11 +168,15 @@ def _logprobs(choice: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[float
     return tuple(float(each["logprob"]) for each in content) if content else None
 
 
-def _spans(answer: Mapping[str, Any], meta: Mapping[str, Any], tokens: int) -> tuple[VersionSpan, ...]:
+def _spans(
+    answer: Mapping[str, Any], meta: Mapping[str, Any], tokens: int
+) -> tuple[VersionSpan, ...]:
     found = meta.get("weight_versions") or (answer.get("metadata") or {}).get("weight_versions")
     if found:
         return tuple(
-            VersionSpan(version=str(span["version"]), start=int(span["start"]), end=int(span["end"]))
+            VersionSpan(
+                version=str(span["version"]), start=int(span["start"]), end=int(span["end"])
+            )
             for span in found
         )
     version = weight_version(answer)

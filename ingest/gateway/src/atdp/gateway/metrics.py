@@ -16,10 +16,15 @@ class GatewayMetrics:
             registry=registry,
         )
         self.events_rejected = Counter(
-            "atdp_gateway_events_rejected", "Events refused for good.", ["reason"], registry=registry
+            "atdp_gateway_events_rejected",
+            "Events refused for good.",
+            ["reason"],
+            registry=registry,
         )
         self.events_unacknowledged = Counter(
-            "atdp_gateway_events_unacknowledged", "Events whose fate stayed unknown.", registry=registry
+            "atdp_gateway_events_unacknowledged",
+            "Events whose fate stayed unknown.",
+            registry=registry,
         )
         self.append_seconds = Histogram(
             "atdp_gateway_append_seconds",
@@ -38,5 +43,7 @@ class GatewayMetrics:
             "atdp_gateway_engine_failures", "Model calls that failed.", ["code"], registry=registry
         )
         self.live_trajectories = Gauge(
-            "atdp_gateway_live_trajectories", "Trajectories with context in memory.", registry=registry
+            "atdp_gateway_live_trajectories",
+            "Trajectories with context in memory.",
+            registry=registry,
         )

@@ -31,7 +31,12 @@ from atdp.gateway.trajectory_events import Answered, Asked, Failed
 from atdp.runtime.service.authentication import authenticate
 from atdp.runtime.service.problems import Problem
 from atdp.schemas import Versions
-from atdp.schemas.conversation import MalformedMessage, canonical_json, message_from_chat, messages_from_chat
+from atdp.schemas.conversation import (
+    MalformedMessage,
+    canonical_json,
+    message_from_chat,
+    messages_from_chat,
+)
 
 router = APIRouter()
 
@@ -56,7 +61,9 @@ async def chat_completions(request: Request) -> Response:
     result = await _result(gateway, engine, track, body, answer, problem)
     if isinstance(result, Failed):
         gateway.metrics.engine_failures.labels(result.code).inc()
-    count = await gateway.recorder.record(row, caller.signing_key, lambda live: live.call(asked, result))
+    count = await gateway.recorder.record(
+        row, caller.signing_key, lambda live: live.call(asked, result)
+    )
     headers = {
         "x-atdp-trajectory": to_header(row.trajectory_id),
         "x-atdp-session": to_header(row.session_id),
@@ -71,7 +78,9 @@ async def chat_completions(request: Request) -> Response:
     headers["x-atdp-weight-version"] = to_header(result.versions.weights or "")
     document = generation.strip(body, answer.document)
     if body.get("stream"):
-        return StreamingResponse(sse.chunks(body, document), 200, headers, media_type="text/event-stream")
+        return StreamingResponse(
+            sse.chunks(body, document), 200, headers, media_type="text/event-stream"
+        )
     return Response(orjson.dumps(document), 200, headers, media_type="application/json")
 
 
@@ -112,7 +121,9 @@ def _asked(body: Mapping[str, Any]) -> Asked:
         raise Problem(422, "bad_tools", "'tools' must be a list")
     try:
         messages = messages_from_chat(body.get("messages"))
-        canonical_json(dict(body))  # what cannot be written again can be neither forwarded nor recorded
+        canonical_json(
+            dict(body)
+        )  # what cannot be written again can be neither forwarded nor recorded
     except MalformedMessage as error:
         raise Problem(422, "bad_messages", str(error)) from error
     return Asked(messages=messages, tools=tools, at=datetime.now(UTC))
@@ -131,7 +142,9 @@ async def _result(
         assert problem is not None
         return Failed(code=problem.code, detail=str(problem), at=at)
     if answer.status != _OK:
-        return Failed(code="engine_error", detail=f"the engine answered HTTP {answer.status}", at=at)
+        return Failed(
+            code="engine_error", detail=f"the engine answered HTTP {answer.status}", at=at
+        )
     document = answer.document or {}
     weights = generation.weight_version(document) or engine.version
     identity = await gateway.engines.tokenizer(engine, weights)

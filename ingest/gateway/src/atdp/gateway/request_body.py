@@ -79,7 +79,9 @@ def checked_id(value: object, name: str) -> str:
         Problem: 422 when it is not printable text of 1 to 256 characters.
     """
     if not isinstance(value, str) or not 1 <= len(value) <= _MAX_ID or not value.isprintable():
-        raise Problem(422, "bad_identifier", f"{name!r} must be printable text of 1 to {_MAX_ID} characters")
+        raise Problem(
+            422, "bad_identifier", f"{name!r} must be printable text of 1 to {_MAX_ID} characters"
+        )
     return value
 
 

@@ -69,7 +69,8 @@ class Routes:
         canary = self.canary
         return {
             "stable": asdict(self.stable),
-            "canary": canary and {**asdict(canary.engine), "share": canary.share, "salt": canary.salt},
+            "canary": canary
+            and {**asdict(canary.engine), "share": canary.share, "salt": canary.salt},
         }
 
     def choose(self, tenant: str, session: str) -> tuple[Track, Engine]:

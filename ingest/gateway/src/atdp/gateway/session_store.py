@@ -65,12 +65,16 @@ class SessionStore:
         self._process = uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path, timeout=10, isolation_level=None, check_same_thread=False
+            )
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
-            raise SessionStoreError(f"cannot open the session store {path}: {error}; check the disk") from error
+            raise SessionStoreError(
+                f"cannot open the session store {path}: {error}; check the disk"
+            ) from error
 
     def close(self) -> None:
         """Release the file."""
@@ -105,13 +109,17 @@ class SessionStore:
                 self._process,
             ),
         )
-        row = self._one("tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt)
+        row = self._one(
+            "tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt
+        )
         assert row is not None
         return row
 
     def find(self, tenant: str, trajectory_id: str, attempt: int) -> SessionRow | None:
         """The row of a trajectory attempt."""
-        return self._one("tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt)
+        return self._one(
+            "tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt
+        )
 
     def of_session(self, tenant: str, session_id: str) -> SessionRow | None:
         """The newest trajectory attempt of a session."""
@@ -142,7 +150,18 @@ class SessionStore:
         ).fetchone()
         if found is None:
             return None
-        (tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags, event_id, at, *rest) = found
+        (
+            tenant,
+            trajectory_id,
+            attempt,
+            session_id,
+            task_id,
+            agent_id,
+            tags,
+            event_id,
+            at,
+            *rest,
+        ) = found
         started, engine, ended, made_by = rest
         return SessionRow(
             tenant=tenant,

@@ -57,9 +57,13 @@ async def open_session(request: Request) -> JSONResponse:
     )
     if row.ended or row.session_id != session_id:
         raise Problem(
-            409, "trajectory_taken", f"trajectory {row.trajectory_id!r} exists already; choose another id"
+            409,
+            "trajectory_taken",
+            f"trajectory {row.trajectory_id!r} exists already; choose another id",
         )
-    key, _ = gateway.keys.create_session_key(caller.principal, tenant=tenant, session=session_binding(row))
+    key, _ = gateway.keys.create_session_key(
+        caller.principal, tenant=tenant, session=session_binding(row)
+    )
     return JSONResponse(
         {
             "session_id": row.session_id,
@@ -114,7 +118,9 @@ async def put_routes(request: Request) -> JSONResponse:
     """
     gateway = state_of(request)
     authenticate(request, gateway.keys, "route")
-    gateway.routes.replace(Routes.from_json(await read_object(request, gateway.settings.max_body_bytes)))
+    gateway.routes.replace(
+        Routes.from_json(await read_object(request, gateway.settings.max_body_bytes))
+    )
     return JSONResponse(gateway.routes.current.to_json())
 
 
@@ -132,7 +138,9 @@ async def _session(
         row = gateway.sessions.find(tenant, trajectory_id, attempt)
     if row is None or row.session_id != session_id:
         raise Problem(
-            404, "session_unknown", f"tenant {tenant!r} has no session {session_id!r} at this gateway"
+            404,
+            "session_unknown",
+            f"tenant {tenant!r} has no session {session_id!r} at this gateway",
         )
     if caller.principal.session is not None and caller.principal.session != session_binding(row):
         raise Problem(403, "session_denied", "a session key is good for its own session only")
@@ -152,7 +160,9 @@ async def _record_once(gateway: GatewayState, caller: Caller, row: SessionRow, b
 def _reward(body: dict[str, Any]) -> Reward:
     value, critique = body.get("value"), body.get("critique")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise Problem(422, "bad_reward", "'value' must be a number (leave it out when there is none)")
+        raise Problem(
+            422, "bad_reward", "'value' must be a number (leave it out when there is none)"
+        )
     if critique is not None and not isinstance(critique, str):
         raise Problem(422, "bad_reward", "'critique' must be text")
     if value is None and critique is None:
@@ -178,7 +188,9 @@ def _reward(body: dict[str, Any]) -> Reward:
 def _ended(body: dict[str, Any]) -> TrajectoryEnded:
     status = body.get("status", "completed")
     if status not in get_args(EndStatus):
-        raise Problem(422, "bad_status", f"'status' must be one of {', '.join(get_args(EndStatus))}")
+        raise Problem(
+            422, "bad_status", f"'status' must be one of {', '.join(get_args(EndStatus))}"
+        )
     kind = body.get("error_type")
     message = body.get("error_message")
     if message is not None and not isinstance(message, str):

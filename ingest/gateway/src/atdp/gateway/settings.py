@@ -45,7 +45,9 @@ class GatewaySettings:
         try:
             timeout_s = float(text)
         except ValueError as error:
-            raise SettingsError(f"ATDP_ENGINE_TIMEOUT_S={text!r} is not a number of seconds") from error
+            raise SettingsError(
+                f"ATDP_ENGINE_TIMEOUT_S={text!r} is not a number of seconds"
+            ) from error
         return cls(
             home=home or Home.from_env(env),
             engine=env.get("ATDP_ENGINE_URL") or cls.engine,

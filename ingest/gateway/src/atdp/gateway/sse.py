@@ -45,7 +45,9 @@ def _deltas(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"tool_calls": [{**call, "index": index} for index, call in enumerate(calls)]}
 
 
-def _choice(choice: Mapping[str, Any], delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+def _choice(
+    choice: Mapping[str, Any], delta: dict[str, Any], finish_reason: str | None
+) -> dict[str, Any]:
     return {"index": choice.get("index", 0), "delta": delta, "finish_reason": finish_reason}
 
 

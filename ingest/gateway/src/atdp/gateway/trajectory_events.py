@@ -146,10 +146,16 @@ class LiveTrajectory:
             self.step = sum(message.role == "assistant" for message in asked.messages)
         seen = self._context_events(asked)
         causes = [event.event_id for event in seen]
-        duration: dict[str, Any] = {"ended_at": result.at, "latency_us": _microseconds(asked.at, result.at)}
+        duration: dict[str, Any] = {
+            "ended_at": result.at,
+            "latency_us": _microseconds(asked.at, result.at),
+        }
         if isinstance(result, Failed):
             gap = Gap(code=result.code, detail=result.detail)
-            return [*seen, self.event(gap, at=asked.at, caused_by=causes, status="error", **duration)]
+            return [
+                *seen,
+                self.event(gap, at=asked.at, caused_by=causes, status="error", **duration),
+            ]
         generation = self.event(
             Action(type="generation", message=result.message, generation=result.generation),
             at=asked.at,
@@ -221,7 +227,9 @@ class LiveTrajectory:
         return events
 
     def _outcome(self, message: Message, at: datetime) -> Event:
-        call_event, step = self._calls.pop(message.call_id or "", (None, max((self.step or 0) - 1, 0)))
+        call_event, step = self._calls.pop(
+            message.call_id or "", (None, max((self.step or 0) - 1, 0))
+        )
         body = Outcome(call_id=message.call_id, name=message.name, message=message)
         return self.event(body, at=at, step=step, caused_by=[call_event] if call_event else [])
 

@@ -64,7 +64,9 @@ class TrajectoryRecorder:
         self._clock = clock
         self._writers: OrderedDict[_Key, _Writer] = OrderedDict()
 
-    async def record(self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy") -> int:
+    async def record(
+        self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy"
+    ) -> int:
         """Record what `make` gives, after what is still owed.
 
         Returns how many events were acknowledged since the last call that returned: those of calls that were
@@ -85,8 +87,12 @@ class TrajectoryRecorder:
             if row.start_tried:
                 maybe_there.add(row.started_event_id)
             try:
-                fates = await self._emitter.emit(events, key, redelivered=maybe_there, source=source)
-            except BaseException:  # cancelled, for example: they are numbered and perhaps in the log
+                fates = await self._emitter.emit(
+                    events, key, redelivered=maybe_there, source=source
+                )
+            except (
+                BaseException
+            ):  # cancelled, for example: they are numbered and perhaps in the log
                 writer.unacknowledged = events
                 raise
             unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
@@ -115,7 +121,9 @@ class TrajectoryRecorder:
         Then a retried request must not make a second.
         """
         writer = self._writers.get(_key(row))
-        return writer is not None and any(_same(event.body, body) for event in writer.unacknowledged)
+        return writer is not None and any(
+            _same(event.body, body) for event in writer.unacknowledged
+        )
 
     def forget(self, row: SessionRow) -> None:
         """Free what an ended trajectory holds."""
@@ -127,14 +135,18 @@ class TrajectoryRecorder:
         now = self._clock()
         writer = self._writers.get(key)
         if writer is None:
-            writer = self._writers[key] = _Writer(LiveTrajectory(_identity(row)), started=row.started)
+            writer = self._writers[key] = _Writer(
+                LiveTrajectory(_identity(row)), started=row.started
+            )
         writer.used_at = now
         self._writers.move_to_end(key)
         self._evict(now)
         return writer
 
     def _start(self, writer: _Writer, live: LiveTrajectory, row: SessionRow) -> list[Event]:
-        if writer.started or any(event.event_id == row.started_event_id for event in writer.unacknowledged):
+        if writer.started or any(
+            event.event_id == row.started_event_id for event in writer.unacknowledged
+        ):
             return []
         return [
             live.event(
@@ -152,7 +164,11 @@ class TrajectoryRecorder:
             if not stale and len(self._writers) <= self._max_live:
                 break
             # Never the one in use, nor one that owes events while memory allows.
-            if writer.lock.locked() or writer.used_at == now or (writer.unacknowledged and not stale):
+            if (
+                writer.lock.locked()
+                or writer.used_at == now
+                or (writer.unacknowledged and not stale)
+            ):
                 continue
             del self._writers[key]
         self._metrics.live_trajectories.set(len(self._writers))
@@ -179,7 +195,10 @@ def _in_place_of(event: Event) -> Event:
     return replace(
         event,
         body=Gap(
-            code="event_too_large", detail=f"a {event.kind} event", from_seq=event.seq, to_seq=event.seq
+            code="event_too_large",
+            detail=f"a {event.kind} event",
+            from_seq=event.seq,
+            to_seq=event.seq,
         ),
         metadata_json=None,
         ext_json=None,

@@ -30,5 +30,7 @@ class Ambient(Generic[T]):
         """End a block: back to the value before it."""
         try:
             self._current.reset(token)
-        except ValueError:  # entered in another context, as in an async generator that is finalised elsewhere
+        except (
+            ValueError
+        ):  # entered in another context, as in an async generator that is finalised elsewhere
             self._current.set(None)

@@ -12,4 +12,8 @@ def cause_of(error: BaseException) -> str:
     """Type of an exception, with its message only when that cannot quote event data."""
     name = type(error).__name__
     from_kafka = type(error).__module__.partition(".")[0] in {"cimpl", "confluent_kafka"}
-    return f"{name}: {error}" if from_kafka or isinstance(error, SchemaError | SdkError | OSError) else name
+    return (
+        f"{name}: {error}"
+        if from_kafka or isinstance(error, SchemaError | SdkError | OSError)
+        else name
+    )

@@ -1,7 +1,7 @@
 """The context that a trajectory holds, so that a long history is sent once.
 
 An observation is given as the whole context that the model was shown; what goes on the wire is the difference to what the
-trajectory's events already add up to (:mod:`atdp.schemas.context`).
+trajectory's events already add up to (`atdp.schemas.context`).
 """
 
 import hashlib
@@ -22,7 +22,11 @@ class HeldContext:
         self._tools_sent: set[str] = set()
 
     def observation(
-        self, messages: Iterable[MessageLike], tools: Sequence[Mapping[str, Any]] | None, *, whole: bool
+        self,
+        messages: Iterable[MessageLike],
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        whole: bool,
     ) -> Observation:
         """What is new in `messages` (all of the context when `whole`, else additions to it) and in `tools`."""
         given = as_messages(messages)

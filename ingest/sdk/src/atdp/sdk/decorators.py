@@ -28,7 +28,10 @@ _ANY_KEYWORD = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 def observe(function: F, /) -> F: ...
 @overload
 def observe(
-    *, name: str | None = None, side_effect: SideEffect = "unknown", trajectory: Trajectory | None = None
+    *,
+    name: str | None = None,
+    side_effect: SideEffect = "unknown",
+    trajectory: Trajectory | None = None,
 ) -> Callable[[F], F]: ...
 def observe(
     function: F | None = None,
@@ -64,7 +67,11 @@ class _Tool:
     """What is known of an observed function; opens a call record per call."""
 
     def __init__(
-        self, function: Callable[..., Any], name: str, side_effect: SideEffect, trajectory: Trajectory | None
+        self,
+        function: Callable[..., Any],
+        name: str,
+        side_effect: SideEffect,
+        trajectory: Trajectory | None,
     ) -> None:
         try:
             self._signature = inspect.signature(function)
@@ -97,7 +104,9 @@ class _Call:
         self._trajectory = trajectory
         self._name = name
         self._call_id = f"call-{uuid.uuid4().hex[:12]}"
-        self._event_id = trajectory.tool_call(name, arguments, call_id=self._call_id, side_effect=side_effect)
+        self._event_id = trajectory.tool_call(
+            name, arguments, call_id=self._call_id, side_effect=side_effect
+        )
         self._started = time.perf_counter_ns()
 
     def done(self, result: object) -> None:

@@ -20,9 +20,7 @@ from atdp.schemas import EventId
 _log = logging.getLogger("atdp.sdk")
 _INDEX = re.compile(r"\[\d+\]")
 
-MAX_REASONS = (
-    50  # different reasons that are counted one by one; indexes in paths must not fill the host's memory
-)
+MAX_REASONS = 50  # different reasons that are counted one by one; indexes in paths must not fill the host's memory
 OTHER_REASONS = "other reasons"
 
 Fate: TypeAlias = Literal["delivered", "pending", "dropped", "failed"]
@@ -55,7 +53,11 @@ class FlushReport:
     def complete(self) -> bool:
         """Nothing is pending and nothing was lost."""
         return not (
-            self.pending or self.dropped or self.failed or self.recovering_bytes or self.damaged_bytes
+            self.pending
+            or self.dropped
+            or self.failed
+            or self.recovering_bytes
+            or self.damaged_bytes
         )
 
 

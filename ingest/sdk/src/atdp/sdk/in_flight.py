@@ -41,7 +41,10 @@ class Lane:
         for stored in batch.records:
             if stored.start not in self._settled:
                 again = stored.start < self._sent_before
-                yield stored.start, replace(stored.record, redelivery=True) if again else stored.record
+                yield (
+                    stored.start,
+                    replace(stored.record, redelivery=True) if again else stored.record,
+                )
             self._under_way.append(stored)
             self._position = stored.end
         self._position = batch.next_position

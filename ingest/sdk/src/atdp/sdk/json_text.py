@@ -9,7 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-MAX_TEXT_CHARS = 1_000_000  # longer results are cut: a record has to fit into the broker's message limit
+MAX_TEXT_CHARS = (
+    1_000_000  # longer results are cut: a record has to fit into the broker's message limit
+)
 
 
 def json_text(value: object) -> str:
@@ -33,7 +35,9 @@ def content_text(value: object) -> str:
 def canonical_json(value: object) -> str:
     """Sorted keys, no spaces: equal values give equal text; what JSON cannot say becomes its `repr`."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain, sort_keys=True, separators=(",", ":"))
+        return json.dumps(
+            value, ensure_ascii=False, default=_plain, sort_keys=True, separators=(",", ":")
+        )
     except (TypeError, ValueError, RecursionError):
         return json_text(value)
 
@@ -53,7 +57,9 @@ def _plain(value: Any) -> Any:
         return {str(key): item for key, item in value.items()}
     if isinstance(value, set | frozenset | tuple):
         return list(value)
-    dump = getattr(value, "model_dump", None)  # pydantic models, which the openai client's answers are
+    dump = getattr(
+        value, "model_dump", None
+    )  # pydantic models, which the openai client's answers are
     return dump(mode="json") if callable(dump) else _repr(value)
 
 

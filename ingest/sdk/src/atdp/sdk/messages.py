@@ -13,9 +13,15 @@ from atdp.sdk.json_text import canonical_json, json_text
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 
-_MESSAGE_KEYS = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"})
+_MESSAGE_KEYS = frozenset(
+    {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
+)
 _CALL_KEYS = frozenset({"id", "type", "function", "index"})
-_PART_TYPES: Mapping[object, PartType] = {"image_url": "image", "input_audio": "audio", "file": "file"}
+_PART_TYPES: Mapping[object, PartType] = {
+    "image_url": "image",
+    "input_audio": "audio",
+    "file": "file",
+}
 
 
 def as_message(message: MessageLike) -> Message:
@@ -46,7 +52,11 @@ def _content_parts(content: object) -> list[Part]:
         return []
     if isinstance(content, list | tuple):
         return [_content_part(piece) for piece in content]
-    return [Part(text=content) if isinstance(content, str) else Part(type="json", text=json_text(content))]
+    return [
+        Part(text=content)
+        if isinstance(content, str)
+        else Part(type="json", text=json_text(content))
+    ]
 
 
 def _content_part(piece: object) -> Part:
@@ -56,7 +66,9 @@ def _content_part(piece: object) -> Part:
         return Part(type="json", text=json_text(piece))
     if piece.get("type") == "text":
         return Part(text=piece.get("text"), ext_json=_ext(piece, frozenset({"type", "text"})))
-    return Part(type=_PART_TYPES.get(piece.get("type"), "unknown"), ext_json=canonical_json(dict(piece)))
+    return Part(
+        type=_PART_TYPES.get(piece.get("type"), "unknown"), ext_json=canonical_json(dict(piece))
+    )
 
 
 def _tool_call_part(call: Mapping[str, Any]) -> Part:
@@ -75,5 +87,9 @@ def _text(value: object) -> str:
 
 
 def _ext(mapping: Mapping[str, Any], known: frozenset[str]) -> str | None:
-    rest = {key: value for key, value in mapping.items() if key not in known and value not in (None, [], {})}
+    rest = {
+        key: value
+        for key, value in mapping.items()
+        if key not in known and value not in (None, [], {})
+    }
     return canonical_json(rest) if rest else None

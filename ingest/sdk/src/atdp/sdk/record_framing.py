@@ -1,6 +1,6 @@
 """How one record looks in a spool file.
 
-A frame is ``length | crc | flags | record id | key length | headers length | key | headers | value``, little-endian. The
+A frame is `length | crc | flags | record id | key length | headers length | key | headers | value`, little-endian. The
 CRC covers everything after itself, so a tail that a crash tore off, or zeros that a file system left there, is never taken
 for a record. A frame holds all that a sender needs; nothing has to be decoded to send it again.
 """
@@ -14,7 +14,9 @@ _LENGTH = struct.Struct("<I")
 _BODY = struct.Struct("<B16sHH")  # flags, record id, key length, headers length
 _HEADER = struct.Struct("<BH")  # name length, value length
 PREFIX_BYTES = _FRAME.size
-MAX_BODY_BYTES = 256 * 1024 * 1024  # a longer length can only be garbage: no broker takes such a record
+MAX_BODY_BYTES = (
+    256 * 1024 * 1024
+)  # a longer length can only be garbage: no broker takes such a record
 REDELIVERY = 0x01  # the record may have been sent before
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -34,7 +36,8 @@ class Record:
 def encode_headers(headers: Headers) -> bytes:
     """Headers as one block; names up to 255 bytes, values up to 65,535 bytes."""
     return b"".join(
-        _HEADER.pack(len(name.encode()), len(value)) + name.encode() + value for name, value in headers
+        _HEADER.pack(len(name.encode()), len(value)) + name.encode() + value
+        for name, value in headers
     )
 
 

@@ -1,6 +1,6 @@
 """The recorder: from an event to a record in the spool, in the caller's thread.
 
-An event is encoded once, signed and appended to the spool; a background thread (:mod:`atdp.sdk.shipper`) does the rest. After
+An event is encoded once, signed and appended to the spool; a background thread (`atdp.sdk.shipper`) does the rest. After
 construction nothing raises into the host, prints, or blocks it (unless `on_full="block"` asks for that): a loss is counted, shown by
 `flush()` and logged once.
 
@@ -107,7 +107,9 @@ class Recorder:
         """
         api_key = api_key or os.environ.get("ATDP_API_KEY")
         if not tenant:
-            raise ConfigurationError("tenant is empty; it is the name that the API key was made for")
+            raise ConfigurationError(
+                "tenant is empty; it is the name that the API key was made for"
+            )
         if not api_key:
             raise ConfigurationError(
                 "no API key: pass api_key= or set ATDP_API_KEY (make one with `atdp keys create`)"
@@ -128,7 +130,9 @@ class Recorder:
             on_full=on_full,
             block_s=block_s,
         )
-        self._folders = None if durability == "memory" else SpoolFolders(self._settings.root_of(tenant))
+        self._folders = (
+            None if durability == "memory" else SpoolFolders(self._settings.root_of(tenant))
+        )
         self._sender = sender
         self._flush_at_exit_s = flush_at_exit_s
         sender.attach(api_key)
@@ -176,7 +180,9 @@ class Recorder:
             parent_trajectory_id: the same by id, for a parent in another process.
             spawned_by: event id of the action that spawned it; default: the parent's newest action.
         """
-        ambient_parent = current_trajectory() if parent is None and parent_trajectory_id is None else None
+        ambient_parent = (
+            current_trajectory() if parent is None and parent_trajectory_id is None else None
+        )
         if ambient_parent is not None and ambient_parent.belongs_to(self):
             parent = ambient_parent
         by_name = Agent(id=agent) if isinstance(agent, str) else agent
@@ -192,7 +198,9 @@ class Recorder:
             versions=versions or (inherited.versions if inherited else self.versions),
             governance=governance or (inherited.governance if inherited else self.governance),
         )
-        return Trajectory(self, identity, TrajectoryStarted(task=task, environment=environment, seed=seed))
+        return Trajectory(
+            self, identity, TrajectoryStarted(task=task, environment=environment, seed=seed)
+        )
 
     def emit_event(self, event: Event, *, redelivery: bool = False) -> EventId:
         """Record a whole event, as importers make them.
@@ -238,7 +246,12 @@ class Recorder:
         return self.take(event_id, make)
 
     def take(
-        self, event_id: EventId, make: Make, *, substitute: Substitute | None = None, redelivery: bool = False
+        self,
+        event_id: EventId,
+        make: Make,
+        *,
+        substitute: Substitute | None = None,
+        redelivery: bool = False,
     ) -> EventId:
         """Build, encode and spool one event; never raises. `make` runs when the event's turn has come, in this thread."""
         if self._inside == threading.get_ident():
@@ -324,10 +337,14 @@ class Recorder:
                 spools.append(FileSpool(folder, self._folders))
             except OSError as error:
                 folder.release()
-                self._ledger.warn_once("a dead process's spool could not be read", f"{folder.path}: {error}")
+                self._ledger.warn_once(
+                    "a dead process's spool could not be read", f"{folder.path}: {error}"
+                )
         return spools
 
-    def _take(self, event_id: EventId, make: Make, substitute: Substitute | None, redelivery: bool) -> None:
+    def _take(
+        self, event_id: EventId, make: Make, substitute: Substitute | None, redelivery: bool
+    ) -> None:
         try:
             record = self._record(make(), redelivery)
         except Exception as error:  # noqa: BLE001 - whatever the host passed in, its own work must go on
@@ -358,7 +375,9 @@ class Recorder:
         if self._closed:
             self._ledger.drop(event_id, "the recorder is closed")
             return
-        self._ledger.accept(event_id)  # before the append: its receipt may come before `append` returns
+        self._ledger.accept(
+            event_id
+        )  # before the append: its receipt may come before `append` returns
         try:
             spool, shipper = self._spool, self._shipper
             if spool is None or shipper is None:

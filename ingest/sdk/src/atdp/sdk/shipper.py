@@ -23,8 +23,12 @@ from atdp.sdk.record_framing import Record
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
 
-SLICE_BYTES = 64 * 1024  # read and submitted in one go: about half a millisecond of the interpreter lock
-UNDER_WAY_RECORDS = 10_000  # submitted and without receipt; bounds memory, and what a retry sends again
+SLICE_BYTES = (
+    64 * 1024
+)  # read and submitted in one go: about half a millisecond of the interpreter lock
+UNDER_WAY_RECORDS = (
+    10_000  # submitted and without receipt; bounds memory, and what a retry sends again
+)
 UNDER_WAY_BYTES = 32 * 1024 * 1024
 LINGER_S = 0.005  # pause after waking, so that a burst of emits makes one batch
 POLL_S = 0.05  # longest wait for receipts while new records may be waiting
@@ -175,7 +179,9 @@ class Shipper:
             self._under_way_bytes -= len(record.value)
             if receipt.verdict == "retry":
                 self._retry_asked = True
-                self._ledger.warn_once("events wait in the spool, the receiver asks to retry", receipt.reason)
+                self._ledger.warn_once(
+                    "events wait in the spool, the receiver asks to retry", receipt.reason
+                )
                 continue
             event_id = EventId(str(uuid.UUID(bytes=record.record_id)))
             if receipt.verdict == "delivered":
@@ -211,7 +217,9 @@ class Shipper:
         now = time.monotonic()
         due = self._resume_at if self._resume_at > now else self._next_adoption
         # An append may have come between the last look and `asleep`: look again before sleeping.
-        if self._stopping or (self._resume_at <= now and not all(lane.drained for lane in self._lanes)):
+        if self._stopping or (
+            self._resume_at <= now and not all(lane.drained for lane in self._lanes)
+        ):
             self.asleep = False
             return
         self._wake.wait(max(0.0, due - now))

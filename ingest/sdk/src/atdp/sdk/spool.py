@@ -39,7 +39,9 @@ from atdp.sdk.record_framing import (
 )
 from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
 
-DEFAULT_LIMIT_BYTES = 1024 * 1024 * 1024  # about half a million events of 2 KB: hours of a broker's outage
+DEFAULT_LIMIT_BYTES = (
+    1024 * 1024 * 1024
+)  # about half a million events of 2 KB: hours of a broker's outage
 SEGMENT_BYTES = (
     8 * 1024 * 1024
 )  # what is deleted at once; smaller means more files, larger more disk held after an ack
@@ -113,7 +115,10 @@ class MemorySpool:
         size = len(record.key) + len(record.value)
         with self._room:
             _wait_for_room(
-                self._room, lambda: self.end - self.cursor + size <= self._limit, wait_s, self._limit
+                self._room,
+                lambda: self.end - self.cursor + size <= self._limit,
+                wait_s,
+                self._limit,
             )
             stored = Stored(record, self.end, self.end + size)
             self._waiting.append(stored)
@@ -170,7 +175,9 @@ class FileSpool:
         self._room = threading.Condition(threading.Lock())
         self._bases = sorted(int(path.stem, 16) for path in folder.path.glob(f"*{_SEGMENT_SUFFIX}"))
         self._segment_fd = -1  # opened by the first append
-        self._cursor_fd = os.open(folder.path / _CURSOR_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._cursor_fd = os.open(
+            folder.path / _CURSOR_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         self._skipped: dict[int, int] = {}  # bytes of damage by position
         self.cursor = self._read_cursor()
         self.end = self._cut_torn_tail()
@@ -186,7 +193,10 @@ class FileSpool:
         frame = encode_frame(record)
         with self._room:
             _wait_for_room(
-                self._room, lambda: self.end - self.cursor + len(frame) <= self._limit, wait_s, self._limit
+                self._room,
+                lambda: self.end - self.cursor + len(frame) <= self._limit,
+                wait_s,
+                self._limit,
             )
             try:
                 if self._segment_fd < 0 or self._is_spent(len(frame)):
@@ -195,7 +205,9 @@ class FileSpool:
                 if self._sync:
                     os.fdatasync(self._segment_fd)
             except OSError as error:
-                raise SpoolFullError(f"{self._folder.path} takes no more bytes: {error.strerror}") from error
+                raise SpoolFullError(
+                    f"{self._folder.path} takes no more bytes: {error.strerror}"
+                ) from error
             if written < len(frame):
                 raise SpoolFullError(f"{self._folder.path} takes no more bytes: the disk is full")
             self.end += written
@@ -260,7 +272,9 @@ class FileSpool:
         return self.cursor >= self.end and 2 * held > self._segment_bytes
 
     def _roll(self) -> None:
-        fd = os.open(self._path(self.end), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            self._path(self.end), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+        )
         if self._segment_fd >= 0:
             os.close(self._segment_fd)
         self._segment_fd = fd

@@ -1,7 +1,7 @@
 """Who owns which spool folder.
 
 Below one root every process (and every recorder in it) writes to a folder of its own and holds an exclusive `flock` on the
-file ``lock`` in it for as long as it lives; the kernel lets go of it however the process dies. A folder whose lock can be
+file `lock` in it for as long as it lives; the kernel lets go of it however the process dies. A folder whose lock can be
 taken therefore has no living owner, and whoever takes it adopts what was left inside. Creating, adopting and removing are
 serialised by a lock on the root, so a folder is never seen between its creation and its first lock.
 

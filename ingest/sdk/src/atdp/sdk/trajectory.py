@@ -158,19 +158,26 @@ class Trajectory:
             whole_context: see `messages`.
             **extras: fields of the envelope.
         """
-        return self._emit(lambda: self._context.observation(messages, tools, whole=whole_context), extras)
+        return self._emit(
+            lambda: self._context.observation(messages, tools, whole=whole_context), extras
+        )
 
     def act_message(self, message: MessageLike | str, **extras: Unpack[Extras]) -> EventId:
         """The agent said something, and how it was generated is not known."""
         return self._emit(lambda: Action(type="message", message=_assistant(message)), extras)
 
     def generation(
-        self, message: MessageLike | str, generation: Generation | None = None, **extras: Unpack[Extras]
+        self,
+        message: MessageLike | str,
+        generation: Generation | None = None,
+        **extras: Unpack[Extras],
     ) -> EventId:
         """A model call and the message that came out of it; usage, cost and latency go into `extras`."""
         return self._emit(
             lambda: Action(
-                type="generation", message=_assistant(message), generation=generation or Generation()
+                type="generation",
+                message=_assistant(message),
+                generation=generation or Generation(),
             ),
             extras,
         )
@@ -275,7 +282,10 @@ class Trajectory:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """End: completed, failed when an exception leaves the block, aborted when it was stopped from outside."""
         _ambient.leave(self._tokens.pop())
@@ -289,7 +299,10 @@ class Trajectory:
         return self.__enter__()
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         """Like `__exit__`."""
         self.__exit__(kind, error, traceback)
@@ -319,7 +332,9 @@ class Trajectory:
 
         return self._recorder.take(event_id, make, substitute=substitute)
 
-    def _event(self, event_id: EventId, seq: int, now: datetime, body: Body, extras: Extras) -> Event:
+    def _event(
+        self, event_id: EventId, seq: int, now: datetime, body: Body, extras: Extras
+    ) -> Event:
         identity = self.identity
         metadata, ext = extras.get("metadata"), extras.get("ext")
         return Event(
@@ -366,4 +381,6 @@ class Trajectory:
 
 
 def _assistant(message: MessageLike | str) -> Message:
-    return as_message({"role": "assistant", "content": message} if isinstance(message, str) else message)
+    return as_message(
+        {"role": "assistant", "content": message} if isinstance(message, str) else message
+    )

@@ -78,9 +78,13 @@ class KeyStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600, exist_ok=True)
-            self._db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path, timeout=10, isolation_level=None, check_same_thread=False
+            )
             self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")  # a key shown once must exist after a power cut
+            self._db.execute(
+                "PRAGMA synchronous=FULL"
+            )  # a key shown once must exist after a power cut
             self._db.execute(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise KeyStoreError(
@@ -116,7 +120,9 @@ class KeyStore:
             raise KeyStoreError(problem)
         return self._insert(Principal(key_id="", tenant=tenant, role=role), parent=None)
 
-    def create_session_key(self, parent: Principal, *, tenant: str, session: str) -> tuple[ApiKey, Principal]:
+    def create_session_key(
+        self, parent: Principal, *, tenant: str, session: str
+    ) -> tuple[ApiKey, Principal]:
         """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key.
 
         Raises:
@@ -162,7 +168,8 @@ class KeyStore:
         """Make a key (and the session keys under it) useless; False when there is no such key."""
         with self._writing():
             done = self._db.execute(
-                "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE key_id = ?", (_now_us(), key_id)
+                "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE key_id = ?",
+                (_now_us(), key_id),
             )
             return done.rowcount > 0
 
@@ -176,7 +183,10 @@ class KeyStore:
 
         Read from `key_file` (mode 0600), made when missing or no longer valid.
         """
-        if key_file.exists() and self.verify(text := key_file.read_text("utf-8").strip()) is not None:
+        if (
+            key_file.exists()
+            and self.verify(text := key_file.read_text("utf-8").strip()) is not None
+        ):
             return ApiKey(text)
         key, _ = self.create(ANY_TENANT, "operator")
         key_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -229,7 +239,9 @@ class KeyStore:
             try:
                 yield
             except sqlite3.Error as error:
-                raise KeyStoreError(f"the key store {self.path} refused a write: {error}") from error
+                raise KeyStoreError(
+                    f"the key store {self.path} refused a write: {error}"
+                ) from error
             finally:
                 self._cache.clear()
 

@@ -41,7 +41,9 @@ def authenticate(request: Request, keys: KeyStore, action: Action) -> Caller:
         )
     if not principal.may(action):
         raise Problem(
-            403, "role_denied", f"role {principal.role!r} may not {action}; use a key of a role that may"
+            403,
+            "role_denied",
+            f"role {principal.role!r} may not {action}; use a key of a role that may",
         )
     return Caller(principal, SigningKey.parse(text))
 
@@ -55,7 +57,9 @@ def tenant_of(caller: Caller, request: Request) -> str:
     named = request.headers.get("x-atdp-tenant")
     tenant = named or caller.principal.tenant
     if tenant == ANY_TENANT:
-        raise Problem(422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant")
+        raise Problem(
+            422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant"
+        )
     if not caller.principal.may_act_for(tenant):
         raise Problem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
     if (problem := tenant_problem(tenant)) is not None:

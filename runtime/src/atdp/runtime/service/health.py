@@ -61,7 +61,10 @@ class Health:
         return generate_latest(self.registry)
 
     def _answer(self, failing: dict[str, str]) -> tuple[int, dict[str, object]]:
-        body: dict[str, object] = {"service": self.service, "status": "failing" if failing else "ok"}
+        body: dict[str, object] = {
+            "service": self.service,
+            "status": "failing" if failing else "ok",
+        }
         if failing:
             body["failing"] = failing
         return (503 if failing else 200), body
@@ -81,7 +84,9 @@ class HealthServer:
                     self._send(status, json.dumps(body).encode(), "application/json")
                 else:
                     self._send(
-                        404, b'{"error":"only /healthz, /readyz and /metrics are here"}', "application/json"
+                        404,
+                        b'{"error":"only /healthz, /readyz and /metrics are here"}',
+                        "application/json",
                     )
 
             def _send(self, status: int, body: bytes, kind: str) -> None:

@@ -47,7 +47,11 @@ def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
     listener = _bind(service.port)
     host, port = listener.getsockname()
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, timeout_graceful_shutdown=drain_s, timeout_keep_alive=75
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=drain_s,
+        timeout_keep_alive=75,
     )
     server = _Server(config)
 

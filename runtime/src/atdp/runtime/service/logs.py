@@ -40,11 +40,15 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update({name: value for name, value in record.__dict__.items() if name not in _STANDARD})
+        line.update(
+            {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+        )
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = describe(record.exc_info[1])
             line["at"] = _places(record.exc_info[2])
-        return json.dumps(line, default=lambda value: f"<{type(value).__name__}>", ensure_ascii=False)
+        return json.dumps(
+            line, default=lambda value: f"<{type(value).__name__}>", ensure_ascii=False
+        )
 
 
 def describe(error: BaseException) -> str:
@@ -69,4 +73,7 @@ def setup_logging(service: str, level: int = logging.INFO) -> None:
 
 
 def _places(trace: TracebackType | None) -> list[str]:
-    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(trace)[-8:]]
+    return [
+        f"{frame.filename}:{frame.lineno} {frame.name}"
+        for frame in traceback.extract_tb(trace)[-8:]
+    ]

@@ -68,9 +68,14 @@ class Service:
         """
         parser = argparse.ArgumentParser(prog=name, description=description)
         parser.add_argument(
-            "--home", type=Path, default=None, help="home of the stack (default: $ATDP_HOME or ./.atdp)"
+            "--home",
+            type=Path,
+            default=None,
+            help="home of the stack (default: $ATDP_HOME or ./.atdp)",
         )
-        parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 picks a free one")
+        parser.add_argument(
+            "--port", type=int, default=0, help="port on 127.0.0.1; 0 picks a free one"
+        )
         parser.add_argument("--name", default=name, help="name in logs, status and endpoints")
         if options is not None:
             options(parser)

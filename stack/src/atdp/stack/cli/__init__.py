@@ -1,8 +1,8 @@
-"""The ``atdp`` command."""
+"""The `atdp` command."""
 
 
 def main() -> None:
-    """Run the command line; the entry point of the ``atdp`` script."""
+    """Run the command line; the entry point of the `atdp` script."""
     from atdp.stack.cli.app import build
 
     build()()

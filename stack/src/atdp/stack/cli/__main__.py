@@ -1,4 +1,4 @@
-"""``python -m atdp.stack.cli``."""
+"""`python -m atdp.stack.cli`."""
 
 from atdp.stack.cli import main
 

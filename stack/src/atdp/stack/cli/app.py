@@ -1,10 +1,10 @@
-"""The frame of the ``atdp`` command: which verbs there are, how errors become exit codes.
+"""The frame of the `atdp` command: which verbs there are, how errors become exit codes.
 
 Results go to standard output, everything for people's eyes (progress, remarks, errors) to standard error. An
 error that the platform raises on purpose ends in one line and exit code 1 (3 where 1 is a verdict, as in
 `atdp replay`); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug and shows its traceback. Verbs
 import what they need when they run, and some are loaded only when called:
-``atdp --help`` is quick.
+`atdp --help` is quick.
 """
 
 import importlib
@@ -34,11 +34,11 @@ _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
         "Releases: what was decided and why, and what to do next.",
     ),
 }
-"""Name → module that has the verb or group (``add_to`` or ``app``), and the help that stands for it in the list."""
+"""Name → module that has the verb or group (`add_to` or `app`), and the help that stands for it in the list."""
 
 
 class AtdpGroup(TyperGroup):
-    """The verbs of ``atdp``, turning the platform's errors into a line and an exit code."""
+    """The verbs of `atdp`, turning the platform's errors into a line and an exit code."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         """Take the verbs, with the lines of their examples kept apart in help texts."""
@@ -87,7 +87,7 @@ def load(name: str) -> Any:
 
 
 def _keep_lines(command: Any) -> None:
-    r"""Turn the two characters ``\b`` of raw docstrings into the one that keeps a paragraph's line breaks."""
+    r"""Turn the two characters `\b` of raw docstrings into the one that keeps a paragraph's line breaks."""
     if command.help:
         command.help = command.help.replace("\\b\n", "\b\n")
     for part in getattr(command, "commands", {}).values():
@@ -95,7 +95,7 @@ def _keep_lines(command: Any) -> None:
 
 
 def is_ours(error: Exception) -> bool:
-    """Tell whether the platform raised this on purpose, for people to read (classes of ``atdp.*``)."""
+    """Tell whether the platform raised this on purpose, for people to read (classes of `atdp.*`)."""
     return type(error).__module__.startswith("atdp.")
 
 
@@ -128,7 +128,9 @@ def _nothing() -> None:
 def common(
     home: Annotated[
         Path | None,
-        typer.Option(help="Home of the stack (default: $ATDP_HOME, else ./.atdp).", file_okay=False),
+        typer.Option(
+            help="Home of the stack (default: $ATDP_HOME, else ./.atdp).", file_okay=False
+        ),
     ] = None,
 ) -> None:
     """Settings of every verb."""

@@ -1,4 +1,4 @@
-"""``atdp dataset``: named selections that read the same for ever after."""
+"""`atdp dataset`: named selections that read the same for ever after."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,9 @@ from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
 if TYPE_CHECKING:
     from atdp.lakehouse import Dataset
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Small letters, digits, '.', '_' and '-'.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Small letters, digits, '.', '_' and '-'.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -27,9 +29,12 @@ def add_to(app: typer.Typer) -> None:
 def create(
     name: Name,
     where: Annotated[
-        str | None, typer.Option(help="SQL condition over the columns of trajectories (default: all).")
+        str | None,
+        typer.Option(help="SQL condition over the columns of trajectories (default: all)."),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's (default: every tenant's).")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's (default: every tenant's).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the dataset as JSON.")] = False,
 ) -> None:
     r"""Pin what the lake holds now under a new name. A dataset never changes.

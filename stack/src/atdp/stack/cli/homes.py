@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 
 def existing_home() -> "Home":
-    """The home of ``$ATDP_HOME`` (else ``./.atdp``); raises HomeUnusable when there is none.
+    """The home of `$ATDP_HOME` (else `./.atdp`); raises HomeUnusable when there is none.
 
-    With a catalog elsewhere (``ATDP_CATALOG_URI``) the home may be empty so far.
+    With a catalog elsewhere (`ATDP_CATALOG_URI`) the home may be empty so far.
     """
     from atdp.runtime.home import Home
     from atdp.stack.errors import HomeUnusable

@@ -1,4 +1,4 @@
-"""``atdp import``: recorded trajectories of other formats, through the same path as live ones."""
+"""`atdp import`: recorded trajectories of other formats, through the same path as live ones."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -25,7 +25,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def import_files(
-    form: Annotated[str, typer.Argument(metavar="FORMAT", help="Format of the files, e.g. tau-bench.")],
+    form: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="Format of the files, e.g. tau-bench.")
+    ],
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", help="Files, or folders of them.", exists=True)
     ],
@@ -58,7 +60,9 @@ def import_files(
         else:
             recorder = _recorder(Home.from_env(), tenant)
             try:
-                report = run_import(form, paths, tenant, recorder, progress=progress, flush_timeout_s=timeout)
+                report = run_import(
+                    form, paths, tenant, recorder, progress=progress, flush_timeout_s=timeout
+                )
             finally:
                 recorder.close()
     if as_json:
@@ -88,7 +92,8 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
         tenant=tenant,
         api_key=api_key,
         sender=KafkaSender(
-            settings.bootstrap, **{name.replace(".", "_"): value for name, value in settings.extra.items()}
+            settings.bootstrap,
+            **{name.replace(".", "_"): value for name, value in settings.extra.items()},
         ),
         spool_dir=home.spool,
         on_full="block",
@@ -110,7 +115,9 @@ def _as_json(report: "ImportReport") -> dict[str, object]:
         "rewards": report.rewards,
         "reward_sum": report.reward_sum,
         "delivered": report.delivered,
-        "failures": [{"origin": failure.origin, "reason": failure.reason} for failure in report.failures],
+        "failures": [
+            {"origin": failure.origin, "reason": failure.reason} for failure in report.failures
+        ],
     }
 
 
@@ -139,7 +146,12 @@ def _progress_bar(*, shown: bool) -> Iterator[Progress]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("importing"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("importing"),
+        BarColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(
         *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
     ) as bar:
@@ -147,7 +159,8 @@ def _progress_bar(*, shown: bool) -> Iterator[Progress]:
 
         def progress(report: "ImportReport") -> None:
             bar.update(
-                task, said=f"{report.imported} trajectories, {report.events} events, {report.failed} failed"
+                task,
+                said=f"{report.imported} trajectories, {report.events} events, {report.failed} failed",
             )
 
         yield progress

@@ -1,4 +1,4 @@
-"""``atdp keys``: who may do what, for which tenant."""
+"""`atdp keys`: who may do what, for which tenant."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,7 +10,9 @@ from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    group = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None)
+    group = typer.Typer(
+        help="API keys: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None
+    )
     group.command()(create)
     group.command("list")(list_keys)
     group.command()(revoke)
@@ -18,9 +20,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def create(
-    tenant: Annotated[str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")],
+    tenant: Annotated[
+        str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
+    ],
     role: Annotated[str, typer.Option(help="agent, analyst, trainer, steward or operator.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print key, id, tenant and role as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print key, id, tenant and role as JSON.")
+    ] = False,
 ) -> None:
     r"""Create an API key. It is shown this once: only a hash of it is stored.
 
@@ -36,16 +42,26 @@ def create(
         key, principal = store.create(tenant, role)
     if as_json:
         print_json(
-            {"key": str(key), "key_id": principal.key_id, "tenant": principal.tenant, "role": principal.role}
+            {
+                "key": str(key),
+                "key_id": principal.key_id,
+                "tenant": principal.tenant,
+                "role": principal.role,
+            }
         )
         return
     typer.echo(str(key))
-    typer.echo(f"key {principal.key_id} of tenant {tenant}, role {role}; it cannot be shown again", err=True)
+    typer.echo(
+        f"key {principal.key_id} of tenant {tenant}, role {role}; it cannot be shown again",
+        err=True,
+    )
 
 
 def list_keys(
     form: FormatOption = Format.TABLE,
-    sessions: Annotated[bool, typer.Option("--sessions", help="Also the keys of single sessions.")] = False,
+    sessions: Annotated[
+        bool, typer.Option("--sessions", help="Also the keys of single sessions.")
+    ] = False,
 ) -> None:
     r"""List keys (never their secrets).
 
@@ -75,7 +91,9 @@ def list_keys(
 
 def revoke(
     key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the id and its state as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the id and its state as JSON.")
+    ] = False,
 ) -> None:
     r"""Make a key, and the session keys made with it, useless. What it sent before stays.
 

@@ -75,7 +75,9 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str], title: str | None)
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+    )
     for column in columns:
         values = [row.get(column) for row in rows]
         longest = max((len(text(value)) for value in values), default=0)
@@ -97,9 +99,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str], title: str | None)
 
 
 _NEVER_FOLDED = 12  # characters; a process id or a state in two lines reads badly
-_PIPE_WIDTH = (
-    10_000  # nobody wants cells folded at 80 columns in a file; a table is only as wide as its content
-)
+_PIPE_WIDTH = 10_000  # nobody wants cells folded at 80 columns in a file; a table is only as wide as its content
 
 
 def _is_numeric(values: Sequence[object]) -> bool:

@@ -1,4 +1,4 @@
-"""``atdp sql``: questions to the lake."""
+"""`atdp sql`: questions to the lake."""
 
 import sys
 from typing import Annotated
@@ -20,14 +20,21 @@ def sql(
     ],
     tenant: Annotated[
         str | None,
-        typer.Option(help="Only this tenant's rows, as its analysts see them (default: every row)."),
+        typer.Option(
+            help="Only this tenant's rows, as its analysts see them (default: every row)."
+        ),
     ] = None,
     purpose: Annotated[
-        str | None, typer.Option(help="Only rows that allow this purpose: analytics, train or replay.")
+        str | None,
+        typer.Option(help="Only rows that allow this purpose: analytics, train or replay."),
     ] = None,
     form: FormatOption = Format.TABLE,
-    max_rows: Annotated[int, typer.Option(help="More rows than this are an error.", min=1)] = 1_000_000,
-    timeout: Annotated[float, typer.Option(help="Seconds that the statement may take.", min=0.1)] = 60.0,
+    max_rows: Annotated[
+        int, typer.Option(help="More rows than this are an error.", min=1)
+    ] = 1_000_000,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that the statement may take.", min=0.1)
+    ] = 60.0,
 ) -> None:
     r"""Ask the lake. Tables: events, steps, generations, rewards, latest_rewards, trajectories, audit, quarantine_index.
 

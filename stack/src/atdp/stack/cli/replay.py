@@ -32,25 +32,34 @@ def replay(
     baseline: Annotated[str, typer.Option(help="Version to compare with, e.g. v1.")],
     model: Annotated[str, typer.Option("--model", "-m", help="Model in the weight registry.")],
     candidate_url: Annotated[
-        str | None, typer.Option(help="Engine that serves the candidate (default: found in the stack).")
+        str | None,
+        typer.Option(help="Engine that serves the candidate (default: found in the stack)."),
     ] = None,
     baseline_url: Annotated[
-        str | None, typer.Option(help="Engine that serves the baseline (default: found in the stack).")
+        str | None,
+        typer.Option(help="Engine that serves the baseline (default: found in the stack)."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the page here, and the same as JSON beside it.", dir_okay=False)
+        Path | None,
+        typer.Option(help="Write the page here, and the same as JSON beside it.", dir_okay=False),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the canonical report.")] = False,
-    mode: Annotated[Mode, typer.Option(help="Better than the baseline, or no worse.")] = Mode.superiority,
+    mode: Annotated[
+        Mode, typer.Option(help="Better than the baseline, or no worse.")
+    ] = Mode.superiority,
     margin: Annotated[
         float, typer.Option(help="Least gain (superiority) or tolerated loss, in reward.", min=0)
     ] = 0.0,
     alpha: Annotated[float, typer.Option(help="One-sided error of each bound.")] = 0.05,
     in_sample: Annotated[
-        bool, typer.Option("--in-sample", help="Keep trajectories that the candidate was trained on.")
+        bool,
+        typer.Option("--in-sample", help="Keep trajectories that the candidate was trained on."),
     ] = False,
     record: Annotated[
-        bool, typer.Option("--record", help="Record the verdict as a gate of the release (`atdp control`).")
+        bool,
+        typer.Option(
+            "--record", help="Record the verdict as a gate of the release (`atdp control`)."
+        ),
     ] = False,
 ) -> None:
     r"""Judge a candidate on logged trajectories, without serving it to anybody.

@@ -1,4 +1,4 @@
-"""``atdp up``, ``atdp down``, ``atdp status``."""
+"""`atdp up`, `atdp down`, `atdp status`."""
 
 import os
 from enum import StrEnum
@@ -29,7 +29,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def up(
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once everything is up.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once everything is up.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="With --detach: print what runs where as JSON.")
     ] = False,
@@ -54,7 +56,9 @@ def up(
         from atdp.stack.broker.jars import cache_dir, ensure_jars
 
         if stack.external_kafka is None:
-            ensure_jars(cache_dir(os.environ), progress=progress)  # here, where its progress can be seen
+            ensure_jars(
+                cache_dir(os.environ), progress=progress
+            )  # here, where its progress can be seen
         stack.detach(_say)
         endpoints = stack.home.endpoints()
         if as_json:
@@ -74,7 +78,9 @@ def up(
 
 
 def down(
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was stopped as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was stopped as JSON.")
+    ] = False,
 ) -> None:
     r"""Stop the stack of this home: the gateway first, the broker last. Exit code 3 when none is running.
 
@@ -100,7 +106,9 @@ def down(
 
 
 def status(
-    form: Annotated[StatusFormat, typer.Option("--format", help="How to print it.")] = StatusFormat.TABLE,
+    form: Annotated[
+        StatusFormat, typer.Option("--format", help="How to print it.")
+    ] = StatusFormat.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
 ) -> None:
     r"""Show how the stack of this home is doing.
@@ -149,10 +157,14 @@ def _show(found: "StackStatus") -> None:
     )
     if found.flow:
         print_rows(
-            [flow.row() for flow in found.flow], ["reader", "topic", "waiting", "read up to"], Format.TABLE
+            [flow.row() for flow in found.flow],
+            ["reader", "topic", "waiting", "read up to"],
+            Format.TABLE,
         )
     if found.tables:
-        print_rows([table.row() for table in found.tables], ["table", "rows", "snapshot"], Format.TABLE)
+        print_rows(
+            [table.row() for table in found.tables], ["table", "rows", "snapshot"], Format.TABLE
+        )
     for name, value in found.facts():
         typer.echo(f"{name}: {value}")
     for problem in found.problems:

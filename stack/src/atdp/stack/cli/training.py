@@ -1,4 +1,4 @@
-"""``atdp train``: from logged trajectories to a new version of a model."""
+"""`atdp train`: from logged trajectories to a new version of a model."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,7 +37,8 @@ def train(
         Algorithm, typer.Option(help="grpo: from rewards; sft: imitate what the log shows.")
     ] = Algorithm.GRPO,
     dataset: Annotated[
-        str | None, typer.Option(help="Pinned dataset to learn from (default: what the lake holds now).")
+        str | None,
+        typer.Option(help="Pinned dataset to learn from (default: what the lake holds now)."),
     ] = None,
     from_version: Annotated[
         str | None,
@@ -46,23 +47,34 @@ def train(
             help="Version to start from (default: the newest published, whatever replay said of it; sft: a new model).",
         ),
     ] = None,
-    where: Annotated[str | None, typer.Option(help="SQL condition over the columns of trajectories.")] = None,
+    where: Annotated[
+        str | None, typer.Option(help="SQL condition over the columns of trajectories.")
+    ] = None,
     hold_out: Annotated[
-        float, typer.Option(help="Share of the tasks kept for evaluation; 0 trains on all.", min=0, max=1)
+        float,
+        typer.Option(help="Share of the tasks kept for evaluation; 0 trains on all.", min=0, max=1),
     ] = 0.25,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's trajectories.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="grpo: wait for more data to arrive.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="grpo: wait for more data to arrive.")
+    ] = False,
     steps: Annotated[int, typer.Option(help="Optimizer steps.", min=1)] = 100,
-    group_size: Annotated[int, typer.Option(help="Attempts at one task that make a group.", min=2)] = 8,
+    group_size: Annotated[
+        int, typer.Option(help="Attempts at one task that make a group.", min=2)
+    ] = 8,
     groups_per_step: Annotated[int, typer.Option(help="Groups in one step.", min=1)] = 8,
-    max_staleness: Annotated[int, typer.Option(help="Versions that data may be behind.", min=0)] = 4,
+    max_staleness: Annotated[
+        int, typer.Option(help="Versions that data may be behind.", min=0)
+    ] = 4,
     advantage: Annotated[Advantage, typer.Option(help="Kind of advantage.")] = Advantage.GRPO,
     learning_rate: Annotated[
         float | None, typer.Option(help="Above 0; default 1e-4 (grpo), 2e-3 (sft).")
     ] = None,
     batch: Annotated[int, typer.Option(help="sft: conversations per step.", min=1)] = 64,
     seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
-    threads: Annotated[int, typer.Option(help="CPU threads; one gives the same bits every time.", min=1)] = 1,
+    threads: Annotated[
+        int, typer.Option(help="CPU threads; one gives the same bits every time.", min=1)
+    ] = 1,
     run: Annotated[
         str | None,
         typer.Option(
@@ -110,12 +122,16 @@ def train(
         engine_url=engine_url,
     )
     with _progress_bar(steps, shown=not as_json) as progress:
-        result = run_training(options, on_progress=progress, on_begin=lambda said: typer.echo(said, err=True))
+        result = run_training(
+            options, on_progress=progress, on_begin=lambda said: typer.echo(said, err=True)
+        )
     if as_json:
         print_json(result.to_json())
         return
     if not result.steps:
-        typer.echo(f"run {run} had already published {result.published.model} {result.published.version}")
+        typer.echo(
+            f"run {run} had already published {result.published.model} {result.published.version}"
+        )
         return
     parent = f" from {result.published.parent}" if result.published.parent else ""
     typer.echo(
@@ -129,7 +145,9 @@ def train(
 
 
 @contextmanager
-def _progress_bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, int, Mapping[str, Any]], None]]:
+def _progress_bar(
+    steps: int, *, shown: bool
+) -> Iterator[Callable[[int, int, Mapping[str, Any]], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -148,7 +166,9 @@ def _progress_bar(steps: int, *, shown: bool) -> Iterator[Callable[[int, int, Ma
 
         def progress(done: int, of: int, figures: Mapping[str, Any]) -> None:
             said = "  ".join(
-                f"{name} {value:.4g}" for name, value in list(figures.items())[:3] if isinstance(value, float)
+                f"{name} {value:.4g}"
+                for name, value in list(figures.items())[:3]
+                if isinstance(value, float)
             )
             bar.update(task, completed=done, total=of, said=said)
 

@@ -1,4 +1,4 @@
-"""``atdp wait``: until what was accepted so far is governed and landed."""
+"""`atdp wait`: until what was accepted so far is governed and landed."""
 
 import os
 import time
@@ -41,7 +41,9 @@ def wait(
 
     home = existing_home()
     if not os.environ.get("ATDP_KAFKA_BOOTSTRAP") and Ledger(home).supervisor_pid() is None:
-        raise NotRunning(f"No stack of {home.root} is running, so nothing can land. `atdp up` starts one.")
+        raise NotRunning(
+            f"No stack of {home.root} is running, so nothing can land. `atdp up` starts one."
+        )
     began = time.monotonic()
     with KafkaLog(KafkaSettings.from_env(home, os.environ)) as log:
         missing = wait_until_read(
@@ -60,9 +62,12 @@ def wait(
             }
         )
     for found in missing:
-        where = ", ".join(f"[{partition}] {count}" for partition, count in sorted(found.partitions.items()))
+        where = ", ".join(
+            f"[{partition}] {count}" for partition, count in sorted(found.partitions.items())
+        )
         typer.echo(
-            f"{found.reader} has up to {found.waiting} records of {found.topic} left ({where})", err=True
+            f"{found.reader} has up to {found.waiting} records of {found.topic} left ({where})",
+            err=True,
         )
     if missing:
         typer.echo("not landed; `atdp status` shows what each service is doing", err=True)

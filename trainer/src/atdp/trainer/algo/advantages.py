@@ -10,8 +10,6 @@ A group of one has nothing to compare with, and a group with equal rewards compa
 aside before they come here; here they get zeros, never the raw reward.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, assert_never
 
@@ -25,7 +23,7 @@ EPSILON = 1e-5
 
 
 def advantages(rewards: Sequence[float], kind: AdvantageKind = "grpo") -> npt.NDArray[np.float64]:
-    """Advantage of every member of one group, float64, in the order of ``rewards``. Sums to zero."""
+    """Advantage of every member of one group, float64, in the order of `rewards`. Sums to zero."""
     values = np.asarray(rewards, np.float64)
     if len(values) < 2 or is_uniform(rewards):
         return np.zeros(len(values))

@@ -4,8 +4,6 @@ The effective sample size is the best early alarm of off-policy collapse (it fal
 figures say why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

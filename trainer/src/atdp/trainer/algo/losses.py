@@ -1,22 +1,20 @@
 """Policy-gradient losses over packed loss tokens.
 
-Notation per token: ``logp`` is the trained policy, ``behaviour`` the logged one (the inference engine's log-probability at
-the sampling temperature), ``proximal`` the policy at the start of the update. All arguments are 1-D over the loss tokens.
+Notation per token: `logp` is the trained policy, `behaviour` the logged one (the inference engine's log-probability at
+the sampling temperature), `proximal` the policy at the start of the update. All arguments are 1-D over the loss tokens.
 
 *Bypass* (default): PPO-clip with the **logged** log-probabilities as the old policy. One optimizer step per batch then still
 has a trust region. *Decoupled* (Hilton et al. 2110.00641, AReaL 2505.24298): clip around the recomputed proximal policy and
-weight by ``proximal / behaviour``; tokens whose weight leaves the band are masked (IcePop). With a single step per batch the
+weight by `proximal / behaviour`; tokens whose weight leaves the band are masked (IcePop). With a single step per batch the
 proximal policy *is* the trained one, the ratio is 1 and nothing is ever clipped; therefore it asks for two or more minibatches.
 
 The denominator is the number of loss tokens of the whole step *before* any masking, so that masking tokens does not inflate
 the gradient of the rest.
 
-Log ratios are held within ±20 before they are exponentiated, as verl does (``core_algos.compute_policy_loss``): a token that was logged
+Log ratios are held within ±20 before they are exponentiated, as verl does (`core_algos.compute_policy_loss`): a token that was logged
 as all but impossible has an infinite ratio, and a loss that takes the other branch still gets 0 x infinity as its gradient. Nothing
 changes within: any trust region ends long before e^20.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
@@ -38,7 +36,7 @@ class Clip:
     high: float = 0.28
     """Clip-higher, DAPO 2503.14476."""
     dual: float | None = 3.0
-    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); ``None`` switches it off."""
+    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); `None` switches it off."""
     band: tuple[float, float] = (0.5, 5.0)
     """Decoupled only: keep tokens whose proximal/behaviour weight lies within, ends included."""
 
@@ -65,14 +63,16 @@ def policy_loss(
     clip: Clip,
     proximal: torch.Tensor | None = None,
 ) -> PolicyTerms:
-    """Clipped policy loss; with ``proximal`` decoupled, without it against the logged policy."""
+    """Clipped policy loss; with `proximal` decoupled, without it against the logged policy."""
     old = behaviour if proximal is None else proximal
     ratio = bounded_log_ratio(logp, old).exp()
     clipped = ratio.clamp(1 - clip.low, 1 + clip.high)
     plain, bounded = -advantage * ratio, -advantage * clipped
     per_token = torch.maximum(plain, bounded)
     if clip.dual is not None:
-        per_token = torch.where(advantage < 0, torch.minimum(per_token, -clip.dual * advantage), per_token)
+        per_token = torch.where(
+            advantage < 0, torch.minimum(per_token, -clip.dual * advantage), per_token
+        )
     if proximal is None:
         weight, kept = torch.ones_like(ratio), torch.ones_like(ratio, dtype=torch.bool)
     else:
@@ -93,7 +93,7 @@ def policy_loss(
 
 
 def bounded_log_ratio(logp: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """``logp - old`` within ±MAX_LOG_RATIO; beyond, no gradient."""
+    """`logp - old` within ±MAX_LOG_RATIO; beyond, no gradient."""
     return (logp - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 

@@ -137,7 +137,9 @@ def _read_all(
 ) -> Iterator[Trajectory | Failed]:
     for path in paths:
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and importer.probe(file))
+            inside = sorted(
+                file for file in path.rglob("*") if file.is_file() and importer.probe(file)
+            )
             if not inside:
                 yield Failed(str(path), f"no file in this folder looks like {importer.format}")
             files = inside

@@ -42,7 +42,12 @@ from atdp.schemas import (
     TrajectoryEnded,
     TrajectoryStarted,
 )
-from atdp.schemas.conversation import MalformedMessage, canonical_json, message_from_chat, tool_calls
+from atdp.schemas.conversation import (
+    MalformedMessage,
+    canonical_json,
+    message_from_chat,
+    tool_calls,
+)
 
 SOURCE = Source(format="tau-bench", version="1")
 
@@ -85,7 +90,9 @@ class TauBench:
         for number, row in enumerate(rows):
             origin = f"{path} row {number}"
             try:
-                trajectory = _trajectory(row, origin=origin, run=path.stem, domain=domain, attempts=attempts)
+                trajectory = _trajectory(
+                    row, origin=origin, run=path.stem, domain=domain, attempts=attempts
+                )
             except _BrokenRow as error:
                 yield Failed(origin, str(error))
             except MalformedMessage as error:
@@ -98,7 +105,9 @@ class _BrokenRow(Exception):
     """A row that is no tau-bench row."""
 
 
-def _trajectory(row: Any, *, origin: str, run: str, domain: str, attempts: Counter[str]) -> Trajectory:
+def _trajectory(
+    row: Any, *, origin: str, run: str, domain: str, attempts: Counter[str]
+) -> Trajectory:
     if not isinstance(row, Mapping):
         raise _BrokenRow("not an object")
     for key in ("task_id", "traj"):
@@ -110,7 +119,9 @@ def _trajectory(row: Any, *, origin: str, run: str, domain: str, attempts: Count
     attempt = attempts[task_id]
     attempts[task_id] += 1
     content = hashlib.sha256(canonical_json(row).encode()).hexdigest()
-    messages = [message_from_chat(chat, f"message {index}") for index, chat in enumerate(row["traj"])]
+    messages = [
+        message_from_chat(chat, f"message {index}") for index, chat in enumerate(row["traj"])
+    ]
     last_step = max(sum(message.role == "assistant" for message in messages) - 1, 0)
     return Trajectory(
         origin=origin,
@@ -124,7 +135,9 @@ def _trajectory(row: Any, *, origin: str, run: str, domain: str, attempts: Count
             *_conversation(messages),
             *_reward(row, last_step),
             Entry(
-                body=_ended(row, messages), step=last_step, status="ok" if _error(row) is None else "error"
+                body=_ended(row, messages),
+                step=last_step,
+                status="ok" if _error(row) is None else "error",
             ),
         ),
     )
@@ -137,7 +150,8 @@ def _started(row: Mapping[str, Any], domain: str) -> Entry:
     rest = {key: value for key, value in row.items() if key != "traj"}
     return Entry(
         body=TrajectoryStarted(
-            task=instruction if isinstance(instruction, str) else None, environment=f"tau-bench/{domain}"
+            task=instruction if isinstance(instruction, str) else None,
+            environment=f"tau-bench/{domain}",
         ),
         status="ok",
         ext_json=canonical_json(rest),

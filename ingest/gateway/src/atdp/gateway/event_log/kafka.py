@@ -29,7 +29,9 @@ from atdp.gateway.event_log.port import Fate, Position, Record, Wanted
 _log = logging.getLogger("atdp.gateway.kafka")
 
 # Errors that no retry cures: the record itself is the problem.
-_NEVER = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_ARG})
+_NEVER = frozenset(
+    {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_ARG}
+)
 
 
 @dataclass
@@ -96,7 +98,9 @@ class KafkaEventLog:
         self._poller = threading.Thread(target=self._poll, name="kafka-delivery", daemon=True)
         self._poller.start()
 
-    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
+    async def append(
+        self, records: Sequence[Record], *, wanted: Wanted | None = None
+    ) -> list[Fate]:
         """See `EventLog.append`."""
         if not records:
             return []
@@ -145,7 +149,9 @@ class KafkaEventLog:
         size = _size(record)
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            fate = Position(message.partition(), message.offset()) if error is None else _fate(error)
+            fate = (
+                Position(message.partition(), message.offset()) if error is None else _fate(error)
+            )
             self._report(_Report(batch, index, size, fate))
 
         try:
@@ -193,9 +199,13 @@ class KafkaEventLog:
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._fatal = f"the Kafka producer failed for good ({error.name()}); restart the gateway"
+            self._fatal = (
+                f"the Kafka producer failed for good ({error.name()}); restart the gateway"
+            )
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self._down = "no Kafka broker can be reached; check `atdp status` and ATDP_KAFKA_BOOTSTRAP"
+            self._down = (
+                "no Kafka broker can be reached; check `atdp status` and ATDP_KAFKA_BOOTSTRAP"
+            )
 
 
 # The raw topic takes 8 MiB per record (schemas/topics.toml); a little room for headers.

@@ -20,7 +20,9 @@ class MemoryEventLog:
         """All records, partition by partition."""
         return [record for partition in self.partitions for record in partition]
 
-    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
+    async def append(
+        self, records: Sequence[Record], *, wanted: Wanted | None = None
+    ) -> list[Fate]:
         """See `EventLog.append`."""
         if wanted is not None and not await wanted():
             return [EventLogUnavailable("given up before it was sent")] * len(records)
@@ -35,7 +37,9 @@ class MemoryEventLog:
 
     def _append(self, record: Record) -> Fate:
         if not self.available:
-            return EventLogUnavailable("the event log is switched off; send again, marked as redelivery")
+            return EventLogUnavailable(
+                "the event log is switched off; send again, marked as redelivery"
+            )
         if len(record.value) > self._max_record_bytes:
             return EventRejected(
                 f"a record of {len(record.value)} bytes is larger than {self._max_record_bytes}"

@@ -44,7 +44,9 @@ Wanted = Callable[[], Awaitable[bool]]
 class EventLog(Protocol):
     """A durable, ordered, partitioned log, written from one event loop."""
 
-    async def append(self, records: Sequence[Record], *, wanted: Wanted | None = None) -> list[Fate]:
+    async def append(
+        self, records: Sequence[Record], *, wanted: Wanted | None = None
+    ) -> list[Fate]:
         """Append in order.
 
         Returns the fate of each record, only once all are known. Does not raise for them. `wanted` is asked when their turn has

@@ -48,7 +48,9 @@ class GatewaySender:
         """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ConfigurationError(f"GatewaySender: {url!r} is not a URL like http://127.0.0.1:8080")
+            raise ConfigurationError(
+                f"GatewaySender: {url!r} is not a URL like http://127.0.0.1:8080"
+            )
         try:
             port = parts.port
         except ValueError as error:

@@ -24,12 +24,8 @@ from atdp.sdk.senders.port import Receipt
 
 _log = logging.getLogger(__name__)
 
-LINGER_MS = (
-    5  # how long librdkafka waits for more records to batch: below it batches shrink, above it latency grows
-)
-_FATAL_FLUSH_S = (
-    5.0  # to collect the reports of purged records; they are local, so this is not a wait for the broker
-)
+LINGER_MS = 5  # how long librdkafka waits for more records to batch: below it batches shrink, above it latency grows
+_FATAL_FLUSH_S = 5.0  # to collect the reports of purged records; they are local, so this is not a wait for the broker
 _REFUSED = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -44,7 +40,9 @@ _REFUSED = frozenset(
 class KafkaSender:
     """Delivers to one topic; a record is delivered when all in-sync replicas have it."""
 
-    def __init__(self, bootstrap: str, *, topic_name: str | None = None, **conf: str | float | bool) -> None:
+    def __init__(
+        self, bootstrap: str, *, topic_name: str | None = None, **conf: str | float | bool
+    ) -> None:
         """Connect in the background; nothing is raised when no broker answers, only when the configuration is wrong.
 
         Args:
@@ -88,7 +86,9 @@ class KafkaSender:
 
     def submit(self, token: int, record: Record) -> bool:
         """Queue a record in librdkafka."""
-        headers = [*record.headers, (REDELIVERY, b"1")] if record.redelivery else list(record.headers)
+        headers = (
+            [*record.headers, (REDELIVERY, b"1")] if record.redelivery else list(record.headers)
+        )
         self._producer = self._producer or self._connect()
         try:
             self._producer.produce(
@@ -120,7 +120,9 @@ class KafkaSender:
         producer, self._producer = self._producer, None
         self._fatal = False
         if producer is not None and os.getpid() != self._pid:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(producer))  # never destroyed in this process
+            ctypes.pythonapi.Py_IncRef(
+                ctypes.py_object(producer)
+            )  # never destroyed in this process
         elif producer is not None:
             _give_up(producer, 0)
         self._receipts = []
@@ -136,13 +138,17 @@ class KafkaSender:
         try:
             return Producer({**self._conf, "error_cb": self._on_error}, logger=_log)
         except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigurationError(f"KafkaSender: librdkafka refuses the configuration: {error}") from error
+            raise ConfigurationError(
+                f"KafkaSender: librdkafka refuses the configuration: {error}"
+            ) from error
 
     def _on_error(self, error: KafkaError) -> None:
         self._fatal = self._fatal or error.fatal()
 
     def _delivered(self, token: int, error: KafkaError | None, _message: Message) -> None:
-        self._receipts.append(Receipt(token, "delivered") if error is None else self._receipt(token, error))
+        self._receipts.append(
+            Receipt(token, "delivered") if error is None else self._receipt(token, error)
+        )
 
     def _receipt(self, token: int, error: KafkaError) -> Receipt:
         self._fatal = self._fatal or error.fatal()

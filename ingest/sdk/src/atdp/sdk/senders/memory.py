@@ -32,7 +32,9 @@ class MemorySender:
         verdict = self.verdict(record)
         if verdict == "delivered":
             self.records.append(record)
-        self._due.append(Receipt(token, verdict, "" if verdict == "delivered" else f"told to {verdict}"))
+        self._due.append(
+            Receipt(token, verdict, "" if verdict == "delivered" else f"told to {verdict}")
+        )
         return True
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - part of the port

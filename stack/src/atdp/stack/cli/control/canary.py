@@ -23,13 +23,16 @@ _LOOK_EVERY_S = 5.0
 def start(
     version: str,
     share: Annotated[
-        list[float], typer.Option("--share", help="Share of new sessions; repeat for steps to come.")
+        list[float],
+        typer.Option("--share", help="Share of new sessions; repeat for steps to come."),
     ],
     model: Model = None,
-    margin: Annotated[float, typer.Option(help="Tolerated loss of success rate.")] = CanaryPolicy.margin,
-    min_sessions: Annotated[int, typer.Option(help="Least sessions with an outcome on each side.")] = (
-        CanaryPolicy.min_sessions
-    ),
+    margin: Annotated[
+        float, typer.Option(help="Tolerated loss of success rate.")
+    ] = CanaryPolicy.margin,
+    min_sessions: Annotated[
+        int, typer.Option(help="Least sessions with an outcome on each side.")
+    ] = (CanaryPolicy.min_sessions),
     success_from: Annotated[
         float, typer.Option(help="Least reward of a session that counts as a success.")
     ] = CanaryPolicy.success_from,
@@ -52,7 +55,9 @@ def judge(
     model: Model = None,
     wait: Annotated[
         float,
-        typer.Option("--wait", help="Keep looking for up to this many seconds until it is decided.", min=0),
+        typer.Option(
+            "--wait", help="Keep looking for up to this many seconds until it is decided.", min=0
+        ),
     ] = 0.0,
     output: AsFormat = Format.table,
 ) -> None:
@@ -111,7 +116,9 @@ def advance(version: str, model: Model = None, output: AsFormat = Format.table) 
     show(line, version, output)
 
 
-def resume(version: str, reason: Reason, model: Model = None, output: AsFormat = Format.table) -> None:
+def resume(
+    version: str, reason: Reason, model: Model = None, output: AsFormat = Format.table
+) -> None:
     r"""Go on with a paused canary; its comparison starts anew.
 
     \b

@@ -37,12 +37,16 @@ def bootstrap(
       atdp control bootstrap v1 --model orderdesk --tenant acme --tenant globex
     """
     with recording(model, begin=True) as flow:
-        line = flow.bootstrap(read_manifest(flow.weights, model, version), tenants=tenant, reason=reason)
+        line = flow.bootstrap(
+            read_manifest(flow.weights, model, version), tenants=tenant, reason=reason
+        )
     show(line, version, output)
 
 
 def promote(
-    version: Annotated[str | None, typer.Argument(help="Canary to promote; may be left out.")] = None,
+    version: Annotated[
+        str | None, typer.Argument(help="Canary to promote; may be left out.")
+    ] = None,
     model: Model = None,
     output: AsFormat = Format.table,
 ) -> None:
@@ -61,7 +65,9 @@ def rollback(
     reason: Reason,
     version: Annotated[
         str | None,
-        typer.Argument(help="Version to take off; only the canary may be left out.", show_default=False),
+        typer.Argument(
+            help="Version to take off; only the canary may be left out.", show_default=False
+        ),
     ] = None,
     model: Model = None,
     output: AsFormat = Format.table,

@@ -38,7 +38,9 @@ def history(model: Model = None, output: AsFormat = Format.table) -> None:
         ):
             table.add_column(heading, **options)  # type: ignore[arg-type]
         for found in (chapter(d) for d in told if d.line == line):
-            text = escape(found.what) + (f"\n[dim]{escape(found.evidence)}[/]" if found.evidence else "")
+            text = escape(found.what) + (
+                f"\n[dim]{escape(found.evidence)}[/]" if found.evidence else ""
+            )
             table.add_row(str(found.number), found.when, escape(found.actor), text)
         console.print(table)
 
@@ -59,7 +61,9 @@ def status(model: Model = None, output: AsFormat = Format.table) -> None:
         console = Console()
         live = line.live
         console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(line.tenants))}")
-        console.print(f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing")
+        console.print(
+            f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing"
+        )
         if line.canary:
             state = line.versions[line.canary.version].stage
             console.print(
@@ -86,7 +90,9 @@ def list_candidates(model: Model = None, output: AsFormat = Format.table) -> Non
                 "version": v.name,
                 "stage": v.stage.value,
                 "weights_sha256": v.weights_sha256,
-                "gates": [{"verdict": g.verdict.value, "report_sha256": g.report_sha256} for g in v.gates],
+                "gates": [
+                    {"verdict": g.verdict.value, "report_sha256": g.report_sha256} for g in v.gates
+                ],
             }
             for v in versions
         ]
