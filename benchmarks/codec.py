@@ -2,10 +2,11 @@
 
     python benchmarks/codec.py [--json]
 
-Two events: a message of about 2 KB, and a generation with 256 prompt and 128 output tokens and their log-probabilities. `encode, plain` goes
-through a mapping and fastavro, `encode` through the compiled schema; `json` dumps and loads the events' JSON form as plain
-dicts, with the values not rebuilt: less work than `decode` does. Times are CPU times of the thread, so a busy machine
-distorts them less.
+Two events: a message of about 2 KB, and a generation with 256 prompt and 128 output tokens and
+their log-probabilities. `encode, plain` goes through a mapping and fastavro, `encode` through the
+compiled schema; `json` dumps and loads the events' JSON form as plain dicts, with the values not
+rebuilt: less work than `decode` does. Times are CPU times of the thread, so a busy machine distorts
+them less.
 """
 
 import argparse

@@ -2,16 +2,20 @@
 
     python benchmarks/emit.py [--bootstrap HOST:PORT] [--otel-python PATH] [--json]
 
-Each contender runs in a process of its own, one after the other, each with the same 2 KB of content per event:
+Each contender runs in a process of its own, one after the other, each with the same 2 KB of content
+per event:
 
 - `bare`: `json.dumps` and `os.write` to a file; nothing is delivered. The floor.
-- `atdp memory | process | disk`: `Trajectory.generation` with the durability named, delivering to a real broker meanwhile.
-- `otel`: a span with the same content, batch processor and OTLP/HTTP exporter to a loopback sink; only with the packages installed
-  (`opentelemetry-sdk`, `opentelemetry-exporter-otlp-proto-http`), here or in the interpreter that `--otel-python` names, e.g.
-  `uv venv /tmp/otel && uv pip install -p /tmp/otel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`.
+- `atdp memory | process | disk`: `Trajectory.generation` with the durability named, delivering to a
+  real broker meanwhile.
+- `otel`: a span with the same content, batch processor and OTLP/HTTP exporter to a loopback sink;
+  only with the packages installed (`opentelemetry-sdk`, `opentelemetry-exporter-otlp-proto-http`),
+  here or in the interpreter that `--otel-python` names, e.g. `uv venv /tmp/otel && uv pip install
+  -p /tmp/otel opentelemetry-sdk opentelemetry-exporter-otlp-proto-http`.
 
-Paced: 200 events to warm up, then 2,000 at 300/s. Unpaced: 20,000 events, the CPU time that each took of the emitting thread (which a
-busy machine distorts least), and how many events the contender lost.
+Paced: 200 events to warm up, then 2,000 at 300/s. Unpaced: 20,000 events, the CPU time that each
+took of the emitting thread (which a busy machine distorts least), and how many events the contender
+lost.
 """
 
 import argparse

@@ -2,12 +2,14 @@
 
     python benchmarks/end_to_end.py [--rate 200] [--seconds 60] [--text 1600] [--tau-bench FILE…] [--json]
 
-A stack with a home of its own is started; its memory is read after it has been left alone. Then one process emits `--rate` events per
-second (each with `--text` characters that the gate has never seen, every second one with an e-mail address among them) through
-the SDK, while another asks the lake again and again: an event is visible when the rows of a query with its id are there, so the
-query's own time counts too. Where the time goes is told by the time stamps of the records on the way: `sent` by the SDK,
-`governed` by the gate, `visible`. With `--tau-bench`, those files are imported and timed until all of their trajectories have landed
-(`atdp import`, then `atdp wait`, as a user runs them). Emitter, poller and stack share the machine.
+A stack with a home of its own is started; its memory is read after it has been left alone. Then one
+process emits `--rate` events per second (each with `--text` characters that the gate has never
+seen, every second one with an e-mail address among them) through the SDK, while another asks the
+lake again and again: an event is visible when the rows of a query with its id are there, so the
+query's own time counts too. Where the time goes is told by the time stamps of the records on the
+way: `sent` by the SDK, `governed` by the gate, `visible`. With `--tau-bench`, those files are
+imported and timed until all of their trajectories have landed (`atdp import`, then `atdp wait`, as
+a user runs them). Emitter, poller and stack share the machine.
 """
 
 import argparse

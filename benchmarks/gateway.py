@@ -1,9 +1,10 @@
 """The gateway: how many events per second it acknowledges durably, and what the recording proxy adds to a model call.
 
-Run: `python benchmarks/gateway.py [--json] [--seconds 5]`. Broker: `ATDP_KAFKA_BOOTSTRAP`, else one is
-started. Gateway and engine are processes of their own; the clients (threads, kept-alive connections, closed
-loop) share the machine with them. The engine answers at once with canned tokens, called directly and through
-the proxy in alternation: the difference is what recording costs, durable acknowledgement included.
+Run: `python benchmarks/gateway.py [--json] [--seconds 5]`. Broker: `ATDP_KAFKA_BOOTSTRAP`, else one
+is started. Gateway and engine are processes of their own; the clients (threads, kept-alive
+connections, closed loop) share the machine with them. The engine answers at once with canned
+tokens, called directly and through the proxy in alternation: the difference is what recording
+costs, durable acknowledgement included.
 """
 
 import argparse

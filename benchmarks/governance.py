@@ -2,14 +2,19 @@
 
     python benchmarks/governance.py [--json] [--presidio-mb N] [tau-bench files…]
 
-Events are those of the tau-bench importer: of the files given, else of generated conversations of the same shape (a long system
-prompt that every trajectory repeats, tool results as JSON in strings). Rows:
+Events are those of the tau-bench importer: of the files given, else of generated conversations of
+the same shape (a long system prompt that every trajectory repeats, tool results as JSON in
+strings). Rows:
 
-* `gate, new text`: authenticate, decode, govern, encode, audit, nothing seen before within a trajectory's own strings;
-* `gate, as sent`: the same events again, as when agents send prompts and results over and over: caches answer;
-* `our recognizers`: detection only, every string of the events once (JSON decoded, as the gate does), caches empty;
-* `presidio`: `AnalyzerEngine` with its no-op language engine and the same entities (what Presidio knows of them), on a share of the strings,
-  since it is slow. The ratio compares it with `our recognizers`, on bytes of text.
+* `gate, new text`: authenticate, decode, govern, encode, audit, nothing seen before within a
+  trajectory's own strings;
+* `gate, as sent`: the same events again, as when agents send prompts and results over and over:
+  caches answer;
+* `our recognizers`: detection only, every string of the events once (JSON decoded, as the gate
+  does), caches empty;
+* `presidio`: `AnalyzerEngine` with its no-op language engine and the same entities (what Presidio
+  knows of them), on a share of the strings, since it is slow. The ratio compares it with `our
+  recognizers`, on bytes of text.
 
 Times are CPU times of the process, so a busy machine distorts them less.
 """

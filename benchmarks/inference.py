@@ -1,7 +1,8 @@
 """Inference speed of the embedded worker: sampled tokens per CPU-second by batch size, for both decoders.
 
-A model of 0.8 million weights, prompts of 100 tokens, 64 new tokens each, one thread, through the engine (admission, drawing
-and log-probabilities included; no HTTP). Every prompt is different, so the prefix cache does not help.
+A model of 0.8 million weights, prompts of 100 tokens, 64 new tokens each, one thread, through the
+engine (admission, drawing and log-probabilities included; no HTTP). Every prompt is different, so
+the prefix cache does not help.
 """
 
 import argparse

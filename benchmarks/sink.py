@@ -2,8 +2,9 @@
 
     python benchmarks/sink.py [--records 75000] [--commits 200] [--json]
 
-Beside it the plain way: fastavro record by record, `pyarrow.Table.from_pylist`, `pyiceberg.Table.append` (unpartitioned, one table, no
-positions). Both write the same events to a local SQLite catalog. CPU seconds are of this process; wall times depend on what else runs.
+Beside it the plain way: fastavro record by record, `pyarrow.Table.from_pylist`,
+`pyiceberg.Table.append` (unpartitioned, one table, no positions). Both write the same events to a
+local SQLite catalog. CPU seconds are of this process; wall times depend on what else runs.
 """
 
 import argparse

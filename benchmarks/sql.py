@@ -2,8 +2,9 @@
 
     python benchmarks/sql.py [--trajectories 5000] [--commits 50] [--json]
 
-Sample trajectories of 11 events, landed in `--commits` commits for two tenants, local files, warm page cache; best and
-median of 7 runs. `connect` is what a request pays for a locked-down connection of its own.
+Sample trajectories of 11 events, landed in `--commits` commits for two tenants, local files, warm
+page cache; best and median of 7 runs. `connect` is what a request pays for a locked-down connection
+of its own.
 """
 
 import argparse

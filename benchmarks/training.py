@@ -1,10 +1,12 @@
 """Training speed: packed rows against plain padding, on one thread, in tokens per CPU-second.
 
-The workload is W1 of the notes: 64 trajectories (8 prompts, 8 attempts each), prompts of 150-400 tokens, completions log-normal
-(median 160, sigma 0.8, 16-896 tokens), model spans of 12-40 tokens alternating with tool spans of 6-25; seeded. The padded peer
-is what trainers commonly do: micro-batches of 8 in arrival order, padded to the longest row of the whole batch, the language model's
-head over every position. Both do the same loss on the same tokens; the gradient norms are compared. Runs are interleaved and the
-fastest of each arm counts, because other work on the machine only ever slows things down.
+The workload is W1 of the notes: 64 trajectories (8 prompts, 8 attempts each), prompts of 150-400
+tokens, completions log-normal (median 160, sigma 0.8, 16-896 tokens), model spans of 12-40 tokens
+alternating with tool spans of 6-25; seeded. The padded peer is what trainers commonly do:
+micro-batches of 8 in arrival order, padded to the longest row of the whole batch, the language
+model's head over every position. Both do the same loss on the same tokens; the gradient norms are
+compared. Runs are interleaved and the fastest of each arm counts, because other work on the machine
+only ever slows things down.
 """
 
 import argparse

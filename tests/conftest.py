@@ -1,7 +1,7 @@
 """Fixtures that several kinds of tests share: a real Apache Kafka broker.
 
-One broker serves the whole session (it takes a few seconds to start); tests keep apart by topics of their
-own. A test that kills or freezes the broker asks for `kafka_broker`, one of its own.
+One broker serves the whole session (it takes a few seconds to start); tests keep apart by topics of
+their own. A test that kills or freezes the broker asks for `kafka_broker`, one of its own.
 """
 
 import os
@@ -21,8 +21,8 @@ NewTopic = Callable[..., str]
 
 TOPIC_DEADLINE_S = 60.0
 
-# How long an example takes says something of the machine, not of the code; and a change should fail for what it
-# does, so automated runs draw the same examples every time. Runs by hand draw new ones.
+# How long an example takes says something of the machine, not of the code; and a change should fail
+# for what it does, so automated runs draw the same examples every time. Runs by hand draw new ones.
 settings.register_profile(
     "atdp",
     deadline=None,
@@ -47,7 +47,8 @@ def kafka_bootstrap() -> Iterator[str]:
     if running:
         yield running
         return
-    # Not pytest's own temporary folder: it keeps the last three sessions, and a broker's data is large.
+    # Not pytest's own temporary folder: it keeps the last three sessions, and a broker's data is
+    # large.
     folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
     broker = KafkaBroker(folder)
     try:
@@ -82,7 +83,8 @@ def new_topic(kafka_bootstrap: str) -> NewTopic:
         name = f"test.{uuid.uuid4().hex}"
         topic = Topic(name, num_partitions=partitions, replication_factor=1, config=configs)
         admin.create_topics([topic])[name].result(TOPIC_DEADLINE_S)
-        # Created is what the controller says; the broker, which is asked from now on, hears of it a little later.
+        # Created is what the controller says; the broker, which is asked from now on, hears of it a
+        # little later.
         deadline = time.monotonic() + TOPIC_DEADLINE_S
         while (
             found := admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]

@@ -1,7 +1,8 @@
 """Bytes written by every released version are read by today's code.
 
-`golden/event.vN/NAME.avro` is frozen when version N is released; `NAME.json` says what today's code must read from it.
-Refresh the newest version's files with `ATDP_UPDATE_GOLDEN=1 pytest tests/contract/test_golden_events.py` and review the diff.
+`golden/event.vN/NAME.avro` is frozen when version N is released; `NAME.json` says what today's code
+must read from it. Refresh the newest version's files with `ATDP_UPDATE_GOLDEN=1 pytest
+tests/contract/test_golden_events.py` and review the diff.
 """
 
 import dataclasses

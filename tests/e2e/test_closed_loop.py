@@ -1,7 +1,7 @@
 """The whole loop at reduced size: the same stack, agents, trainer, gate and accounting as `atdp demo`.
 
-Too little traffic to promote anything (the gate says so), enough to show that every event is accounted for, that no raw
-value passes, and that nothing is left running.
+Too little traffic to promote anything (the gate says so), enough to show that every event is
+accounted for, that no raw value passes, and that nothing is left running.
 """
 
 import io

@@ -1,8 +1,8 @@
 """A lake writer to be killed or frozen: the service as it is, with topics of its own and one place to freeze at.
 
-Frozen means: it writes its pid to a file and stops itself (SIGSTOP), once, after a batch's data files are
-written. At `data` that is before the commit begins, at `catalog` after positions were compared and before the catalog
-decides.
+Frozen means: it writes its pid to a file and stops itself (SIGSTOP), once, after a batch's data
+files are written. At `data` that is before the commit begins, at `catalog` after positions were
+compared and before the catalog decides.
 """
 
 import argparse
@@ -44,7 +44,8 @@ def freeze(marker: Path) -> None:
 def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]:
     """A sink whose `events` table freezes at `place`, at its second batch or later.
 
-    Only a batch with rows counts: one that merely moves the position past commit markers has nothing to repeat.
+    Only a batch with rows counts: one that merely moves the position past commit markers has
+    nothing to repeat.
     """
 
     class FreezingSink(base):  # type: ignore[misc, valid-type]

@@ -1,6 +1,7 @@
 """An agent to be killed: emits numbered events and reports each one to its parent through a pipe, after `emit` returned.
 
-Run as a script by test_sdk_*.py. Everything it says goes to standard output, one line per event; the parent believes only whole lines.
+Run as a script by test_sdk_*.py. Everything it says goes to standard output, one line per event;
+the parent believes only whole lines.
 """
 
 import argparse

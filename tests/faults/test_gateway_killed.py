@@ -67,7 +67,10 @@ def batch(client: int, number: int) -> list[Event]:
 
 
 def post(client: httpx.Client, key: str, events: list[Event], deadline: float) -> int:
-    """Post until acknowledged, as the SDK does: each further try is marked. Returns the number of tries."""
+    """Post until acknowledged, as the SDK does: each further try is marked.
+
+    Returns the number of tries.
+    """
     content = json.dumps({"events": [event_to_json(event) for event in events]})
     tries = 0
     while time.monotonic() < deadline:
@@ -123,7 +126,8 @@ def test_what_a_killed_gateway_acknowledged_is_in_the_topic(
     topic = new_topic(partitions=4)
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         key, _ = keys.create("acme", "agent")
-    # Below the ports of outgoing connections: while the gateway is down, nothing may take its port, least of all its own clients.
+    # Below the ports of outgoing connections: while the gateway is down, nothing may take its port,
+    # least of all its own clients.
     port = choose_free_port()
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + DEADLINE_S

@@ -109,7 +109,8 @@ def read_all(bootstrap: str, topic: str) -> list[tuple[Event, bool]]:
 def test_every_answer_that_an_agent_saw_is_in_the_topic(
     tmp_path: Path, engine: str, kafka_bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
-    # The port is below those of outgoing connections: while the gateway is down, nothing may take it, least of all its own clients.
+    # The port is below those of outgoing connections: while the gateway is down, nothing may take
+    # it, least of all its own clients.
     topic, port = new_topic(partitions=4), choose_free_port()
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         key, _ = keys.create("acme", "agent")

@@ -1,14 +1,16 @@
 """Kill -9 anybody on the way from an import to the lake, at random and again and again: the counts are the same.
 
-An import of made-up tau-bench rows (the SDK's spool) and two clients of the gateway send through one real stack while the import process,
-the gateway, the gate, the lake writer and the broker are killed. What was sent, what lies in the topics and what is in the files of the lake
-are then counted independently of who wrote them (`whole_path`).
+An import of made-up tau-bench rows (the SDK's spool) and two clients of the gateway send through
+one real stack while the import process, the gateway, the gate, the lake writer and the broker are
+killed. What was sent, what lies in the topics and what is in the files of the lake are then counted
+independently of who wrote them (`whole_path`).
 
-The counts can disagree: a second test takes the redelivery mark away and sees every event twice. That each hop's own guard is
-needed, the tests of that hop show (`test_sdk_kill`: a spool in memory loses; `test_lake_kill`: no comparison of offsets, and rows
-repeat).
+The counts can disagree: a second test takes the redelivery mark away and sees every event twice.
+That each hop's own guard is needed, the tests of that hop show (`test_sdk_kill`: a spool in memory
+loses; `test_lake_kill`: no comparison of offsets, and rows repeat).
 
-`ATDP_CHAOS_SEED` repeats a run (as far as the machine's timing allows), `ATDP_CHAOS_KILLS` makes it longer (kills of each victim).
+`ATDP_CHAOS_SEED` repeats a run (as far as the machine's timing allows), `ATDP_CHAOS_KILLS` makes it
+longer (kills of each victim).
 """
 
 import os

@@ -1,7 +1,8 @@
 """A whole stack to be killed at, those who send through it, and counts taken behind the writers' backs.
 
-What landed is counted from three places that no writer reports on: a fresh `read_committed` consumer over the topics, the Parquet
-files of the tables' current Iceberg snapshots, and the files and requests that the events came from.
+What landed is counted from three places that no writer reports on: a fresh `read_committed`
+consumer over the topics, the Parquet files of the tables' current Iceberg snapshots, and the files
+and requests that the events came from.
 """
 
 import contextlib
@@ -355,7 +356,10 @@ Place = tuple[int, int]
 
 @dataclass
 class Books:
-    """What lies where. Ids are event ids; `Counter`s count records or rows, so that what is there twice shows."""
+    """What lies where.
+
+    Ids are event ids; `Counter`s count records or rows, so that what is there twice shows.
+    """
 
     raw: dict[Place, str] = field(default_factory=dict)
     tenants: dict[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
 """Engines under the contract: the embedded worker with both of its decoders, and a real SGLang where one is given.
 
-`ATDP_TEST_ENGINE_URL` is the address of a running SGLang and `ATDP_TEST_ENGINE_MODELS` a folder that it can read, made by
-`python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of that.
+`ATDP_TEST_ENGINE_URL` is the address of a running SGLang and `ATDP_TEST_ENGINE_MODELS` a folder
+that it can read, made by `python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of
+that.
 """
 
 import os

@@ -20,7 +20,10 @@ SAMPLED = {"max_new_tokens": 12, "temperature": 1.0, "ignore_eos": True, "n": 8}
 
 
 def rollouts(engine: EngineClient) -> list[Trajectory]:
-    """Eight attempts at each task; what the engine logs is taken as it is. Low token ids are rewarded."""
+    """Eight attempts at each task; what the engine logs is taken as it is.
+
+    Low token ids are rewarded.
+    """
     made: list[Trajectory] = []
     for number, prompt in enumerate(TASKS):
         answers = engine.generate(input_ids=prompt, sampling_params=SAMPLED, return_logprob=True)
@@ -66,7 +69,8 @@ def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_p
     )
     result = run.run(Pace(steps=1))
     assert len(set(result.trained)) == 32
-    # Before the update the trained policy is the logged one: engine and trainer agree on every token.
+    # Before the update the trained policy is the logged one: engine and trainer agree on every
+    # token.
     assert result.last_figures["ratio_max"] == pytest.approx(1, abs=1e-3)
     assert result.last_figures["ess"] == pytest.approx(1, abs=1e-3)
 

@@ -15,7 +15,8 @@ DEEP = "[" * 300 + "]" * 300
 
 def fake_engine(version: str = "v1") -> FastAPI:
     """Answers with a tool call when tools are offered and no result is there yet, else with text; `fail` as the last
-    user message gives HTTP 500, `deep` deeply nested arguments of the tool call."""
+    user message gives HTTP 500, `deep` deeply nested arguments of the tool call.
+    """
     app = FastAPI()
     app.state.requests = []
     app.state.version = version

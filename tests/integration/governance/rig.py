@@ -228,8 +228,11 @@ class Rig:
         return self.records("audit")
 
     def nothing_is_open(self) -> bool:
-        """Whether every transaction has its marker on every partition. They come one by one, in no fixed order: an audit record
-        may show before the event that it is about."""
+        """Whether every transaction has its marker on every partition.
+
+        They come one by one, in no fixed order: an audit record may show before the event that it
+        is about.
+        """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         latest = {each: OffsetSpec.latest() for role in ROLES for each in self.partitions_of(role)}
 

@@ -1,6 +1,7 @@
 """Exactly once through the gate, on a real broker: workers killed and frozen at the worst points.
 
-The same scenario runs against a variant without transactions, which must fail it: else the scenario would prove nothing.
+The same scenario runs against a variant without transactions, which must fail it: else the scenario
+would prove nothing.
 """
 
 import os
@@ -18,7 +19,8 @@ from .rig import DEADLINE_S, Rig, new_rig, replace, trajectories
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
 
-# Freezes itself after everything of its n-th transaction was handed to the broker, before the commit.
+# Freezes itself after everything of its n-th transaction was handed to the broker, before the
+# commit.
 FREEZES_BEFORE_COMMIT = """
 import os, signal, sys
 from atdp.governance import worker
@@ -37,7 +39,8 @@ worker.KafkaTransaction = Freezing
 sys.exit(worker.main())
 """
 
-# The same worker without transactions: writes become visible at once, offsets are committed afterwards. Freezes between the two.
+# The same worker without transactions: writes become visible at once, offsets are committed
+# afterwards. Freezes between the two.
 WITHOUT_TRANSACTIONS = """
 import os, signal, sys
 from confluent_kafka import Producer
@@ -164,7 +167,8 @@ def test_without_transactions_the_same_freeze_shows_duplicates(
     assert losses == 0
 
 
-# Partitions are assigned within a poll of a closed gate, and paused only after it; here never, so that records come for certain.
+# Partitions are assigned within a poll of a closed gate, and paused only after it; here never, so
+# that records come for certain.
 NOT_PAUSED = """
 import sys
 from atdp.governance import worker
@@ -207,7 +211,8 @@ def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
     assert (len(rig.records("audit")) < len(sent)) is lost
 
 
-# Many small transactions, so that kills fall between and within them; and a short session, so that a frozen worker is missed soon.
+# Many small transactions, so that kills fall between and within them; and a short session, so that
+# a frozen worker is missed soon.
 SMALL_BATCHES_OF = """
 import dataclasses
 from atdp.governance import worker

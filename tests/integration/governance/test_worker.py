@@ -119,7 +119,8 @@ def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: R
     rig.worker()
     rig.wait_for_audits(1)
     set_consent(rig.home.policies, "acme", train="withdrawn")
-    # The worker reads its policies before it waits for records: what comes during that wait still falls under the old ones.
+    # The worker reads its policies before it waits for records: what comes during that wait still
+    # falls under the old ones.
     rig.wait(lambda: rig.logs().count("policies loaded") == 2, "the policies are loaded again")
     rig.send([event("t", 1, "hello")])
     rig.wait_for_audits(2)

@@ -50,7 +50,8 @@ class Gate:
             )
             self.producer.poll(0)
         if abort:
-            # Only what reached the broker makes a transaction that can be aborted; one without partitions is an error to it.
+            # Only what reached the broker makes a transaction that can be aborted; one without
+            # partitions is an error to it.
             self.producer.flush(60)
             self.producer.abort_transaction(60)
         else:

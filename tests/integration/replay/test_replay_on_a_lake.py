@@ -1,7 +1,8 @@
 """From events in a real lake and real engines over HTTP to a verdict: what `atdp replay` does.
 
-The engines are the embedded workers on a free port. A small random model acts, the log lands in the lake through the real
-sink, and candidates are judged from it; one of them acts too, so that the prediction can be held against the result.
+The engines are the embedded workers on a free port. A small random model acts, the log lands in the
+lake through the real sink, and candidates are judged from it; one of them acts too, so that the
+prediction can be held against the result.
 """
 
 import json
@@ -128,8 +129,9 @@ def act(url: str, *, version: str) -> list[Acted]:
     ]
     with httpx.Client(timeout=120, trust_env=False) as client:
         for turn in range(TURNS):
-            # A seed of its own for every draw: an engine's own draws depend on which requests happen to share a batch, and
-            # what is held against them is true of nineteen draws in twenty, not of all.
+            # A seed of its own for every draw: an engine's own draws depend on which requests
+            # happen to share a batch, and what is held against them is true of nineteen draws in
+            # twenty, not of all.
             params = [
                 {
                     "max_new_tokens": TOKENS,

@@ -23,8 +23,8 @@ from atdp.stack.restarts import RestartPolicy
 from atdp.stack.services import Probe, Service, probe_http
 from atdp.stack.supervisor import Supervisor
 
-# Serves 200 on /healthz; on /readyz only once the file `ready-<name>` exists. Writes its name to `order` when
-# it stops.
+# Serves 200 on /healthz; on /readyz only once the file `ready-<name>` exists. Writes its name to
+# `order` when it stops.
 SERVICE = """
 import http.server, pathlib, signal, sys
 name, port, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
@@ -142,7 +142,8 @@ def test_a_service_that_is_killed_comes_back_and_the_ledger_says_so(tmp_path: Pa
 
 
 def test_a_frozen_service_is_replaced(tmp_path: Path) -> None:
-    # Long enough for a busy machine to start the service (it is given four times as much) and to answer a look.
+    # Long enough for a busy machine to start the service (it is given four times as much) and to
+    # answer a look.
     with supervised(tmp_path, service(tmp_path, "one"), deaf_s=5.0) as running:
         until(running.is_up)
         pid = running.entry("one").pid

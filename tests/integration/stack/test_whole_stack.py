@@ -88,8 +88,11 @@ class CommandLine:
         os.kill(pid, signal.SIGKILL)
 
     def deaths(self, service: str, by: signal.Signals) -> int:
-        """How often the supervisor has seen a service die so. Its entry tells only the last death, and there may be later ones:
-        the lake writer gives up when no broker answers it for half a minute."""
+        """How often the supervisor has seen a service die so.
+
+        Its entry tells only the last death, and there may be later ones: the lake writer gives up
+        when no broker answers it for half a minute.
+        """
         said = (Home(self.home).logs / "supervisor.log").read_text("utf-8")
         return said.count(f"atdp: {service} died with {by.name}")
 

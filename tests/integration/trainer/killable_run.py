@@ -1,11 +1,12 @@
 """A training run in a process of its own that can be told where to die.
 
-Reads one JSON command per line on stdin and does each in a fresh child process (forked after the slow imports); answers
-with one JSON line: the child's exit (negative: the signal that killed it).
+Reads one JSON command per line on stdin and does each in a fresh child process (forked after the
+slow imports); answers with one JSON line: the child's exit (negative: the signal that killed it).
 
-`{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}`: train on 96 deterministic trajectories;
-at the nth time the run passes `point`, SIGKILL. `late`: twelve trajectories that began early are only seen from step 4 on
-(or from the start of a resumed process, as they then have arrived).
+`{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}`: train on 96
+deterministic trajectories; at the nth time the run passes `point`, SIGKILL. `late`: twelve
+trajectories that began early are only seen from step 4 on (or from the start of a resumed process,
+as they then have arrived).
 """
 
 import dataclasses

@@ -1,5 +1,6 @@
-"""Two processes act on one stack, one of them still for a decision that has been overruled. Threads stand for processes: each
-has its own store, and the locks are files.
+"""Two processes act on one stack, one of them still for a decision that has been overruled.
+
+Threads stand for processes: each has its own store, and the locks are files.
 """
 
 import threading

@@ -1,6 +1,7 @@
 """Every `atdp` line of a console example, in the docs and in help texts, is one that the command understands.
 
-Lines are parsed by the real command tree, as far as calling would: verbs, options, values, what is required. Nothing runs.
+Lines are parsed by the real command tree, as far as calling would: verbs, options, values, what is
+required. Nothing runs.
 """
 
 import re
@@ -80,7 +81,10 @@ def calls(line: str) -> Iterator[list[str]]:
 
 
 def complaint(arguments: list[str]) -> str | None:
-    """What the command would say to a wrong call; None when it would run. Files that it names are made, here."""
+    """What the command would say to a wrong call; None when it would run.
+
+    Files that it names are made, here.
+    """
     for name in filter(RELATIVE_PATH.fullmatch, arguments):
         Path(name).mkdir(parents=True, exist_ok=True)
     command: Any = typer.main.get_command(build())

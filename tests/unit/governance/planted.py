@@ -15,7 +15,10 @@ Plant = Callable[[int], str]
 
 
 def record(kind: str, plant: Plant) -> dict[str, Any]:
-    """A record of `kind` with every optional field set; `plant(n)` is the n-th string. Only tenant and enums are not planted."""
+    """A record of `kind` with every optional field set; `plant(n)` is the n-th string.
+
+    Only tenant and enums are not planted.
+    """
     counter = iter(range(10_000))
     schema = newest("event").definition
     filled: dict[str, Any] = _fill(schema, {}, lambda: plant(next(counter)))

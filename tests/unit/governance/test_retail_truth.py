@@ -1,7 +1,8 @@
 """Real conversations with a known truth: none of it comes out of the gate.
 
-The files are other people's (tau-bench retail); the test is skipped where they are absent. The default policy holds no name,
-street or number taken from them, and the canary tests use invented values.
+The files are other people's (tau-bench retail); the test is skipped where they are absent. The
+default policy holds no name, street or number taken from them, and the canary tests use invented
+values.
 """
 
 import json

@@ -28,7 +28,8 @@ def test_the_interval_of_single_attempts_is_wilsons(
     )
 
 
-# Weil 1970: pups that survived of each litter, and the design effects that R's package PF gives for them (`rsb`)
+# Weil 1970: pups that survived of each litter, and the design effects that R's package PF gives for
+# them (`rsb`)
 CONTROL = ((13, 13), (12, 12), (9, 9), (9, 9), (8, 8), (8, 8), (12, 13), (11, 12), (9, 10), (9, 10), (8, 9), (11, 13),
            (4, 5), (5, 7), (7, 10), (7, 10))  # fmt: skip
 TREATED = ((12, 12), (11, 11), (10, 10), (9, 9), (10, 11), (9, 10), (9, 10), (8, 9), (8, 9), (4, 5), (7, 9), (4, 7),

@@ -18,7 +18,10 @@ from atdp.inference.worker.sequence import Job, Progress
 
 
 class CountingDecoder:
-    """Always favours (last token + 1); remembers how many rows every step had. Token 13 breaks it."""
+    """Always favours (last token + 1); remembers how many rows every step had.
+
+    Token 13 breaks it.
+    """
 
     context = 64
     vocab_size = 16

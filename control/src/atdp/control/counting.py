@@ -1,8 +1,9 @@
 """Counts the sessions that a canary is judged by, from what has landed.
 
-A session counts at the version of its first model call, since it keeps its engine to its end, and only when it began after
-the comparison did: sessions that were already running met the live version whatever the share says. Its outcome is the mean
-of its trajectories' rewards; a session without any is unjudged, not failed.
+A session counts at the version of its first model call, since it keeps its engine to its end, and
+only when it began after the comparison did: sessions that were already running met the live version
+whatever the share says. Its outcome is the mean of its trajectories' rewards; a session without any
+is unjudged, not failed.
 """
 
 from collections.abc import Sequence
@@ -88,7 +89,8 @@ class Look:
 def look_at_canary(flow: ReleaseFlow, lake: Lake) -> Look:
     """Count, judge and record: a PASS opens the next step, a FAIL rolls the canary back, a hold pauses it.
 
-    Looking often is fine: the bounds hold over all looks together. An undecided look leaves no event.
+    Looking often is fine: the bounds hold over all looks together. An undecided look leaves no
+    event.
 
     Raises `Refused` when there is no canary, or it is paused.
     """

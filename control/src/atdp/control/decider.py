@@ -3,17 +3,19 @@
 What always holds, whatever is asked in whatever order:
 
 - one version is live, at most one is a canary;
-- nobody becomes a canary without a replay PASS on exactly these weights, against the version that is live now, no older
-  than the evidence's time to live, and for *every* tenant of the line: one tenant's evidence never opens a gate for
-  another, and the last word of a report about a tenant counts;
-- nobody becomes live but the bootstrapped version, a canary that passed at its last step, or (rolling back) a version
-  that was live before;
-- the share rises one planned step at a time, each after a PASS at the step before; it may fall to 0 at any time;
-- rolling back is possible from every state that has something to roll back to, and asks nobody; it names what it takes off, so
-  that asking twice takes off no more.
+- nobody becomes a canary without a replay PASS on exactly these weights, against the version that
+  is live now, no older than the evidence's time to live, and for *every* tenant of the line: one
+  tenant's evidence never opens a gate for another, and the last word of a report about a tenant
+  counts;
+- nobody becomes live but the bootstrapped version, a canary that passed at its last step, or
+  (rolling back) a version that was live before;
+- the share rises one planned step at a time, each after a PASS at the step before; it may fall to 0
+  at any time;
+- rolling back is possible from every state that has something to roll back to, and asks nobody; it
+  names what it takes off, so that asking twice takes off no more.
 
-A command that was carried out before gives no events (same candidate, same report): callers may repeat themselves. A
-command that a guard forbids raises `Refused` with a stable code.
+A command that was carried out before gives no events (same candidate, same report): callers may
+repeat themselves. A command that a guard forbids raises `Refused` with a stable code.
 """
 
 from datetime import datetime
@@ -42,8 +44,8 @@ from atdp.control.state import Canary, Line, Stage, Version
 from atdp.replay import Verdict
 
 ENGINES = ("inference-0", "inference-1")
-"""The two engines of a line, by their names in the stack. Live and canary take turns on them, so that promoting and
-rolling back move routes, not weights."""
+"""The two engines of a line, by their names in the stack. Live and canary take turns on them, so
+that promoting and rolling back move routes, not weights."""
 
 
 def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
@@ -149,9 +151,12 @@ def _record_gate(line: Line, gate: GateRecorded) -> tuple[Body, ...]:
 
 
 def opening_reports(line: Line, version: Version, at: datetime) -> dict[str, str]:
-    """The report that opens the gate for each tenant of the line: tenant → report hash. Pure; used by `decide`.
+    """The report that opens the gate for each tenant of the line: tenant → report hash.
 
-    Per tenant the latest report against the version that is live now decides; it must be a PASS and young enough.
+    Pure; used by `decide`.
+
+    Per tenant the latest report against the version that is live now decides; it must be a PASS and
+    young enough.
     """
     live = line.live.version if line.live else None
     latest: dict[str, GateRecorded] = {}

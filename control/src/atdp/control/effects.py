@@ -1,14 +1,18 @@
-"""Brings engines and routes to what the events say. Idempotent: run it after every decision, at every start.
+"""Brings engines and routes to what the events say.
 
-What should be in force is a function of the line (`desired`); `Effects` compares and acts. So a process killed between
-a decision and its effect, a restarted engine that came up with other weights, or a gateway that lost its table are all
-the same case. Order: weights before routes, and a candidate is loaded only into an engine that no route names. Rolling a canary
-back touches no engine at all; rolling the live version back loads nothing where the version before still waits.
+Idempotent: run it after every decision, at every start.
 
-Several processes may act at once, one of them perhaps for a decision that has been overruled while it waited for a load. The
-last decision is what ends up in force: the line is read again, under a lock of the home, right before every load and every new
-table; who finds a newer decision starts over with that. No lock is held on routes while weights are loaded, so that a
-roll-back never waits for a load, unless it needs the very engine that is being loaded.
+What should be in force is a function of the line (`desired`); `Effects` compares and acts. So a
+process killed between a decision and its effect, a restarted engine that came up with other
+weights, or a gateway that lost its table are all the same case. Order: weights before routes, and a
+candidate is loaded only into an engine that no route names. Rolling a canary back touches no engine
+at all; rolling the live version back loads nothing where the version before still waits.
+
+Several processes may act at once, one of them perhaps for a decision that has been overruled while
+it waited for a load. The last decision is what ends up in force: the line is read again, under a
+lock of the home, right before every load and every new table; who finds a newer decision starts
+over with that. No lock is held on routes while weights are loaded, so that a roll-back never waits
+for a load, unless it needs the very engine that is being loaded.
 """
 
 from collections.abc import Callable
@@ -23,7 +27,10 @@ from atdp.runtime.file_locks import loading, locked
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryRoute:
-    """A share of new sessions, in [0, 1]. With share 0 only sessions that began there stay (draining)."""
+    """A share of new sessions, in [0, 1].
+
+    With share 0 only sessions that began there stay (draining).
+    """
 
     serving: Serving
     share: float
@@ -42,7 +49,10 @@ class Fleet(Protocol):
     """The engines, by their names in the stack."""
 
     def serves(self, engine: str, model: str, version: str) -> bool:
-        """Whether the engine serves this version; False when it has no weights. Raises `EngineSilent`."""
+        """Whether the engine serves this version; False when it has no weights.
+
+        Raises `EngineSilent`.
+        """
         ...
 
     def load(self, engine: str, model: str, version: str) -> None:
@@ -91,8 +101,9 @@ class Effects:
     def carry_out(self, read: Callable[[], Line]) -> Line:
         """Make what `read` says true, and again if it says something newer by then; returns the line that is in force.
 
-        Raises `EffectFailed` after doing what could be done. A stable engine that does not answer keeps its route (the
-        gateway reports it); one that serves something else, or nothing yet, gets the right version first.
+        Raises `EffectFailed` after doing what could be done. A stable engine that does not answer
+        keeps its route (the gateway reports it); one that serves something else, or nothing yet,
+        gets the right version first.
         """
         while True:
             line = read()
@@ -126,7 +137,8 @@ class Effects:
                 self._put(table, line, read)
         if canary is None or canary.share == 0.0:
             return
-        # The lock of the stable engine is free again: a roll-back needs that one while this one is being loaded.
+        # The lock of the stable engine is free again: a roll-back needs that one while this one is
+        # being loaded.
         with loading(self.locks, canary.serving.engine):
             self._load(canary.serving, line, read)
             self._put(table, line, read)

@@ -1,4 +1,7 @@
-"""What can go wrong in the release flow. Three fates: do something else, try again, repair an effect."""
+"""What can go wrong in the release flow.
+
+Three fates: do something else, try again, repair an effect.
+"""
 
 
 class ReleaseError(Exception):

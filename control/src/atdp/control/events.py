@@ -1,8 +1,9 @@
 """The decisions of a release line, as immutable values with one JSON form.
 
-A release line is the history of one component (weights) of one model. Events are facts: they are never changed, a
-correction is another event. Each carries its evidence: hashes of reports and weights, dataset and snapshots, policy
-versions. `SCHEMA` is the version of the forms below; a later version reads earlier ones through upcasters.
+A release line is the history of one component (weights) of one model. Events are facts: they are
+never changed, a correction is another event. Each carries its evidence: hashes of reports and
+weights, dataset and snapshots, policy versions. `SCHEMA` is the version of the forms below; a later
+version reads earlier ones through upcasters.
 """
 
 from collections.abc import Mapping
@@ -77,7 +78,10 @@ class CandidateRejected:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryStarted:
-    """A share of new sessions goes to the candidate. `steps` are the shares to come, the first is in force."""
+    """A share of new sessions goes to the candidate.
+
+    `steps` are the shares to come, the first is in force.
+    """
 
     version: str
     weights_sha256: str

@@ -1,9 +1,10 @@
 """The release flow as a service: read the line, decide, store, put into force, publish.
 
-Each method is one decision. Its events are on disk before anything else happens; effects follow from them and are
-repeated by `reconcile` until they hold; publishing waits for Kafka and never holds up a decision. Two flows on one line
-are safe: the store lets one win, the other gets `Conflict`; and the last decision is what ends up in force (`effects`). A method
-returns the line that is in force, which may be later than its own decision.
+Each method is one decision. Its events are on disk before anything else happens; effects follow
+from them and are repeated by `reconcile` until they hold; publishing waits for Kafka and never
+holds up a decision. Two flows on one line are safe: the store lets one win, the other gets
+`Conflict`; and the last decision is what ends up in force (`effects`). A method returns the line
+that is in force, which may be later than its own decision.
 """
 
 import logging
@@ -35,7 +36,10 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseFlow:
-    """Releases of one model's weights. `weights` is the registry's root, `actor` who decides (person or service)."""
+    """Releases of one model's weights.
+
+    `weights` is the registry's root, `actor` who decides (person or service).
+    """
 
     model: str
     store: ReleaseStore
@@ -84,7 +88,10 @@ class ReleaseFlow:
         return self._bring_into_force()
 
     def register_candidate(self, manifest: Manifest) -> Line:
-        """Make a version known. From now on sessions of the superseded version are no longer kept on its engine."""
+        """Make a version known.
+
+        From now on sessions of the superseded version are no longer kept on its engine.
+        """
         return self._carry_out(
             commands.Register(
                 version=manifest.version,
@@ -98,7 +105,10 @@ class ReleaseFlow:
         )
 
     def record_gate(self, report: ReplayReport) -> Line:
-        """Record what replay said about a registered candidate. The report must name the weights' hash."""
+        """Record what replay said about a registered candidate.
+
+        The report must name the weights' hash.
+        """
         inputs = report.inputs
         if inputs.candidate.model != self.model:
             raise Refused(
@@ -143,7 +153,10 @@ class ReleaseFlow:
         )
 
     def judge(self, counts: CanaryCounts) -> Judgement:
-        """What `observe` would conclude, without recording it. Raises `Refused` when there is no canary."""
+        """What `observe` would conclude, without recording it.
+
+        Raises `Refused` when there is no canary.
+        """
         canary = self.state().canary
         if canary is None:
             raise Refused(
@@ -155,7 +168,10 @@ class ReleaseFlow:
     def observe(
         self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
     ) -> Line:
-        """Look at the canary. Records PASS, FAIL (which rolls it back) or a hold (which pauses); else does nothing."""
+        """Look at the canary.
+
+        Records PASS, FAIL (which rolls it back) or a hold (which pauses); else does nothing.
+        """
         command = commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
         return self._bring_into_force() if self._record(command) else self.state()
 

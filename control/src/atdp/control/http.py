@@ -65,7 +65,10 @@ class HttpFleet:
 
 
 class HttpRouter:
-    """The gateway's table. Engines are named, not addressed, so that the table outlives a restart."""
+    """The gateway's table.
+
+    Engines are named, not addressed, so that the table outlives a restart.
+    """
 
     def __init__(self, client: httpx.Client, endpoints: Endpoints, api_key: str) -> None:
         self._client = client

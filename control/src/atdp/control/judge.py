@@ -1,9 +1,10 @@
 """Judges a running canary by the success of its sessions against the stable version's, at any time, any number of times.
 
-The difference in success rate d has information v = 1 / Var(d); S = d v then behaves like a Brownian motion with drift d,
-so the one-sided normal mixture (`sequential`) bounds d from both sides at every look at once. PASS when d is surely
-above -margin, FAIL when it is surely below 0, otherwise INCONCLUSIVE: *hold* (a human decides) when waiting cannot help,
-else simply not yet. A split of sessions that does not fit the share holds too: the comparison would be of something else.
+The difference in success rate d has information v = 1 / Var(d); S = d v then behaves like a
+Brownian motion with drift d, so the one-sided normal mixture (`sequential`) bounds d from both
+sides at every look at once. PASS when d is surely above -margin, FAIL when it is surely below 0,
+otherwise INCONCLUSIVE: *hold* (a human decides) when waiting cannot help, else simply not yet. A
+split of sessions that does not fit the share holds too: the comparison would be of something else.
 Missing outcomes never pass.
 """
 
@@ -52,7 +53,10 @@ class CanaryPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryCounts:
-    """What happened at the current share. `sessions` were assigned, `judged` of them have an outcome so far."""
+    """What happened at the current share.
+
+    `sessions` were assigned, `judged` of them have an outcome so far.
+    """
 
     canary_sessions: int
     canary_judged: int

@@ -1,8 +1,9 @@
 """Publishes decisions to the topic `atdp.control`, in order, each at least once.
 
-Kafka cannot be the write model (it has no conditional append), so decisions are stored first and published from the
-store's log. The position moves after Kafka acknowledged; a publisher killed in between publishes the same events, with
-the same ids, again. Consumers tell duplicates by `event_id`.
+Kafka cannot be the write model (it has no conditional append), so decisions are stored first and
+published from the store's log. The position moves after Kafka acknowledged; a publisher killed in
+between publishes the same events, with the same ids, again. Consumers tell duplicates by
+`event_id`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +103,10 @@ class Outbox:
     topic: DecisionTopic
 
     def publish_pending(self) -> int:
-        """Publish everything beyond the position; returns how many. Raises `PublishFailed`, with the rest kept."""
+        """Publish everything beyond the position; returns how many.
+
+        Raises `PublishFailed`, with the rest kept.
+        """
         published = 0
         while batch := self.store.log(self.store.position(READER), BATCH):
             self.topic.publish([message_of(decided) for _, decided in batch])

@@ -1,12 +1,13 @@
 """Always-valid bounds for tests that are looked at again and again.
 
-Peeking at a fixed-sample test until it is significant stops a harmless canary three times in ten (measured, 50 looks). A
-*confidence sequence* holds at all times at once. Used here: the normal mixture of Robbins, in the form of Howard,
-Ramdas, McAuliffe and Sekhon 2021 (their `confseq` gives the reference constants of the tests). For a sum S with
-intrinsic time v (the variance so far), and a mixing parameter ρ that only chooses at which v the bound is tightest:
+Peeking at a fixed-sample test until it is significant stops a harmless canary three times in ten
+(measured, 50 looks). A *confidence sequence* holds at all times at once. Used here: the normal
+mixture of Robbins, in the form of Howard, Ramdas, McAuliffe and Sekhon 2021 (their `confseq` gives
+the reference constants of the tests). For a sum S with intrinsic time v (the variance so far), and
+a mixing parameter ρ that only chooses at which v the bound is tightest:
 
-- two-sided   |S| < sqrt((v + ρ) ln((v + ρ) / (ρ α²)))
-- one-sided   log 2 + ½ log(ρ / (v + ρ)) + s² / (2 (v + ρ)) + log Φ(s / sqrt(v + ρ)) < log(1/α)
+- two-sided |S| < sqrt((v + ρ) ln((v + ρ) / (ρ α²)))
+- one-sided log 2 + ½ log(ρ / (v + ρ)) + s² / (2 (v + ρ)) + log Φ(s / sqrt(v + ρ)) < log(1/α)
 """
 
 import math
@@ -16,7 +17,10 @@ _NORMAL = NormalDist()
 
 
 def best_rho(v: float, alpha: float) -> float:
-    """The ρ whose two-sided bound is (nearly) tightest at intrinsic time `v` (Howard et al., eq. 63)."""
+    """The ρ whose two-sided bound is (nearly) tightest at intrinsic time `v` (Howard et al., eq.
+
+    63).
+    """
     log = 2.0 * math.log(1.0 / alpha)
     return v / (log + math.log(1.0 + log))
 

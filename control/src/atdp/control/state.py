@@ -1,7 +1,7 @@
 """State of a release line, folded from its events: what is live, what is tried, what every candidate has shown.
 
-`evolve` is total over valid histories and pure: no clock, no randomness. It trusts events, because only `decide` makes
-them.
+`evolve` is total over valid histories and pure: no clock, no randomness. It trusts events, because
+only `decide` makes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -85,7 +85,9 @@ class Serving:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One component of one model. `lineage` are the versions that were live, oldest first, the last is live.
+    """One component of one model.
+
+    `lineage` are the versions that were live, oldest first, the last is live.
 
     `draining` is the version before the live one while its sessions may still run on their engine.
     """

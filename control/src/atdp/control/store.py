@@ -1,8 +1,9 @@
 """The event store of the release flow: SQLite through `eventsourcing`, one stream per release line.
 
-Guarantees: an append is one transaction, on disk when it returns (WAL, full sync); the n-th event of a line exists once
-(primary key), so of two writers that decided on the same state one wins and the other gets `Conflict`. All events of
-all lines also form one gapless log, in which the outbox keeps its position; the position lives in the same database.
+Guarantees: an append is one transaction, on disk when it returns (WAL, full sync); the n-th event
+of a line exists once (primary key), so of two writers that decided on the same state one wins and
+the other gets `Conflict`. All events of all lines also form one gapless log, in which the outbox
+keeps its position; the position lives in the same database.
 """
 
 import json
@@ -83,7 +84,10 @@ class ReleaseStore:
         self._datastore.close()
 
     def append(self, decided: Sequence[Decided]) -> None:
-        """Append all or nothing; on disk when it returns. Raises `Conflict` when a number is taken."""
+        """Append all or nothing; on disk when it returns.
+
+        Raises `Conflict` when a number is taken.
+        """
         if not decided:
             return
         try:

@@ -1,8 +1,9 @@
 """Agents of the order desk: programs written against the plain `openai` client.
 
-They know nothing of the platform's inside: their `base_url` is the gateway, their `api_key` their tenant's, and four
-headers say which session, task and attempt a call belongs to. Tools are carried out here. What only the agent's
-side knows (the reward, what the customer said afterwards) is emitted with the SDK; the gateway ends the trajectory.
+They know nothing of the platform's inside: their `base_url` is the gateway, their `api_key` their
+tenant's, and four headers say which session, task and attempt a call belongs to. Tools are carried
+out here. What only the agent's side knows (the reward, what the customer said afterwards) is
+emitted with the SDK; the gateway ends the trajectory.
 
 Each agent keeps its own count of the events that this caused (`order_desk.tally.Tally`).
 """
@@ -75,7 +76,8 @@ class ServiceDesk:
     tally: Tally
     model: str = "orderdesk"
     concurrency: int = 48
-    """Customers served at the same time: what keeps the engine's batch full without queueing in front of it."""
+    """Customers served at the same time: what keeps the engine's batch full without queueing in
+    front of it."""
 
     def serve(
         self,

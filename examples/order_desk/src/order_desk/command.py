@@ -29,9 +29,9 @@ def demo(
 ) -> None:
     r"""Run the closed loop: agents serve customers, a small model learns from it, better weights are promoted.
 
-    Takes about six minutes on two cores. Starts a stack of its own and stops it at the end; everything
-    it made stays in the folder whose report and summary are named last. Exit code 1 when something that the
-    demo is there to show did not hold.
+    Takes about six minutes on two cores. Starts a stack of its own and stops it at the end;
+    everything it made stays in the folder whose report and summary are named last. Exit code 1 when
+    something that the demo is there to show did not hold.
 
     \b
     Example:

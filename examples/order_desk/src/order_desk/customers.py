@@ -1,12 +1,13 @@
 """Customers who write to the order desk, some of them with more about themselves than the desk needs.
 
-About one in seven customers leaves personal data: an e-mail address, a phone number, a card number, now and
-then a secret. Half of them in the first message (which the model reads), the others in a word of thanks after
-the answer. Everything is drawn from a seeded generator that keeps what it planted, so that afterwards every
-topic and file can be searched for the very values: `Customers.planted`.
+About one in seven customers leaves personal data: an e-mail address, a phone number, a card number,
+now and then a secret. Half of them in the first message (which the model reads), the others in a
+word of thanks after the answer. Everything is drawn from a seeded generator that keeps what it
+planted, so that afterwards every topic and file can be searched for the very values:
+`Customers.planted`.
 
-The values are well formed (addresses under example domains, card numbers that pass the Luhn check, phone
-numbers in the national plans), and belong to nobody.
+The values are well formed (addresses under example domains, card numbers that pass the Luhn check,
+phone numbers in the national plans), and belong to nobody.
 """
 
 import random

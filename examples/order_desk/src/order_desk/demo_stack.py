@@ -1,6 +1,7 @@
 """A stack for the life of the demo: started as a child, stopped however the demo ends.
 
-The supervisor is tethered to this process: were the demo killed, the kernel would end the supervisor, and that its services.
+The supervisor is tethered to this process: were the demo killed, the kernel would end the
+supervisor, and that its services.
 """
 
 import contextlib
@@ -25,7 +26,9 @@ _STOP_TIMEOUT_S = 90.0
 def running_stack(
     home: Home, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> Iterator[None]:
-    """Start the stack of `home`; on leaving, stop it and wait for its end. Call from the main thread.
+    """Start the stack of `home`; on leaving, stop it and wait for its end.
+
+    Call from the main thread.
 
     Raises:
         DemoError: it does not come up; the message holds what the supervisor said.

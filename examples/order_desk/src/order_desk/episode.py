@@ -1,7 +1,8 @@
 """One customer served: the conversation as a state machine, without network or clock.
 
-`Episode` holds the messages that the model is shown next and says when it is over. Whoever drives it (an agent over HTTP, a
-test with a scripted model) hands in each reply of the model; tools are carried out by the order desk in between.
+`Episode` holds the messages that the model is shown next and says when it is over. Whoever drives
+it (an agent over HTTP, a test with a scripted model) hands in each reply of the model; tools are
+carried out by the order desk in between.
 """
 
 from collections.abc import Sequence

@@ -54,7 +54,8 @@ class Evidence:
     findings: dict[str, int]
     """Entity → occurrences that governance replaced."""
     withdrawn_rows_trained: int
-    """Trajectories, once per version trained on them, that the consenting tenant's agents do not know as theirs."""
+    """Trajectories, once per version trained on them, that the consenting tenant's agents do not
+    know as theirs."""
     trajectories_trained: int
     """Distinct trajectories that any version, rejected ones too, was trained on."""
     by_tenant_and_version: Rows

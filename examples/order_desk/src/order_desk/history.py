@@ -1,7 +1,8 @@
 """The clerks' logs on their way into the platform: text trajectories, emitted with the SDK.
 
-They are what a company has before it has a platform: conversations and outcomes, no token ids and no log-probabilities.
-Good enough to learn to speak from (supervised), not to learn by reinforcement: governance says so on every event.
+They are what a company has before it has a platform: conversations and outcomes, no token ids and
+no log-probabilities. Good enough to learn to speak from (supervised), not to learn by
+reinforcement: governance says so on every event.
 """
 
 from collections.abc import Callable, Mapping, Sequence

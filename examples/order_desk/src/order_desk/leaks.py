@@ -1,8 +1,9 @@
 """The search for raw values behind the gate.
 
-What the customers gave away is known word for word. Every record of every topic behind the gate, every string and every
-decoded token sequence of the lake's files, and every other file of the home is searched for it. Excepted are only
-the places whose purpose is to hold raw data: the raw topic inside the broker's folder, and the agents' own spools.
+What the customers gave away is known word for word. Every record of every topic behind the gate,
+every string and every decoded token sequence of the lake's files, and every other file of the home
+is searched for it. Excepted are only the places whose purpose is to hold raw data: the raw topic
+inside the broker's folder, and the agents' own spools.
 """
 
 from collections import Counter

@@ -1,10 +1,11 @@
 """The ledger: has every event that the agents emitted exactly one fate?
 
-Three records that no part of the platform shares: the agents' own tally, the event log read by a fresh consumer, and the lake's
-files read with nothing but Parquet. They are put side by side here, so that they can disagree. Sums would hide an event that is
-lost behind one that arrived twice; so events are compared by id wherever an id is known. Of what agents emit themselves they know
-the ids; of a proxied call only how many events it caused, so that those, and records that nobody could read, are compared by number
-once the known ones are taken out.
+Three records that no part of the platform shares: the agents' own tally, the event log read by a
+fresh consumer, and the lake's files read with nothing but Parquet. They are put side by side here,
+so that they can disagree. Sums would hide an event that is lost behind one that arrived twice; so
+events are compared by id wherever an id is known. Of what agents emit themselves they know the ids;
+of a proxied call only how many events it caused, so that those, and records that nobody could read,
+are compared by number once the known ones are taken out.
 """
 
 from collections import Counter
@@ -52,7 +53,8 @@ class Ledger:
     quarantined: int
     dropped_by_policy: int
     duplicates: int
-    """Records of the same event in one place (governed topic, lake, quarantine, audit of drops) beyond the first."""
+    """Records of the same event in one place (governed topic, lake, quarantine, audit of drops)
+    beyond the first."""
     lost: int
     """Emitted, or governed, and then nowhere to be found."""
     surplus: int
@@ -73,8 +75,8 @@ def balance(
 ) -> Ledger:
     """Close the books.
 
-    `emitted` is the number of all events by the agents' tally, `known` the ids of those whose ids the agents know;
-    `landed_ids` are the event ids of the lake's files, one per row.
+    `emitted` is the number of all events by the agents' tally, `known` the ids of those whose ids
+    the agents know; `landed_ids` are the event ids of the lake's files, one per row.
     """
     landed = Counter(landed_ids)
     fates = [set(landed), set(log.quarantined_ids), set(log.dropped_ids)]
@@ -93,7 +95,8 @@ def balance(
         duplicates=max(_repeats(landed), _repeats(log.governed))
         + _repeats(log.quarantined_ids)
         + _repeats(log.dropped_ids),
-        # What was governed and did not land is missing in the count as well, unless something hides it there.
+        # What was governed and did not land is missing in the count as well, unless something hides
+        # it there.
         lost=max(len(known - arrived) + max(0, uncounted), len(governed_only)),
         surplus=max(0, -uncounted, len(landed_only)),
         contradictory=sum(map(len, fates)) - len(arrived),

@@ -1,8 +1,8 @@
 """Logs of the clerks whom the model learns from first: deliberately mediocre.
 
-A quarter do the job. More than half skip the look-up and guess a price; the rest make other mistakes. A model
-that imitates them answers about one customer in four, knows the form of every tool call, and leaves
-reinforcement learning everything to find: that looking up pays.
+A quarter do the job. More than half skip the look-up and guess a price; the rest make other
+mistakes. A model that imitates them answers about one customer in four, knows the form of every
+tool call, and leaves reinforcement learning everything to find: that looking up pays.
 
 The logs hold text only (no token ids, no log-probabilities), as logs of a foreign model would.
 """

@@ -1,9 +1,11 @@
 """The loop itself: traffic, training, the gate, the canary; and on with better weights.
 
-A round's traffic is served by what is live. Once governed and landed, it trains a candidate (three quarters of the tasks); all
-held-out tasks that the live version has served evaluate it. Only when replay's gate opens does the candidate meet customers: half of
-the sessions of a second, smaller traffic, which decides whether it is promoted or rolled back. Nothing is decided here: the gate is
-replay's, the canary's verdict the release flow's; the loop carries out what they say and writes down what happened.
+A round's traffic is served by what is live. Once governed and landed, it trains a candidate (three
+quarters of the tasks); all held-out tasks that the live version has served evaluate it. Only when
+replay's gate opens does the candidate meet customers: half of the sessions of a second, smaller
+traffic, which decides whether it is promoted or rolled back. Nothing is decided here: the gate is
+replay's, the canary's verdict the release flow's; the loop carries out what they say and writes
+down what happened.
 """
 
 import random
@@ -62,7 +64,10 @@ class Loop:
         return self.serve(phase, title, self.settings.measured_tasks)
 
     def run_rounds(self) -> None:
-        """All rounds; one of them has a second, deliberately bad candidate. More are added while that is worth it."""
+        """All rounds; one of them has a second, deliberately bad candidate.
+
+        More are added while that is worth it.
+        """
         settings = self.settings
         for number in range(1, settings.rounds + settings.extra_rounds + 1):
             if number > settings.rounds and not self._wants_another():

@@ -1,12 +1,14 @@
 """A success rate and how far it can be trusted.
 
-Attempts at the same task succeed or fail together: a task is hard or easy. Eight attempts at each of 80 tasks tell less about the
-next task than 640 sessions of as many tasks; an interval that takes them for independent is too narrow (it covers the truth three
-times in four instead of 19 in 20). So where a task was attempted more than once, the sessions count as their effective number:
-sessions divided by the design effect, the ratio of the variance between tasks to that of independent sessions (Rao & Scott 1992,
-Biometrics 48, 577, section 2). Wilson's score interval of the effective counts then is as sensible near 0 and 1 as it is of plain
-ones (Franco et al. 2019, J. Surv. Stat. Methodol. 7, 334). Two deviations, both to the safe side: a design effect below 1 counts as
-1; and where all sessions succeeded or all failed, which shows no variance, a task counts as one session.
+Attempts at the same task succeed or fail together: a task is hard or easy. Eight attempts at each
+of 80 tasks tell less about the next task than 640 sessions of as many tasks; an interval that takes
+them for independent is too narrow (it covers the truth three times in four instead of 19 in 20). So
+where a task was attempted more than once, the sessions count as their effective number: sessions
+divided by the design effect, the ratio of the variance between tasks to that of independent
+sessions (Rao & Scott 1992, Biometrics 48, 577, section 2). Wilson's score interval of the effective
+counts then is as sensible near 0 and 1 as it is of plain ones (Franco et al. 2019, J. Surv. Stat.
+Methodol. 7, 334). Two deviations, both to the safe side: a design effect below 1 counts as 1; and
+where all sessions succeeded or all failed, which shows no variance, a task counts as one session.
 """
 
 import math
@@ -20,7 +22,10 @@ _Z = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Successes among sessions, with a 95 % interval. `tasks` is empty where every session had a task of its own."""
+    """Successes among sessions, with a 95 % interval.
+
+    `tasks` is empty where every session had a task of its own.
+    """
 
     successes: int
     sessions: int

@@ -1,4 +1,7 @@
-"""`report.html`: the summary as one self-contained page. No script, no font, no request leaves it."""
+"""`report.html`: the summary as one self-contained page.
+
+No script, no font, no request leaves it.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

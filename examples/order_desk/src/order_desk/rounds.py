@@ -14,7 +14,8 @@ class Prediction:
     lower: float
     upper: float
     unbiased: float
-    """Importance sampling without self-normalisation: noisier, but not too high when the log lacks what the candidate does newly."""
+    """Importance sampling without self-normalisation: noisier, but not too high when the log lacks
+    what the candidate does newly."""
     baseline: float
     """The same estimator's value of the version that was live."""
     effective_sample_size: float

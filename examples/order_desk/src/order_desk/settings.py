@@ -29,18 +29,21 @@ class DemoSettings:
             hidden=64, layers=3, heads=4, kv_heads=2, intermediate=192, context=512
         )
     )
-    """About 0.16 million weights: learns to copy prices between turns, which is all the task needs."""
+    """About 0.16 million weights: learns to copy prices between turns, which is all the task needs.
+    """
     sft_steps: int = 2000
     sft_batch: int = 16
     sft_learning_rate: float = 4e-3
     rounds: int = 4
     extra_rounds: int = 2
-    """Rounds added while the live version's customers are not yet served well enough, see `enough`."""
+    """Rounds added while the live version's customers are not yet served well enough, see `enough`.
+    """
     enough: float = 2.4
-    """Success of the last promoted canary over the success before, at which no round is added. Above 2, because 200 fresh tasks measure
-    a rate to within seven points."""
+    """Success of the last promoted canary over the success before, at which no round is added.
+    Above 2, because 200 fresh tasks measure a rate to within seven points."""
     extra_rounds_within_s: float = 270.0
-    """No round is added later than this after the first customer, so that a slow machine still ends in time."""
+    """No round is added later than this after the first customer, so that a slow machine still ends
+    in time."""
     tasks_per_round: int = 80
     attempts: int = 8
     """Attempts at each task of a round: a GRPO group."""
@@ -49,7 +52,8 @@ class DemoSettings:
     measured_tasks: int = 200
     """Fresh tasks, one attempt each, of the measurements before and after."""
     learning_rate: float = 4e-4
-    """Each round begins with a fresh optimizer; at 7e-4 its first steps undo more than the round teaches."""
+    """Each round begins with a fresh optimizer; at 7e-4 its first steps undo more than the round
+    teaches."""
     groups_per_step: int = 4
     most_steps: int = 10
     """Optimizer steps of a round at most; a round's groups usually suffice for about eight."""
@@ -58,5 +62,6 @@ class DemoSettings:
     bad_learning_rate_factor: float = 30.0
     canary_share: float = 0.5
     canary_margin: float = 0.1
-    """Loss of success rate that the canary's judge tolerates: with some hundred sessions a side, it cannot see less."""
+    """Loss of success rate that the canary's judge tolerates: with some hundred sessions a side, it
+    cannot see less."""
     concurrency: int = 48

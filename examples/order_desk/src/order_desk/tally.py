@@ -1,7 +1,8 @@
 """The agents' own count of what they emitted, and for whom: the side of the books that no service of the platform writes.
 
-Three sources: events that the gateway recorded for a call (it says how many in `x-atdp-events`), events that the agent emitted
-itself through the SDK, which tells it their ids, and records written past every client. Thread-safe, because several agents share one tally.
+Three sources: events that the gateway recorded for a call (it says how many in `x-atdp-events`),
+events that the agent emitted itself through the SDK, which tells it their ids, and records written
+past every client. Thread-safe, because several agents share one tally.
 """
 
 import threading

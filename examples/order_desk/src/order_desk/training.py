@@ -1,6 +1,7 @@
 """Training inside the demo: the platform's own trainer with the demo's sizes, and what it says it trained on.
 
-It runs in the demo's process, on one thread: a process of its own would cost three seconds of imports each time.
+It runs in the demo's process, on one thread: a process of its own would cost three seconds of
+imports each time.
 """
 
 import json

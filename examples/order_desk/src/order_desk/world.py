@@ -1,12 +1,12 @@
 """The order desk: a task small enough to be learnt on a laptop, and honest enough to need tools.
 
-A customer asks `7 rope?`. The price of rope is drawn per task and nothing in the question tells it, so the
-only way to the right total is to `lookup` the price and to have `calc` multiply: two tool calls and an
-answer, three turns of the model of at most `MAX_TURNS`. The reward is 1 when the final answer is the
-total, else 0; there is no partial credit and no hint.
+A customer asks `7 rope?`. The price of rope is drawn per task and nothing in the question tells it,
+so the only way to the right total is to `lookup` the price and to have `calc` multiply: two tool
+calls and an answer, three turns of the model of at most `MAX_TURNS`. The reward is 1 when the final
+answer is the total, else 0; there is no partial credit and no hint.
 
-Everything here is a pure function of the order and of what the model said. The tool messages are what the
-model reads, so they are short; an error is an ordinary tool message, never an exception.
+Everything here is a pure function of the order and of what the model said. The tool messages are
+what the model reads, so they are short; an error is an ordinary tool message, never an exception.
 """
 
 import json
@@ -52,7 +52,10 @@ TOOLS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """One task: what a customer wants, what it costs, and what they write. Equal orders are the same task."""
+    """One task: what a customer wants, what it costs, and what they write.
+
+    Equal orders are the same task.
+    """
 
     task_id: str
     item: str
@@ -101,8 +104,8 @@ def _lookup(order: Order, item: object) -> ToolReply:
     if item == order.item:
         return ToolReply(text=str(order.price), ok=True)
     if item in ITEMS:
-        # Another item has a price too, only not this one: a fixed function of the task keeps attempts
-        # comparable.
+        # Another item has a price too, only not this one: a fixed function of the task keeps
+        # attempts comparable.
         shift = ITEMS.index(str(item)) + 1
         return ToolReply(text=str(PRICES[(order.price + shift) % len(PRICES)]), ok=True)
     return ToolReply(text="error: no such item", ok=False)

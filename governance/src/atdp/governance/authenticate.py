@@ -1,8 +1,11 @@
-"""Who sent a raw record. Asked again here, because the log can be written by paths that pass no gateway.
+"""Who sent a raw record.
 
-A key that was revoked speaks no more; but what it had said before was acknowledged, and the gate may read it later. So a record counts as sent
-before the revocation when the *broker* stamped it earlier (`message.timestamp.type=LogAppendTime`); a producer's own stamp proves nothing, and
-such records are refused.
+Asked again here, because the log can be written by paths that pass no gateway.
+
+A key that was revoked speaks no more; but what it had said before was acknowledged, and the gate
+may read it later. So a record counts as sent before the revocation when the *broker* stamped it
+earlier (`message.timestamp.type=LogAppendTime`); a producer's own stamp proves nothing, and such
+records are refused.
 """
 
 import sqlite3
@@ -26,10 +29,13 @@ def authenticate(
     *,
     appended_at: datetime | None = None,
 ) -> Principal:
-    """The principal whose key signed `value`. `appended_at`: when the broker took the record, `None` when only its producer says so.
+    """The principal whose key signed `value`.
+
+    `appended_at`: when the broker took the record, `None` when only its producer says so.
 
     Raises:
-        Refusal: no signature, a wrong one, an unknown key, one revoked before it sent this, or a role that may not emit.
+        Refusal: no signature, a wrong one, an unknown key, one revoked before it sent this, or a
+            role that may not emit.
         HomeUnavailable: the key store cannot be read.
     """
     key_id, signature = header(headers, KEY_ID), header(headers, SIGNATURE)

@@ -6,7 +6,8 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 _LARGEST_SHARE = 64
-"""No entry takes more than this part of the bound: one long string must not push out what others ask for all the time."""
+"""No entry takes more than this part of the bound: one long string must not push out what others
+ask for all the time."""
 _ENTRY_BYTES = 250
 """Key, tuple and links of one entry, about."""
 

@@ -1,8 +1,8 @@
 """Consent, purposes and training eligibility: who may use an event for what.
 
-Consent is asked of everyone who can withhold it: the event itself, the register of consent, the policy. Anyone's withdrawal
-counts; a grant counts only if nobody withdrew; a word that is not `granted` or `withdrawn` is neither. Training needs a
-grant.
+Consent is asked of everyone who can withhold it: the event itself, the register of consent, the
+policy. Anyone's withdrawal counts; a grant counts only if nobody withdrew; a word that is not
+`granted` or `withdrawn` is neither. Training needs a grant.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,8 @@ _ALL = ("train", "replay", "analytics")
 class Permission:
     """What may be done with an event.
 
-    `consent` is a symbol of the schema's enum; `eligible`: may train by RL, and `reason` says why (not).
+    `consent` is a symbol of the schema's enum; `eligible`: may train by RL, and `reason` says why
+    (not).
     """
 
     purposes: tuple[str, ...]

@@ -1,7 +1,8 @@
 """What can go wrong in the gate, by fate.
 
-Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* or a *home that does not answer* stops the gate
-until that is mended, and everything else that derives from `GovernanceError` stops the process. No message ever quotes event data.
+Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* or a
+*home that does not answer* stops the gate until that is mended, and everything else that derives
+from `GovernanceError` stops the process. No message ever quotes event data.
 """
 
 
@@ -10,11 +11,17 @@ class GovernanceError(Exception):
 
 
 class PolicyError(GovernanceError):
-    """A policy cannot be used as written. The gate waits, and nothing passes, until it is mended."""
+    """A policy cannot be used as written.
+
+    The gate waits, and nothing passes, until it is mended.
+    """
 
 
 class HomeUnavailable(GovernanceError):
-    """What the gate decides by (the key store) cannot be read. No record is at fault: the gate waits, and nothing passes or is set aside."""
+    """What the gate decides by (the key store) cannot be read.
+
+    No record is at fault: the gate waits, and nothing passes or is set aside.
+    """
 
 
 class SecretsError(GovernanceError):

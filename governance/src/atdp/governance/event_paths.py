@@ -1,7 +1,7 @@
 """Every place of an event, read from the newest Avro schema: fields, records, lists, by path without indexes.
 
-`observation.messages` is a list, `observation.messages.parts.text` a string below it. A path may be written in a policy, so what a place
-becomes when it is emptied is said here, too.
+`observation.messages` is a list, `observation.messages.parts.text` a string below it. A path may be
+written in a policy, so what a place becomes when it is emptied is said here, too.
 """
 
 import functools
@@ -23,7 +23,9 @@ CANNOT: Final = _Cannot()
 
 @dataclass(frozen=True, slots=True)
 class EventPath:
-    """One place. `shown`: as findings name it, with `[*]` for lists. `kind`: Avro type, `record` and `array` included.
+    """One place. `shown`: as findings name it, with `[*]` for lists.
+
+    `kind`: Avro type, `record` and `array` included.
 
     `empty`: what stands there when its content is removed, `CANNOT` when something must.
     """
@@ -44,7 +46,8 @@ def event_paths() -> Mapping[str, EventPath]:
     """All places by path."""
     found: dict[str, EventPath] = {}
     for path in _paths(newest("event").definition, "", {}):
-        # A list and the records in it share a path; the list comes first, and is what can be emptied.
+        # A list and the records in it share a path; the list comes first, and is what can be
+        # emptied.
         found.setdefault(path.shown.replace("[*]", ""), path)
     return found
 
@@ -83,7 +86,8 @@ def _paths(schema: Any, shown: str, named: dict[str, Any]) -> Iterator[EventPath
     if kind == "record":
         named[schema["name"]] = schema
         if shown:
-            # The body that the kind names must be there; of other records, the fields are emptied one by one.
+            # The body that the kind names must be there; of other records, the fields are emptied
+            # one by one.
             yield EventPath(
                 shown, kind, nullable, None if nullable and shown not in _BODIES else CANNOT
             )

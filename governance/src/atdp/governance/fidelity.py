@@ -1,14 +1,18 @@
 """Token ids after redaction: what may stay, and what the event may still train.
 
-Token ids are the raw text in another coding, so they are decoded and scanned like text. Token by token nothing can be replaced without
-changing what the log-probabilities mean, so ids stay as they are or go:
+Token ids are the raw text in another coding, so they are decoded and scanned like text. Token by
+token nothing can be replaced without changing what the log-probabilities mean, so ids stay as they
+are or go:
 
 * nothing found → `exact`: all stay;
-* found in the prompt only → `context_changed`: prompt ids go, output ids and log-probabilities stay;
-* found in the output, a log-probability that is no finite number, or the tokenizer is unknown → `dropped`: ids, log-probabilities and loss
-  mask go. Also when the policy removes fields whose text model calls have read: the ids would still spell it out.
+* found in the prompt only → `context_changed`: prompt ids go, output ids and log-probabilities
+  stay;
+* found in the output, a log-probability that is no finite number, or the tokenizer is unknown →
+  `dropped`: ids, log-probabilities and loss mask go. Also when the policy removes fields whose text
+  model calls have read: the ids would still spell it out.
 
-A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if the file still has that hash.
+A tokenizer is known by the SHA-256 of its `tokenizer.json`, and used only if the file still has
+that hash.
 """
 
 import hashlib
@@ -47,7 +51,10 @@ class Tokenizers(Protocol):
 
 @dataclass
 class TokenizerFolder:
-    """The tokenizers of a home: `<hash>/tokenizer.json`. A file whose content has another hash is not used."""
+    """The tokenizers of a home: `<hash>/tokenizer.json`.
+
+    A file whose content has another hash is not used.
+    """
 
     folder: Path
     _known: dict[str, tokenizers.Tokenizer] = field(default_factory=dict)
@@ -58,12 +65,14 @@ class TokenizerFolder:
         if tokenizer is None:
             return None
         tokens = {one: tokenizer.id_to_token(one) if one >= 0 else None for one in set(ids)}
-        # The library skips ids that it does not know; a skipped id would be text that nobody scanned.
+        # The library skips ids that it does not know; a skipped id would be text that nobody
+        # scanned.
         if None in tokens.values():
             return None
         decoded = str(tokenizer.decode(list(ids), skip_special_tokens=False))
         if tokenizer.decoder is None:
-            # Without a decoder the library puts spaces between tokens, which would hide every value that has more than one.
+            # Without a decoder the library puts spaces between tokens, which would hide every value
+            # that has more than one.
             return decoded, "".join(str(tokens[one]) for one in ids)
         return (decoded,)
 
@@ -91,8 +100,9 @@ def govern_tokens(
 ) -> tuple[dict[str, Any], str]:
     """The generation with the ids that may stay, and its fidelity.
 
-    `claimed` is the fidelity that the event came with: it can get worse here, never better. `message_changed`: something was
-    replaced in the message that this generation wrote, or the policy drops text that it read. `unknown` means that the producer gave no ids.
+    `claimed` is the fidelity that the event came with: it can get worse here, never better.
+    `message_changed`: something was replaced in the message that this generation wrote, or the
+    policy drops text that it read. `unknown` means that the producer gave no ids.
 
     Raises:
         Refusal: the arrays do not fit together.
@@ -144,9 +154,11 @@ def _judge(
 
 
 _SEAM_CHARS = 200
-"""Characters on either side of the border between prompt and output that are scanned together: longer than the values that patterns find."""
+"""Characters on either side of the border between prompt and output that are scanned together:
+longer than the values that patterns find."""
 _WORD_CHARS = 200
-"""So much more, where the cut would fall into a word: half a number may look like another thing. A longer word is cut all the same."""
+"""So much more, where the cut would fall into a word: half a number may look like another thing. A
+longer word is cut all the same."""
 _SPACE = re.compile(r"\s")
 
 

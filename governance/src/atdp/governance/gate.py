@@ -1,8 +1,9 @@
 """The gate: raw bytes in, a decision with everything that is to be written out.
 
-Every record ends in exactly one decision, and every decision has an audit record: governed (`passed`, `changed`), quarantined, or
-dropped by policy. Whatever goes wrong with a record, in our code or in a recognizer, is a quarantine; only the home's own state
-(policies, keys, secrets) can stop the gate as a whole.
+Every record ends in exactly one decision, and every decision has an audit record: governed
+(`passed`, `changed`), quarantined, or dropped by policy. Whatever goes wrong with a record, in our
+code or in a recognizer, is a quarantine; only the home's own state (policies, keys, secrets) can
+stop the gate as a whole.
 """
 
 import hashlib
@@ -38,11 +39,12 @@ from atdp.schemas import (
 
 Decision: TypeAlias = Literal["passed", "changed", "quarantined", "dropped"]
 MAX_VALUE_BYTES = 8_000_000
-"""Largest governed value; below the topic's `max.message.bytes`, so that no record can make every transaction fail."""
+"""Largest governed value; below the topic's `max.message.bytes`, so that no record can make every
+transaction fail."""
 
 MAX_RAW_BYTES = 8_388_608
-"""Largest raw value that is looked at and kept in quarantine: the raw topic's own bound. That one is on compressed bytes, so larger values do
-arrive; of them only hash and size are kept."""
+"""Largest raw value that is looked at and kept in quarantine: the raw topic's own bound. That one
+is on compressed bytes, so larger values do arrive; of them only hash and size are kept."""
 MAX_AUDIT_BYTES = 900_000
 """Below Kafka's default bound on a record, which an audit topic made by other hands may have."""
 
@@ -77,7 +79,10 @@ class Output:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decided:
-    """One decision. At most one of `governed` and `quarantined` is set; `dropped` has neither. `audit` always is."""
+    """One decision.
+
+    At most one of `governed` and `quarantined` is set; `dropped` has neither. `audit` always is.
+    """
 
     decision: Decision
     reason: str | None
@@ -102,14 +107,18 @@ class _Facts:
 
 @dataclass
 class Gate:
-    """Decides on raw records. `policies` is refreshed by whoever drives the gate, between transactions."""
+    """Decides on raw records.
+
+    `policies` is refreshed by whoever drives the gate, between transactions.
+    """
 
     keys: KeyLookup
     policies: PolicyStore
     secret: MasterSecret
     tokenizers: Tokenizers
     record_s: float = RECORD_S
-    """Seconds of CPU time that one record may take; what takes longer is quarantined as `too_costly`."""
+    """Seconds of CPU time that one record may take; what takes longer is quarantined as
+    `too_costly`."""
     _tenants: OrderedDict[tuple[str, str], TenantGate] = field(default_factory=OrderedDict)
     _memory: Memory[Governed] = field(default_factory=lambda: Memory(MEMORY_BYTES))
 
@@ -138,7 +147,8 @@ class Gate:
         except HomeUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - every fault must become a quarantine
-            # A fault of ours in one record must neither let it pass nor stop the partition for all others.
+            # A fault of ours in one record must neither let it pass nor stop the partition for all
+            # others.
             _log.exception(
                 "a record could not be governed",
                 extra={"partition": raw.partition, "offset": raw.offset},

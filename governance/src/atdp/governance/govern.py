@@ -1,7 +1,8 @@
 """The pure core: one decoded event in, the governed event out.
 
-No clock, no broker, no files: time, keys, tokenizers and policy come in as arguments, so the same event under the same policy gives the same
-bytes in any process. What must not pass is an exception (`Refusal`, `EventDropped`), never a half-governed value.
+No clock, no broker, no files: time, keys, tokenizers and policy come in as arguments, so the same
+event under the same policy gives the same bytes in any process. What must not pass is an exception
+(`Refusal`, `EventDropped`), never a half-governed value.
 """
 
 import math
@@ -30,7 +31,10 @@ _PATH = re.compile(r"\$[\w.\[\]*#{}<>…-]{1,400}|…")
 
 @dataclass(frozen=True, kw_only=True)
 class GovernedEvent:
-    """The record after the gate. `found`: what this pass replaced. `changed`: whether it replaced or removed anything."""
+    """The record after the gate.
+
+    `found`: what this pass replaced. `changed`: whether it replaced or removed anything.
+    """
 
     record: dict[str, Any]
     found: tuple[Found, ...]
@@ -57,7 +61,10 @@ class TenantGate:
         tokenizers: Tokenizers,
         memory: Memory[Governed] | None = None,
     ) -> "TenantGate":
-        """The gate of a tenant under a policy. `memory`: shared with other tenants' gates; by default one of its own."""
+        """The gate of a tenant under a policy.
+
+        `memory`: shared with other tenants' gates; by default one of its own.
+        """
         strings = StringGovernor(policy, key, memory)
         return cls(
             tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers
@@ -75,8 +82,9 @@ class TenantGate:
             raise Refusal(
                 "bad_body", "the event does not have exactly the body that its kind names"
             )
-        # As content, not as an attribute: a reward that is not a number is none, and every mean that it enters would be none either. (Of
-        # log-probabilities that are not numbers only the ids go: the conversation around them is worth as much as before.)
+        # As content, not as an attribute: a reward that is not a number is none, and every mean
+        # that it enters would be none either. (Of log-probabilities that are not numbers only the
+        # ids go: the conversation around them is worth as much as before.)
         value = record[kind].get("value") if kind in _VALUED else None
         if value is not None and not math.isfinite(value):
             raise Refusal("not_finite", f"$.{kind}.value is not a finite number")
@@ -99,7 +107,8 @@ class TenantGate:
         written = tuple(
             one for one in found if one.path.startswith(("$.action.message", "$.action.tool_call"))
         )
-        # Log-probabilities and masks mean nothing without their ids: where the policy drops those, all go.
+        # Log-probabilities and masks mean nothing without their ids: where the policy drops those,
+        # all go.
         cut = (
             record["action"]["generation"]["output_token_ids"] is not None
             and generation["output_token_ids"] is None
@@ -172,7 +181,8 @@ def findings_records(
 ) -> list[dict[str, Any]]:
     """Findings as the schemas have them, in at most about `room_bytes`.
 
-    Long paths are cut in the middle. Beyond the room, or 500 places, the rest is added up by entity and operator under the path `…`.
+    Long paths are cut in the middle. Beyond the room, or 500 places, the rest is added up by entity
+    and operator under the path `…`.
     """
     shown = merged(Found(_cut(one.path), one.entity, one.operator, one.count) for one in found)
     kept = 0
@@ -195,7 +205,8 @@ def _cut(path: str) -> str:
 _REST = "…"
 _MAX_PLACES = 500
 _PATH_CHARS = 300
-"""Paths repeat the keys of nested JSON, up to 200 levels of them: uncut, the findings of one event were 27 MB."""
+"""Paths repeat the keys of nested JSON, up to 200 levels of them: uncut, the findings of one event
+were 27 MB."""
 _ENTRY_BYTES = 60
 """Entity, operator and count, about."""
 

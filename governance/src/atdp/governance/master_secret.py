@@ -1,7 +1,8 @@
 """The home's master secret, and the keys that are derived from it.
 
-One file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex digits}`. From it come, by HKDF-SHA256, one key per tenant for
-pseudonyms and one per tenant for quarantined payloads. Losing it means that old pseudonyms cannot be continued and quarantine cannot be opened.
+One file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex digits}`. From it
+come, by HKDF-SHA256, one key per tenant for pseudonyms and one per tenant for quarantined payloads.
+Losing it means that old pseudonyms cannot be continued and quarantine cannot be opened.
 """
 
 import json
@@ -44,7 +45,8 @@ class MasterSecret:
 def load_master_secret(path: Path) -> MasterSecret:
     """The secret in `path`; made when the file is missing.
 
-    Two processes that start at once agree: the file appears whole, and whoever comes second reads it.
+    Two processes that start at once agree: the file appears whole, and whoever comes second reads
+    it.
 
     Raises:
         SecretsError: damaged, or readable by other users.

@@ -1,8 +1,9 @@
 """The quarantine: what the gate refused, sealed.
 
-A quarantined record says where it was read, why it was refused, and holds the payload under AES-256-GCM with the pointer as
-associated data: a ciphertext moved to another record does not open. The nonce is random (96 bits; at the 2^32 records of one
-tenant key that NIST SP 800-38D allows, far more than a quarantine should ever hold).
+A quarantined record says where it was read, why it was refused, and holds the payload under
+AES-256-GCM with the pointer as associated data: a ciphertext moved to another record does not open.
+The nonce is random (96 bits; at the 2^32 records of one tenant key that NIST SP 800-38D allows, far
+more than a quarantine should ever hold).
 """
 
 import os
@@ -33,7 +34,8 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
     """The payload of a `Quarantine` record.
 
     Raises:
-        SecretsError: another home's record, one that was altered, or one whose payload was too large to keep.
+        SecretsError: another home's record, one that was altered, or one whose payload was too
+            large to keep.
     """
     if record["encryption_key_id"] != secret.key_id:
         raise SecretsError(

@@ -1,7 +1,8 @@
 """`python -m atdp.governance.worker --home DIR --port N`: the gate as a process.
 
-Starts, waits for the broker and the topics, then governs until SIGTERM; the transaction in hand is finished first. Ends with 1 when another
-worker has taken over, or when the home's own state (secrets) cannot be used.
+Starts, waits for the broker and the topics, then governs until SIGTERM; the transaction in hand is
+finished first. Ends with 1 when another worker has taken over, or when the home's own state
+(secrets) cannot be used.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from atdp.runtime.service import Service
 _log = logging.getLogger("atdp.governance")
 _RETRY_S = 0.5
 _HUNG_S = 300.0
-"""Longer than any transaction that still has a chance: its calls give up by themselves after 120 s each."""
+"""Longer than any transaction that still has a chance: its calls give up by themselves after 120 s
+each."""
 
 
 def build_gate(home: Home) -> Gate:

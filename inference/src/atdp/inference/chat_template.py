@@ -1,12 +1,13 @@
 """Messages to text and back: the chat template and Hermes tool calls.
 
-Rendering follows the conventions of Hugging Face chat templates (Jinja in a sandbox, `messages`, `tools`,
-`add_generation_prompt`), so the same template file gives the same text in transformers and in SGLang. It lives here a
-second time because importing transformers for it costs 230 MB of memory and several seconds; a test holds the two equal.
+Rendering follows the conventions of Hugging Face chat templates (Jinja in a sandbox, `messages`,
+`tools`, `add_generation_prompt`), so the same template file gives the same text in transformers and
+in SGLang. It lives here a second time because importing transformers for it costs 230 MB of memory
+and several seconds; a test holds the two equal.
 
-The project's own template (`chat_template.jinja`) is Qwen-like but short: tools are listed by name and parameters
-only, a turn ends with `<|im_end|>` and nothing after it. It is *prefix-stable*: the text of n messages plus the
-generation prompt is a prefix of the text of n + 1 messages.
+The project's own template (`chat_template.jinja`) is Qwen-like but short: tools are listed by name
+and parameters only, a turn ends with `<|im_end|>` and nothing after it. It is *prefix-stable*: the
+text of n messages plus the generation prompt is a prefix of the text of n + 1 messages.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ from atdp.inference.errors import RequestError
 from atdp.inference.tokenizer import TOOL_CALL_END, TOOL_CALL_START
 
 Message = Mapping[str, Any]
-"""One chat message in OpenAI's shape: it comes from outside and goes into a template, so its inside stays untyped."""
+"""One chat message in OpenAI's shape: it comes from outside and goes into a template, so its inside
+stays untyped."""
 Tool = Mapping[str, Any]
 
 _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
@@ -67,7 +69,10 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = False,
     ) -> str:
-        """The text of a conversation. Raises RequestError when the template refuses the messages."""
+        """The text of a conversation.
+
+        Raises RequestError when the template refuses the messages.
+        """
         plain = [plain_message(message) for message in messages]
         try:
             return self._template.render(
@@ -119,8 +124,8 @@ _CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_E
 def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:
     """Read Hermes tool calls out of a reply.
 
-    A call that is not valid JSON, or that names a tool which was not offered, is not a call: the text stays as it is, so
-    that nothing the model wrote disappears.
+    A call that is not valid JSON, or that names a tool which was not offered, is not a call: the
+    text stays as it is, so that nothing the model wrote disappears.
     """
     offered = {str((tool.get("function") or tool).get("name")) for tool in tools}
     calls: list[dict[str, Any]] = []

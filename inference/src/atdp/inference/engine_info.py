@@ -1,7 +1,8 @@
 """What an engine says that it serves: SGLang's `/model_info`.
 
-A version's name alone says little, since every model has a `v1`. The engine also answers the path that it loaded, which is the
-version's directory in the weight registry, whoever loaded it; weights that are in no registry are known by the model's name.
+A version's name alone says little, since every model has a `v1`. The engine also answers the path
+that it loaded, which is the version's directory in the weight registry, whoever loaded it; weights
+that are in no registry are known by the model's name.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,10 @@ class EngineInfo:
     served_model_name: str | None = None
 
     def serves(self, registry: Path, model: str, version: str) -> bool:
-        """Whether it serves this version of this model. `registry` is the weight registry's root."""
+        """Whether it serves this version of this model.
+
+        `registry` is the weight registry's root.
+        """
         if self.weight_version != version:
             return False
         directory = registry / model / version
@@ -37,7 +41,10 @@ class EngineInfo:
 
 
 def engine_info(client: httpx.Client, url: str) -> EngineInfo:
-    """Ask the engine at `url`. Raises `EngineError` when it does not answer; one without weights does (with 503)."""
+    """Ask the engine at `url`.
+
+    Raises `EngineError` when it does not answer; one without weights does (with 503).
+    """
     try:
         response = client.get(f"{url}/model_info", timeout=_ANSWER_TIMEOUT_S)
         if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:

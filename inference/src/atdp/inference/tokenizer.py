@@ -3,11 +3,13 @@ r"""Byte-level BPE for small models, trained on logged conversations.
 Three rules make the token ids fit for logged multi-turn training:
 
 - every digit is a token of its own, so arithmetic on numbers of any length uses ten symbols;
-- a token never reaches across a line break. The chat template starts every message on a new line, therefore the tokens of
-  a prompt that ends in `assistant\n` are a prefix of the tokens of the finished turn (*prefix stability*), and turns
-  merge into one training row without ever being tokenised again;
-- inside a line tokens may span words: frequent phrases such as the opening of a tool call cost one token, which is what
-  a model with two thousand positions and less than a million weights can afford.
+- a token never reaches across a line break. The chat template starts every message on a new line,
+  therefore the tokens of a prompt that ends in `assistant\n` are a prefix of the tokens of the
+  finished turn (*prefix stability*), and turns merge into one training row without ever being
+  tokenised again;
+- inside a line tokens may span words: frequent phrases such as the opening of a tool call cost one
+  token, which is what a model with two thousand positions and less than a million weights can
+  afford.
 """
 
 import hashlib
@@ -36,8 +38,8 @@ SMALLEST_VOCABULARY = 256 + len(SPECIAL_TOKENS) + len(TEXT_TOKENS)
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
     """Train on rendered conversations (control tokens in them are boundaries, not text).
 
-    `vocab_size` counts everything, at least 261 (256 bytes and the five control tokens). Deterministic in the order-free
-    multiset of `texts`.
+    `vocab_size` counts everything, at least 261 (256 bytes and the five control tokens).
+    Deterministic in the order-free multiset of `texts`.
     """
     if vocab_size < SMALLEST_VOCABULARY:
         raise ValueError(
@@ -62,7 +64,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_pieces(texts), trainer)
-    # The trainer turns all of its special tokens into control tokens, but the visible ones are text.
+    # The trainer turns all of its special tokens into control tokens, but the visible ones are
+    # text.
     state = json.loads(tokenizer.to_str())
     for token in state["added_tokens"]:
         token["special"] = token["content"] in SPECIAL_TOKENS
@@ -87,7 +90,8 @@ def tokenizer_hash(tokenizer_json: Path) -> str:
 def register_tokenizer(tokenizers: Path, tokenizer_json: Path) -> str:
     """Put a tokenizer where governance finds it by hash: `<tokenizers>/<hash>/tokenizer.json`; returns the hash.
 
-    Governance decodes token ids with it before they may pass; ids of an unregistered tokenizer are removed.
+    Governance decodes token ids with it before they may pass; ids of an unregistered tokenizer are
+    removed.
     """
     digest = tokenizer_hash(tokenizer_json)
     target = tokenizers / digest / "tokenizer.json"

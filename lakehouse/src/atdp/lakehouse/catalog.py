@@ -1,8 +1,8 @@
 """Opens the Iceberg catalog and brings its tables to their definitions.
 
-A table that is missing is created; a column or property that the definition has and the table lacks is added (columns always optional,
-so that old files read as null). Nothing is ever dropped or renamed here. Columns are matched by name: field ids belong to each
-table.
+A table that is missing is created; a column or property that the definition has and the table lacks
+is added (columns always optional, so that old files read as null). Nothing is ever dropped or
+renamed here. Columns are matched by name: field ids belong to each table.
 """
 
 import sqlite3

@@ -1,14 +1,16 @@
 """The commit: one new snapshot per call, positions compared and swapped, old snapshots expired in the same step.
 
-pyiceberg's append rebases over *any* concurrent commit, so a zombie writer would repeat rows; and it copies the table's metadata
-about 18 times, which makes it five times as dear as this path at 200 snapshots. Here the manifest is written once, and every
-attempt (1) reads the newest metadata, (2) lets `Advance` compare the positions in it, (3) writes the manifest list and
-(4) asks the catalog for `AssertRefSnapshotId` + add snapshot + move `main` + remove expired snapshots. Only
+pyiceberg's append rebases over *any* concurrent commit, so a zombie writer would repeat rows; and
+it copies the table's metadata about 18 times, which makes it five times as dear as this path at 200
+snapshots. Here the manifest is written once, and every attempt (1) reads the newest metadata, (2)
+lets `Advance` compare the positions in it, (3) writes the manifest list and (4) asks the catalog
+for `AssertRefSnapshotId` + add snapshot + move `main` + remove expired snapshots. Only
 `Catalog.commit_table` decides, so that it works on any catalog.
 
-The snapshot id stays the same through all attempts and is the idempotency key: after an answer that says nothing (timeout,
-500, connection lost) the table is read again, and if the id is there the commit has landed. Manifest lists of failed attempts are left
-to garbage collection, since a late answer may still make one of them current.
+The snapshot id stays the same through all attempts and is the idempotency key: after an answer that
+says nothing (timeout, 500, connection lost) the table is read again, and if the id is there the
+commit has landed. Manifest lists of failed attempts are left to garbage collection, since a late
+answer may still make one of them current.
 """
 
 import logging

@@ -1,12 +1,14 @@
 """Connections: SQL over exactly the rows that a caller may see.
 
-The boundary is *which files are listed*. Tenant and allowed purposes are identity partitions, so the files of one tenant
-that allow one purpose hold nothing else; they, and no other path of the machine, are what the DuckDB instance may open
-(`allowed_paths`, then `enable_external_access=false`, then `lock_configuration=true`). A view could not do that: whoever can
-read a view's file reads the whole file. Time and rows are bounded per statement, memory and threads per connection.
+The boundary is *which files are listed*. Tenant and allowed purposes are identity partitions, so
+the files of one tenant that allow one purpose hold nothing else; they, and no other path of the
+machine, are what the DuckDB instance may open (`allowed_paths`, then
+`enable_external_access=false`, then `lock_configuration=true`). A view could not do that: whoever
+can read a view's file reads the whole file. Time and rows are bounded per statement, memory and
+threads per connection.
 
-A connection stands at the snapshots it was opened with; open a new one to see newer rows. Opening takes a few
-milliseconds, since manifests are cached.
+A connection stands at the snapshots it was opened with; open a new one to see newer rows. Opening
+takes a few milliseconds, since manifests are cached.
 """
 
 import threading
@@ -45,7 +47,8 @@ MACROS: Sequence[str] = ("held_out",)
 ANALYTICS = "analytics"
 
 ANY_PURPOSE = "*"
-"""Every row, whatever it may be used for: for deciding about rows by their stamps. No purpose can have this name."""
+"""Every row, whatever it may be used for: for deciding about rows by their stamps. No purpose can
+have this name."""
 
 
 _BATCH_ROWS = 1024  # one batch beyond the limits is held besides: smaller costs time, larger memory
@@ -80,7 +83,8 @@ class Connection:
         self._limits = limits or Limits()
         self._duck = duckdb.connect(config={"threads": self._limits.threads})
         self._busy = threading.Lock()
-        # Also at interpreter exit: DuckDB's binding prints a long report about every connection left open.
+        # Also at interpreter exit: DuckDB's binding prints a long report about every connection
+        # left open.
         self._close = weakref.finalize(self, self._duck.close)
         try:
             self.snapshots = self._attach(lake, snapshots)
@@ -101,7 +105,8 @@ class Connection:
 
         Raises:
             QueryRefused: it is not exactly one SELECT.
-            QueryFailed: it is wrong, took longer than `timeout_s`, or has more than `max_rows` rows or `max_bytes` bytes.
+            QueryFailed: it is wrong, took longer than `timeout_s`, or has more than `max_rows` rows
+                or `max_bytes` bytes.
         """
         rows = self._limits.max_rows if max_rows is None else max_rows
         size = self._limits.max_bytes if max_bytes is None else max_bytes
@@ -242,9 +247,10 @@ def connect(
     Args:
         home: whose lake; ignored when `lake` is given.
         tenant: whose rows; `None` is the operator, who sees all tenants.
-        purpose: only rows that allow it; `ANY_PURPOSE` is every row, allowed or not. Default: `analytics` for a tenant,
-            every row for the operator.
-        snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the newest.
+        purpose: only rows that allow it; `ANY_PURPOSE` is every row, allowed or not. Default:
+            `analytics` for a tenant, every row for the operator.
+        snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the
+            newest.
         lake: an open lake to use.
         limits: memory, threads, time and rows.
 

@@ -1,10 +1,11 @@
 """Intake: records of the governed topics, read from where the tables stand.
 
-A consumer group spreads partitions over writers; that is all it is for. On assignment each partition is sought to the
-tables' own positions, whatever the group has committed. Reading is `read_committed`: records of aborted transactions
-never show. End-of-partition events tell how far a partition reaches past its last record (transaction markers have
-offsets too), so that "landed" can be compared with the broker's end offsets. A position that the broker no longer has
-stops the writer (`auto.offset.reset=error`): data in between would be missing silently otherwise.
+A consumer group spreads partitions over writers; that is all it is for. On assignment each
+partition is sought to the tables' own positions, whatever the group has committed. Reading is
+`read_committed`: records of aborted transactions never show. End-of-partition events tell how far a
+partition reaches past its last record (transaction markers have offsets too), so that "landed" can
+be compared with the broker's end offsets. A position that the broker no longer has stops the writer
+(`auto.offset.reset=error`): data in between would be missing silently otherwise.
 """
 
 import logging
@@ -66,7 +67,8 @@ _PASSING = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-"""Errors that librdkafka gets over by itself. `KafkaError.retriable()` is no help: only transactional errors set it."""
+"""Errors that librdkafka gets over by itself. `KafkaError.retriable()` is no help: only
+transactional errors set it."""
 
 ReadOn = Callable[[TopicRole, int], int | None]
 """Topic and partition → offset to read on from, `None` = from the beginning."""
@@ -113,7 +115,8 @@ class Intake:
     on_rebalance: Callable[[], None]
     """Called before partitions are assigned: the tables' positions are to be read again."""
     session_timeout_s: float
-    """A dead writer's partitions move on after this; a frozen one is fenced by positions, not by the session."""
+    """A dead writer's partitions move on after this; a frozen one is fenced by positions, not by
+    the session."""
     batches: dict[TopicRole, RecordBatch] = field(default_factory=dict)
     assigned: list[tuple[TopicRole, int]] = field(default_factory=list)
 

@@ -1,12 +1,14 @@
 """Datasets: named, immutable selections that read the same for ever after.
 
-A dataset is a filter over `trajectories` plus one snapshot per table, each kept from expiry by the Iceberg tag `dataset-<name>` (any engine can
-read it by that tag), plus a manifest in `datasets/<name>.json` with the policy versions that decided about its rows, a
-digest of the trajectories selected, and a digest of itself. There is no way to change one: a name is taken once.
+A dataset is a filter over `trajectories` plus one snapshot per table, each kept from expiry by the
+Iceberg tag `dataset-<name>` (any engine can read it by that tag), plus a manifest in
+`datasets/<name>.json` with the policy versions that decided about its rows, a digest of the
+trajectories selected, and a digest of itself. There is no way to change one: a name is taken once.
 
-Tags are set first and the manifest is written last, so that a crash in between leaves tags that keep too much, never a manifest that
-points at nothing; creating it again under the same name then works. One process at a time is between the two, since tags can be
-moved: whoever creates holds a lock, and only then looks whether the name is taken.
+Tags are set first and the manifest is written last, so that a crash in between leaves tags that
+keep too much, never a manifest that points at nothing; creating it again under the same name then
+works. One process at a time is between the two, since tags can be moved: whoever creates holds a
+lock, and only then looks whether the name is taken.
 """
 
 import fcntl

@@ -1,13 +1,16 @@
 """Decode: Kafka values become columns without a Python object per record.
 
-Enters: Avro single-object values of one contract. Leaves: a Polars frame, one row per value, in the same order, with the contract's
-columns. All values written under the newest schema have their 10-byte headers cut off and are joined into one in-memory Avro object
-container, which polars-avro (arrow-rs) reads at 500 k records per CPU-second; record by record in Python it is 48 k.
+Enters: Avro single-object values of one contract. Leaves: a Polars frame, one row per value, in the
+same order, with the contract's columns. All values written under the newest schema have their
+10-byte headers cut off and are joined into one in-memory Avro object container, which polars-avro
+(arrow-rs) reads at 500 k records per CPU-second; record by record in Python it is 48 k.
 
-What the fast path cannot take goes record by record through `atdp.schemas`: values of older schema versions (resolved there to the newest), and
-whole batches that the fast reader refuses or whose event ids do not look like ids. The latter catches a
-truncated record that shifts its neighbours, which raises nothing by itself. A value that the slow path cannot read either, or that
-is no value of its column (a number out of range), is named in `UndecodableRecord`; nothing is ever skipped here.
+What the fast path cannot take goes record by record through `atdp.schemas`: values of older schema
+versions (resolved there to the newest), and whole batches that the fast reader refuses or whose
+event ids do not look like ids. The latter catches a truncated record that shifts its neighbours,
+which raises nothing by itself. A value that the slow path cannot read either, or that is no value
+of its column (a number out of range), is named in `UndecodableRecord`; nothing is ever skipped
+here.
 """
 
 import io

@@ -1,16 +1,17 @@
 """How table definitions follow from the Avro contracts.
 
-`events` and `audit` are the columns of their Avro records one to one; `quarantine_index` is the quarantine record
-without its payload; `generations` and `rewards` are the flat shapes of `projections`. Every table carries where in the
-log its row came from. Governed tables carry `allowed_purposes` besides: the purposes of the row, sorted and joined by
-dots, a partition key, so that *which files are listed* decides what a purpose can reach.
+`events` and `audit` are the columns of their Avro records one to one; `quarantine_index` is the
+quarantine record without its payload; `generations` and `rewards` are the flat shapes of
+`projections`. Every table carries where in the log its row came from. Governed tables carry
+`allowed_purposes` besides: the purposes of the row, sorted and joined by dots, a partition key, so
+that *which files are listed* decides what a purpose can reach.
 
-The result is committed as `definitions/*.json`: field ids in them are what other engines see, so a change is reviewed
-as a diff. Run `python -m atdp.lakehouse.derivation` to write them anew; a test compares them with the frozen copies of
-every release and refuses a change that breaks readers.
+The result is committed as `definitions/*.json`: field ids in them are what other engines see, so a
+change is reviewed as a diff. Run `python -m atdp.lakehouse.derivation` to write them anew; a test
+compares them with the frozen copies of every release and refuses a change that breaks readers.
 
-Nested fields are all optional, since Avro's required field inside an absent record is absent too; at the top level what Avro
-requires is required.
+Nested fields are all optional, since Avro's required field inside an absent record is absent too;
+at the top level what Avro requires is required.
 """
 
 import itertools

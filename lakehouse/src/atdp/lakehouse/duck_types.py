@@ -30,7 +30,8 @@ def type_name(kind: IcebergType) -> str:
 def field_map(schema: Schema) -> str:
     """The `schema` argument of `read_parquet`: columns by field id.
 
-    Files written before a column was added or renamed then read right; a plain list of files would not.
+    Files written before a column was added or renamed then read right; a plain list of files would
+    not.
     """
     columns = (
         f"{field.field_id}: {{name: {text(field.name)}, type: {text(type_name(field.field_type))}, default_value: NULL}}"

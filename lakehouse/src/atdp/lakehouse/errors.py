@@ -1,8 +1,8 @@
 """Errors of the lakehouse: one base; each class says which boundary failed and what its caller may do next.
 
-Three fates: `CommitRefused` and `WriteTooOld` mean *reload and go on from the table's own position*; `TopicChanged`,
-`PositionsLost` and `UndecodableRecord` mean *stop, a person decides*; `QueryRefused`, `QueryFailed` and `DatasetError` go
-back to the user who asked.
+Three fates: `CommitRefused` and `WriteTooOld` mean *reload and go on from the table's own
+position*; `TopicChanged`, `PositionsLost` and `UndecodableRecord` mean *stop, a person decides*;
+`QueryRefused`, `QueryFailed` and `DatasetError` go back to the user who asked.
 """
 
 
@@ -15,11 +15,17 @@ class CatalogError(LakehouseError):
 
 
 class CommitRefused(LakehouseError):
-    """Another writer has committed these offsets: what was being written is a repetition. Reload and go on."""
+    """Another writer has committed these offsets: what was being written is a repetition.
+
+    Reload and go on.
+    """
 
 
 class WriteTooOld(LakehouseError):
-    """Data files lay uncommitted for so long that garbage collection may take them. Reload and write again."""
+    """Data files lay uncommitted for so long that garbage collection may take them.
+
+    Reload and write again.
+    """
 
 
 class TopicChanged(LakehouseError):

@@ -1,8 +1,9 @@
 """`POST /v1/sql`: the lake's SQL over HTTP, under the caller's API key.
 
-The key decides everything: its tenant which files are listed, its role whether it may ask at all and for which purpose. An
-operator sees every tenant, or acts for the one that `X-ATDP-Tenant` names. Statements run in worker threads, a few at a time, each with
-limits of its own; one that finds no free place is told to come back.
+The key decides everything: its tenant which files are listed, its role whether it may ask at all
+and for which purpose. An operator sees every tenant, or acts for the one that `X-ATDP-Tenant`
+names. Statements run in worker threads, a few at a time, each with limits of its own; one that
+finds no free place is told to come back.
 """
 
 import io
@@ -37,8 +38,8 @@ HTTP_LIMITS = Limits(
 )
 
 _PLACES = 4
-"""Statements at a time. More queue in vain on a small machine: one may take `HTTP_LIMITS.memory`, and its answer some ten times
-`max_bytes` while it is written as JSON."""
+"""Statements at a time. More queue in vain on a small machine: one may take `HTTP_LIMITS.memory`,
+and its answer some ten times `max_bytes` while it is written as JSON."""
 
 
 class SqlQuestion(BaseModel):
@@ -125,7 +126,8 @@ def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None
     """Tenant and purpose of a caller's connection; `None` = all.
 
     Raises:
-        Problem: 403 when the caller names a tenant that is not its own, or has no tenant and is no operator.
+        Problem: 403 when the caller names a tenant that is not its own, or has no tenant and is no
+            operator.
     """
     tenant = named_tenant or principal.tenant
     if principal.may_act_for(tenant) and tenant == ANY_TENANT:

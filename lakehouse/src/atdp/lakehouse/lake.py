@@ -40,7 +40,8 @@ class Lake:
     def snapshots(self) -> dict[TableName, int]:
         """Current snapshot id of every table (`NO_SNAPSHOT`: none yet).
 
-        `events` is looked at first and committed last: whatever these ids show of `events` they show of its projections.
+        `events` is looked at first and committed last: whatever these ids show of `events` they
+        show of its projections.
         """
         found: dict[TableName, int] = {}
         for name in READ_ORDER:
@@ -51,7 +52,9 @@ class Lake:
     def committed_offsets(
         self, name: TableName, snapshot_id: int | None = None
     ) -> Mapping[int, int]:
-        """Partition → next offset to read: everything before it is in the table. Empty: nothing yet.
+        """Partition → next offset to read: everything before it is in the table.
+
+        Empty: nothing yet.
 
         `snapshot_id` asks for the positions of an older snapshot.
         """

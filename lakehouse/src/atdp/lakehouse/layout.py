@@ -1,11 +1,13 @@
 """Layout: how rows become Parquet files of one table.
 
-Enters: a Polars frame with the table's columns in any order. Leaves: one data file per partition (tenant, purposes, day), sorted inside,
-with the table's field ids in its schema and the bounds that Iceberg planning needs. Nothing is committed here: a file that no
-commit names is garbage and is collected later.
+Enters: a Polars frame with the table's columns in any order. Leaves: one data file per partition
+(tenant, purposes, day), sorted inside, with the table's field ids in its schema and the bounds that
+Iceberg planning needs. Nothing is committed here: a file that no commit names is garbage and is
+collected later.
 
-Token ids and log-probabilities are written BYTE_STREAM_SPLIT without dictionary: as small as with one, and five times
-as fast to read (pyiceberg's own writer cannot set encodings per column, hence this one).
+Token ids and log-probabilities are written BYTE_STREAM_SPLIT without dictionary: as small as with
+one, and five times as fast to read (pyiceberg's own writer cannot set encodings per column, hence
+this one).
 """
 
 import uuid

@@ -1,8 +1,9 @@
 """Manifests: written once per commit, merged by tiers, and read once for good.
 
-A manifest never changes, so what it lists is cached by its path; planning a new snapshot then reads one small new manifest. Merging
-keeps their number logarithmic: whenever `FAN_IN` manifests of one size class have gathered, they become one of the next
-class, so that every entry is rewritten about log(files) times in all (pyiceberg's own merge rewrites everything each time).
+A manifest never changes, so what it lists is cached by its path; planning a new snapshot then reads
+one small new manifest. Merging keeps their number logarithmic: whenever `FAN_IN` manifests of one
+size class have gathered, they become one of the next class, so that every entry is rewritten about
+log(files) times in all (pyiceberg's own merge rewrites everything each time).
 """
 
 import builtins
@@ -30,7 +31,8 @@ from pyiceberg.table import Table
 from atdp.lakehouse.errors import LakehouseError
 
 FAN_IN = 16
-"""Manifests of one size class that make one of the next. Larger: fewer rewrites, slower planning."""
+"""Manifests of one size class that make one of the next. Larger: fewer rewrites, slower planning.
+"""
 
 COMPRESSION: Literal["deflate"] = "deflate"
 """Of manifests and manifest lists, as Iceberg's own default (`gzip`) does."""
@@ -47,7 +49,8 @@ class ListedFile:
     rows: int
     bytes: int
     upper_bounds: Mapping[int, builtins.bytes]
-    """Field id → the largest value in Iceberg's binary form, for columns that have full bounds (`tables`)."""
+    """Field id → the largest value in Iceberg's binary form, for columns that have full bounds
+    (`tables`)."""
 
 
 def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) -> ManifestFile:
@@ -131,7 +134,8 @@ def files_of(table: Table, snapshot_id: int) -> list[ListedFile]:
     """Every data file of a snapshot.
 
     Raises:
-        LakehouseError: the snapshot has row-level deletes, which a plain list of files cannot express.
+        LakehouseError: the snapshot has row-level deletes, which a plain list of files cannot
+            express.
     """
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:

@@ -1,8 +1,9 @@
 """Unstorable records: which one of a batch it is that no file can be written for.
 
-A governed record decodes and still has no place in a table when a value of it has no form there: a time beyond the calendar, a
-partition value longer than a file name. Nothing that is written for the batch says which record it was, so halves of it are written
-again until one record is left, and the writer can stop with its name. A full disk or a lost connection is no record's fault.
+A governed record decodes and still has no place in a table when a value of it has no form there: a
+time beyond the calendar, a partition value longer than a file name. Nothing that is written for the
+batch says which record it was, so halves of it are written again until one record is left, and the
+writer can stop with its name. A full disk or a lost connection is no record's fault.
 """
 
 import errno
@@ -25,7 +26,10 @@ def blames_a_record(error: Exception) -> bool:
 
 
 def first_unstorable(frame: pl.DataFrame, write: Callable[[pl.DataFrame], object]) -> int | None:
-    """Row of the first record that `write` fails for; None when it takes them all now. What it writes is garbage."""
+    """Row of the first record that `write` fails for; None when it takes them all now.
+
+    What it writes is garbage.
+    """
     if not _fails(frame, write):
         return None
     first, after = 0, frame.height

@@ -1,10 +1,11 @@
 """Positions: up to which offset of its topic each table has come, kept in the Iceberg snapshots themselves.
 
-The source position is part of the same atomic commit as the data, and is compared again at every commit attempt
-(*compare-and-swap*): a batch that starts at offset `s` of a partition is accepted only if the table stands at exactly
-`s`. That is a fencing token per partition which needs no lease, clock or consumer-group generation: a zombie that wakes up after
-another writer took over finds the position moved on, and is refused. (notes in docs/explanation; the idea is that of the Iceberg
-Kafka Connect sink and of Redpanda's Iceberg topics, without their coordinator.)
+The source position is part of the same atomic commit as the data, and is compared again at every
+commit attempt (*compare-and-swap*): a batch that starts at offset `s` of a partition is accepted
+only if the table stands at exactly `s`. That is a fencing token per partition which needs no lease,
+clock or consumer-group generation: a zombie that wakes up after another writer took over finds the
+position moved on, and is refused. (notes in docs/explanation; the idea is that of the Iceberg Kafka
+Connect sink and of Redpanda's Iceberg topics, without their coordinator.)
 
 Kafka's group offsets play no part in it; they are written for lag monitoring only.
 """

@@ -1,8 +1,8 @@
 """Projections: decoded records become the rows of each table, by column expressions only.
 
-Pure functions from frame to frame. `generations` and `rewards` are made from the same batch as `events`, so each can
-be rebuilt from the log, or from `events`, at any time. Which purposes a row allows follows from the gate's stamp
-alone: a row without one (no policy id) allows nothing.
+Pure functions from frame to frame. `generations` and `rewards` are made from the same batch as
+`events`, so each can be rebuilt from the log, or from `events`, at any time. Which purposes a row
+allows follows from the gate's stamp alone: a row without one (no policy id) allows nothing.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,10 +1,12 @@
 """The governed reader: what trainer and replay read, and the only way they should.
 
-Governance decided before the data landed; this decides again, from the stamps alone and closed by default. A trajectory is taken
-whole or not at all: one event without a stamp, without the purpose, or (for training) without consent granted refuses it, and so does, for
-training by RL, a generation that is not eligible or not `exact`. Stamps are looked at first, over all rows of the tenant whatever
-they allow, since a row that is not seen cannot refuse; content is then read through a connection whose files hold only rows that allow
-the purpose, and every generation is checked once more. What is refused is counted by reason, never dropped silently.
+Governance decided before the data landed; this decides again, from the stamps alone and closed by
+default. A trajectory is taken whole or not at all: one event without a stamp, without the purpose,
+or (for training) without consent granted refuses it, and so does, for training by RL, a generation
+that is not eligible or not `exact`. Stamps are looked at first, over all rows of the tenant
+whatever they allow, since a row that is not seen cannot refuse; content is then read through a
+connection whose files hold only rows that allow the purpose, and every generation is checked once
+more. What is refused is counted by reason, never dropped silently.
 
 Order is that of the log: by first offset, then partition. The same snapshots give the same list.
 """
@@ -47,8 +49,9 @@ _NAMED_AT_MOST = 5000  # a statement of 200 kB; beyond it most files are read an
 class GenerationRecord:
     """One model call. Token arrays are empty when the engine gave none or governance removed them.
 
-    `output_logprobs`: natural logs of the behaviour policy, one per output token; `loss_mask`: 1 = trains, `None` = all ones;
-    `policy_versions`: (version, first token, end token exclusive) runs over the output tokens.
+    `output_logprobs`: natural logs of the behaviour policy, one per output token; `loss_mask`: 1 =
+    trains, `None` = all ones; `policy_versions`: (version, first token, end token exclusive) runs
+    over the output tokens.
     """
 
     event_id: str
@@ -67,7 +70,8 @@ class GenerationRecord:
     top_k: int | None
     min_p: float | None
     draw_altered_by: tuple[str, ...]
-    """Further parameters that changed the draw (see `draw`): the log-probabilities are not those of the draw."""
+    """Further parameters that changed the draw (see `draw`): the log-probabilities are not those of
+    the draw."""
     tokenizer_hash: str | None
     template_hash: str | None
     finish_reason: str | None
@@ -84,8 +88,9 @@ class GenerationRecord:
 class TrajectoryRecord:
     """One trajectory that may be used for the purpose, whole.
 
-    `reward` is `None` when none has come (not 0); `messages` is the context after the last event; `tools_json` the last tool
-    definitions shown to the model. Offsets are of the governed topic; `last_offset` includes late rewards.
+    `reward` is `None` when none has come (not 0); `messages` is the context after the last event;
+    `tools_json` the last tool definitions shown to the model. Offsets are of the governed topic;
+    `last_offset` includes late rewards.
     """
 
     tenant_id: str
@@ -126,7 +131,8 @@ class GovernedTrajectories(list[TrajectoryRecord]):
         self.snapshots: dict[TableName, int] = dict(snapshots)
         """What was read; give them (or a dataset of them) again to read the same."""
         self.position: dict[int, int] = dict(position)
-        """Partition → next offset: everything before is in these snapshots. Pass it as `after` to read only what is newer."""
+        """Partition → next offset: everything before is in these snapshots. Pass it as `after` to
+        read only what is newer."""
 
 
 def governed_trajectories(
@@ -146,11 +152,14 @@ def governed_trajectories(
         lake: where to read.
         purpose: `train` or `replay`.
         tenant: one tenant, or all (`None`).
-        where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND status = 'completed'`.
+        where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND
+            status = 'completed'`.
         snapshots: pinned snapshots (of a dataset); default: the newest.
-        after: partition → next offset; only trajectories with an event (a late reward too) at or after it.
-        require_exact: for `train`: only trajectories all of whose events are eligible for RL and whose token ids are
-            exactly what the model saw and wrote. `False` for learning from text (SFT): purpose and consent are still required.
+        after: partition → next offset; only trajectories with an event (a late reward too) at or
+            after it.
+        require_exact: for `train`: only trajectories all of whose events are eligible for RL and
+            whose token ids are exactly what the model saw and wrote. `False` for learning from text
+            (SFT): purpose and consent are still required.
         with_messages: also fold the messages (reads the text columns).
 
     Raises:
@@ -304,7 +313,8 @@ def _key(row: Mapping[str, Any]) -> Key:
 def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str, str]:
     """Expressions for trajectories with an event at or after these positions: `after` says so, `named` lists them.
 
-    The list lets DuckDB skip the row groups of all other trajectories, since files are sorted by trajectory.
+    The list lets DuckDB skip the row groups of all other trajectories, since files are sorted by
+    trajectory.
     """
     if after is None:
         return {"after": "true", "named": "true"}

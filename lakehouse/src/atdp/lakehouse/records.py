@@ -13,8 +13,8 @@ REDELIVERED = "__redelivered"
 class RecordBatch:
     """Values of one topic in log order (per partition), and what they move.
 
-    `start` is where each partition stood before the batch, `end` where it stands after (exclusive). Control records of
-    transactions leave gaps in offsets, so `end - start` is no count.
+    `start` is where each partition stood before the batch, `end` where it stands after (exclusive).
+    Control records of transactions leave gaps in offsets, so `end - start` is no count.
     """
 
     values: list[bytes] = field(default_factory=list)

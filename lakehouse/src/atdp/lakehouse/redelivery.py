@@ -1,18 +1,22 @@
 """Redelivery: of two copies of an event, of which one at least is flagged as sent again, one lands.
 
-A producer that does not know whether an event arrived sends it again, flagged. An event keeps its key, so both copies come through the
-same Kafka partition, whose only accepted writer is the one that looks now: what the look-up cannot see, the compare-and-swap of positions
-refuses. Three orders:
+A producer that does not know whether an event arrived sends it again, flagged. An event keeps its
+key, so both copies come through the same Kafka partition, whose only accepted writer is the one
+that looks now: what the look-up cannot see, the compare-and-swap of positions refuses. Three
+orders:
 
-1. The flagged copy comes later: flagged rows are looked up in the table, by one column of the files of the same tenant and day.
-2. The flagged copy comes first, and the other one was only late (a gateway had taken it and not yet sent it when its client gave up):
-   the table says which rows came flagged (`redelivered`), and `SentBefore` holds a hash of the id of each one of the last
-   `REMEMBERED_S`. A row whose hash is among them is looked up as if it were flagged itself.
+1. The flagged copy comes later: flagged rows are looked up in the table, by one column of the files
+   of the same tenant and day.
+2. The flagged copy comes first, and the other one was only late (a gateway had taken it and not yet
+   sent it when its client gave up): the table says which rows came flagged (`redelivered`), and
+   `SentBefore` holds a hash of the id of each one of the last `REMEMBERED_S`. A row whose hash is
+   among them is looked up as if it were flagged itself.
 3. Both are in one batch: the first one stays.
 
-The hashes cost 8 bytes per flagged event and a binary search per row; only a hit costs a look-up, and the look-up alone decides, so that
-two ids with one hash change nothing. They are read again from the table on every reload, from those files only whose bounds say that
-there is such a row. An id belongs to its tenant: ids are compared together with it.
+The hashes cost 8 bytes per flagged event and a binary search per row; only a hit costs a look-up,
+and the look-up alone decides, so that two ids with one hash change nothing. They are read again
+from the table on every reload, from those files only whose bounds say that there is such a row. An
+id belongs to its tenant: ids are compared together with it.
 """
 
 from collections.abc import Collection
@@ -33,11 +37,13 @@ from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 from atdp.lakehouse.tables import STORED_MARK, TableName
 
 ONCE_PER_EVENT: Collection[TableName] = ("events", "generations", "rewards", "quarantine_index")
-"""Tables that hold an event once. `audit` holds decisions: an event that was sent again was decided again, perhaps otherwise."""
+"""Tables that hold an event once. `audit` holds decisions: an event that was sent again was decided
+again, perhaps otherwise."""
 
 REMEMBERED_S = 24 * 3600.0
-"""How long after a flagged copy the other one is still known for a copy. Longer than any request can be under way, also through a process
-that was frozen; an import flags everything, so a day of a million imported events is 8 MB of hashes."""
+"""How long after a flagged copy the other one is still known for a copy. Longer than any request
+can be under way, also through a process that was frozen; an import flags everything, so a day of a
+million imported events is 8 MB of hashes."""
 
 _KEY = ["tenant_id", "event_id"]
 _ROW = "__row"
@@ -88,7 +94,8 @@ class SentBefore:
 def without_repeats(rows: pl.DataFrame, table: Table, sent_before: SentBefore) -> pl.DataFrame:
     """`rows` less those that the table has already, and less second copies inside the batch.
 
-    Rows with no `event_id` (unreadable records in quarantine) are all kept. The first copy in log order stays.
+    Rows with no `event_id` (unreadable records in quarantine) are all kept. The first copy in log
+    order stays.
     """
     asked = (rows[REDELIVERED] | sent_before.suspects(rows)) & rows["event_id"].is_not_null()
     if not asked.any():

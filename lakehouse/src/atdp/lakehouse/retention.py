@@ -1,9 +1,11 @@
 """Retention: which snapshots a table still needs, and which files nobody needs any more.
 
-Append time grows with the number of snapshots in a table's metadata, so only the last few stay; a snapshot with a tag (a dataset) stays for
-ever, whatever its age. Expiry removes metadata only. Files are removed by `collect`: mark everything that any retained
-snapshot or the metadata log refers to, delete the rest once it is older than a grace period, which must be longer than any write
-and any query take. A writer whose files have waited longer than half of it does not commit them (`WriteTooOld`).
+Append time grows with the number of snapshots in a table's metadata, so only the last few stay; a
+snapshot with a tag (a dataset) stays for ever, whatever its age. Expiry removes metadata only.
+Files are removed by `collect`: mark everything that any retained snapshot or the metadata log
+refers to, delete the rest once it is older than a grace period, which must be longer than any write
+and any query take. A writer whose files have waited longer than half of it does not commit them
+(`WriteTooOld`).
 """
 
 import time
@@ -20,11 +22,13 @@ from atdp.lakehouse.manifests import files_of
 from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 
 KEEP_SNAPSHOTS = 24
-"""Snapshots of `main` that stay in the metadata. At one commit per second a reader has this many seconds to plan a snapshot that
-it was given by id; to keep one for longer, tag it (a dataset). Larger: every commit gets slower (about 0.1 ms each)."""
+"""Snapshots of `main` that stay in the metadata. At one commit per second a reader has this many
+seconds to plan a snapshot that it was given by id; to keep one for longer, tag it (a dataset).
+Larger: every commit gets slower (about 0.1 ms each)."""
 
 GRACE_S = 3600.0
-"""Age in seconds from which an unreferenced file may be deleted. Must exceed the longest write, freeze and query."""
+"""Age in seconds from which an unreferenced file may be deleted. Must exceed the longest write,
+freeze and query."""
 
 
 def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:

@@ -1,11 +1,13 @@
 """Request parameters that change which tokens are drawn without showing in the logged log-probabilities.
 
-An engine logs the log-softmax over its full vocabulary. A penalty, a bias, a grammar or a forced tool call changes the draw after that, so
-the logged number is not the probability of the draw, and nothing weighted by it is right. Truncation (top-p, top-k, min-p) does the same
-but has columns of its own. Penalties are fields of an event's sampling; everything else that a client sent is its `ext_json`.
+An engine logs the log-softmax over its full vocabulary. A penalty, a bias, a grammar or a forced
+tool call changes the draw after that, so the logged number is not the probability of the draw, and
+nothing weighted by it is right. Truncation (top-p, top-k, min-p) does the same but has columns of
+its own. Penalties are fields of an event's sampling; everything else that a client sent is its
+`ext_json`.
 
-Listed by name, since callers may put anything into `ext_json`: what SGLang and vLLM call them, and OpenAI's `response_format` and
-`tool_choice`, which both engines carry out with a grammar.
+Listed by name, since callers may put anything into `ext_json`: what SGLang and vLLM call them, and
+OpenAI's `response_format` and `tool_choice`, which both engines carry out with a grammar.
 """
 
 import json

@@ -28,7 +28,8 @@ class LakeSettings:
     """Where tables are registered and where their files lie."""
 
     uri: str
-    """SQLAlchemy URL of a SQL catalog (sqlite:///, postgresql+psycopg2://) or http(s) URL of a REST catalog."""
+    """SQLAlchemy URL of a SQL catalog (sqlite:///, postgresql+psycopg2://) or http(s) URL of a REST
+    catalog."""
 
     warehouse: str
     """Root of the tables' locations: `file:///…` or `s3://bucket/prefix`."""

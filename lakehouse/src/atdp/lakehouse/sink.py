@@ -1,11 +1,12 @@
 """The sink: record batches of a topic become commits of its tables, each exactly once.
 
-Every table has its own positions and moves on its own: a crash between two tables' commits leaves them at different
-offsets, and each resumes from its own; rows that a table has already are filtered out before it is written. Tables of one topic
-are committed in a fixed order, projections first, `events` last.
+Every table has its own positions and moves on its own: a crash between two tables' commits leaves
+them at different offsets, and each resumes from its own; rows that a table has already are filtered
+out before it is written. Tables of one topic are committed in a fixed order, projections first,
+`events` last.
 
-On `CommitRefused` (another writer was faster) the sink holds nothing: the caller drops its batch, calls `reload` and reads
-on from `positions`.
+On `CommitRefused` (another writer was faster) the sink holds nothing: the caller drops its batch,
+calls `reload` and reads on from `positions`.
 """
 
 import logging
@@ -185,7 +186,8 @@ class TopicSink:
     def moves(self, batch: RecordBatch) -> bool:
         """Whether committing `batch` would change any table's position.
 
-        An end of partition that a table stands at already, or an empty partition that was never read, moves nothing.
+        An end of partition that a table stands at already, or an empty partition that was never
+        read, moves nothing.
         """
         return any(
             offset > sink.position.get(partition, 0)
@@ -210,8 +212,10 @@ class TopicSink:
         """Commit a batch to every table.
 
         Raises:
-            UndecodableRecord: a record cannot be read or stored; the tables that lack it are unchanged.
-            CommitRefused, TopicChanged, CatalogError: tables before the failing one are committed, the others not.
+            UndecodableRecord: a record cannot be read or stored; the tables that lack it are
+                unchanged.
+            CommitRefused, TopicChanged, CatalogError: tables before the failing one are committed,
+                the others not.
         """
         frame = self._frame(batch)
         return [self._write(sink, frame, batch.end) for sink in self.sinks]

@@ -1,7 +1,7 @@
 """The statement check: exactly one SELECT, or nothing runs.
 
-This is a courtesy and a second line, not the boundary: what a connection may read is decided by the files that were listed for it and
-by DuckDB's lock on everything else.
+This is a courtesy and a second line, not the boundary: what a connection may read is decided by the
+files that were listed for it and by DuckDB's lock on everything else.
 """
 
 import duckdb

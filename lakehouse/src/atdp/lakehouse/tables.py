@@ -1,9 +1,10 @@
 """The tables of the lake, as defined in `definitions/*.json`.
 
-Layout and why: partitioned by tenant, allowed purposes (governed tables) and day, so that a tenant's boundary and a
-purpose's boundary are file boundaries; sorted by trajectory and seq inside each batch; zstd; small row groups, since
-most look-ups want one trajectory; full bounds for ids, none for text and arrays (bounds would keep the first characters of text in
-manifests for as long as those live).
+Layout and why: partitioned by tenant, allowed purposes (governed tables) and day, so that a
+tenant's boundary and a purpose's boundary are file boundaries; sorted by trajectory and seq inside
+each batch; zstd; small row groups, since most look-ups want one trajectory; full bounds for ids,
+none for text and arrays (bounds would keep the first characters of text in manifests for as long as
+those live).
 """
 
 import functools
@@ -38,7 +39,8 @@ PURPOSE_SEPARATOR = "."
 """Between the purposes in `allowed_purposes`."""
 
 STORED_MARK = "redelivered"
-"""Column of the tables that hold each event once: its producer may have sent the row's event before (see `redelivery`)."""
+"""Column of the tables that hold each event once: its producer may have sent the row's event before
+(see `redelivery`)."""
 
 _FULL_BOUNDS = frozenset(
     {
@@ -71,7 +73,8 @@ class TableDefinition:
     partition: Sequence[tuple[str, Literal["identity", "day"]]]
     sort: Sequence[str]
     plain_encoding: Sequence[str]
-    """Parquet leaf paths written BYTE_STREAM_SPLIT without dictionary: token ids and log-probabilities."""
+    """Parquet leaf paths written BYTE_STREAM_SPLIT without dictionary: token ids and
+    log-probabilities."""
 
     @property
     def identifier(self) -> tuple[str, str]:
@@ -116,7 +119,8 @@ class TableDefinition:
             "format-version": "2",
             "write.parquet.compression-codec": "zstd",
             "write.parquet.compression-level": "3",
-            # 16 k rows: a trajectory look-up reads one small group (4.9 ms against 18 ms with pyiceberg's default).
+            # 16 k rows: a trajectory look-up reads one small group (4.9 ms against 18 ms with
+            # pyiceberg's default).
             "write.parquet.row-group-limit": "16384",
             "write.metadata.previous-versions-max": "10",
             "write.metadata.delete-after-commit.enabled": "true",

@@ -1,6 +1,7 @@
 """Governed events to try the lake with, and a log to land them from: for tests and your own experiments.
 
-No gate and no broker needed. Deterministic: the same arguments give the same events and the same bytes.
+No gate and no broker needed. Deterministic: the same arguments give the same events and the same
+bytes.
 """
 
 import random

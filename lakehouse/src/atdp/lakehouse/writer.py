@@ -1,9 +1,11 @@
-"""The lake writer: governed topics → Iceberg tables. `python -m atdp.lakehouse.writer --home DIR --port N`.
+"""The lake writer: governed topics → Iceberg tables.
 
-One thread: take records, and once they have waited `linger_s` or are many, commit them to every table of their topic.
-Memory is bounded by `max_bytes` plus what librdkafka holds ahead. SIGTERM commits what is held and leaves. A kill at
-any point costs nothing: positions are in the tables. Several writers may run; the group spreads partitions, positions
-fence.
+`python -m atdp.lakehouse.writer --home DIR --port N`.
+
+One thread: take records, and once they have waited `linger_s` or are many, commit them to every
+table of their topic. Memory is bounded by `max_bytes` plus what librdkafka holds ahead. SIGTERM
+commits what is held and leaves. A kill at any point costs nothing: positions are in the tables.
+Several writers may run; the group spreads partitions, positions fence.
 """
 
 import argparse
@@ -42,12 +44,15 @@ class WriterSettings:
         default_factory=lambda: {role: topic(role).name for role in SOURCES}
     )
     linger_s: float = 0.8
-    """A record waits at most this long before its commit begins: at 200 events/s a commit takes about 0.2 s, so p99 stays below 2 s."""
+    """A record waits at most this long before its commit begins: at 200 events/s a commit takes
+    about 0.2 s, so p99 stays below 2 s."""
     max_records: int = 100_000
     max_bytes: int = 96 * 1024 * 1024
-    """Commit earlier when this much is held; with Arrow copies the process needs about five times as much."""
+    """Commit earlier when this much is held; with Arrow copies the process needs about five times
+    as much."""
     session_timeout_s: float = 10.0
-    """A dead or frozen writer's partitions move to another after this; correctness does not hang on it."""
+    """A dead or frozen writer's partitions move to another after this; correctness does not hang on
+    it."""
     collect_every_s: float = 600.0
     """How often garbage is looked for."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()

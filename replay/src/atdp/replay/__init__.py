@@ -1,7 +1,7 @@
 """Offline replay evaluation of ATDP: estimators, gates and reports.
 
-`replay(dataset, candidate=…, baseline=…)` scores two versions of a policy on logged trajectories over HTTP, estimates
-what the candidate would have achieved, and gives a verdict with reasons.
+`replay(dataset, candidate=…, baseline=…)` scores two versions of a policy on logged trajectories
+over HTTP, estimates what the candidate would have achieved, and gives a verdict with reasons.
 """
 
 from atdp.inference.errors import EngineError

@@ -1,6 +1,7 @@
 """What `atdp replay` does, without the command line: names in, report and files out.
 
-The stack's engines are used when no URL is given (`atdp.replay.engines`). Engines and lake are read, never written.
+The stack's engines are used when no URL is given (`atdp.replay.engines`). Engines and lake are
+read, never written.
 """
 
 from pathlib import Path
@@ -33,9 +34,10 @@ def evaluate_dataset(
 ) -> ReplayReport:
     """Evaluate version `candidate` of `model` against `baseline` on a dataset of this home.
 
-    `held_out` sets aside what the candidate and its ancestors were trained on, and other attempts at those tasks. Raises
-    `DatasetError` when the dataset does not exist or cannot be read, `LineageError` when nobody knows what they were trained on; what
-    goes wrong later is the verdict ERROR.
+    `held_out` sets aside what the candidate and its ancestors were trained on, and other attempts
+    at those tasks. Raises `DatasetError` when the dataset does not exist or cannot be read,
+    `LineageError` when nobody knows what they were trained on; what goes wrong later is the verdict
+    ERROR.
     """
     try:
         lake = open_lake(home)

@@ -1,7 +1,8 @@
 """Every threshold of the gate in one frozen value; it is part of a run's identity.
 
-The defaults come from measured interval coverage: with an effective sample size of 30 a nominal 95 % bootstrap interval
-covers about 94 %, with 3 it covers about 53 %. So below 30 no interval is shown as evidence, whatever the estimate.
+The defaults come from measured interval coverage: with an effective sample size of 30 a nominal 95
+% bootstrap interval covers about 94 %, with 3 it covers about 53 %. So below 30 no interval is
+shown as evidence, whatever the estimate.
 """
 
 from dataclasses import dataclass
@@ -18,48 +19,58 @@ Bound = Literal["bootstrap", "guaranteed"]
 class ReplayConfig:
     """How a candidate is judged against the baseline.
 
-    The question is whether `value(candidate) - value(baseline)` clears a threshold: `+margin` for superiority,
-    `-margin` for non-inferiority. PASS needs the lower bound at or above it, FAIL the upper bound below it.
+    The question is whether `value(candidate) - value(baseline)` clears a threshold: `+margin` for
+    superiority, `-margin` for non-inferiority. PASS needs the lower bound at or above it, FAIL the
+    upper bound below it.
     """
 
     mode: Mode = "superiority"
     margin: float = 0.0
-    """Least gain asked for (superiority), or greatest loss tolerated (non-inferiority); in units of reward, >= 0."""
+    """Least gain asked for (superiority), or greatest loss tolerated (non-inferiority); in units of
+    reward, >= 0."""
     estimator: Estimator = "cwpdis"
     bound: Bound = "bootstrap"
-    """`bootstrap` is approximate (hence the floors below); `guaranteed` holds at any sample size, and is wide."""
+    """`bootstrap` is approximate (hence the floors below); `guaranteed` holds at any sample size,
+    and is wide."""
     alpha: float = 0.05
     """One-sided error of each bound, in (0, 0.5)."""
 
     min_ess: float = 30.0
-    """Effective sample size, at every decision and for both policies, below which nothing is concluded."""
+    """Effective sample size, at every decision and for both policies, below which nothing is
+    concluded."""
     max_weight_share: float = 0.10
     """Greatest share of the total weight that one trajectory may hold."""
     max_mean_weight_error: float = 0.5
-    """|mean weight - 1| above this (beyond 3 standard errors) says that the log does not support the policy."""
+    """|mean weight - 1| above this (beyond 3 standard errors) says that the log does not support
+    the policy."""
     min_coverage: float = 0.5
     """Least share of the dataset's trajectories that every decision of must have a valid weight."""
     min_tasks: int = 10
     """Tasks (clusters) needed before an interval over tasks means anything."""
     min_tenant_trajectories: int = 5
-    """Scored trajectories a tenant must have before the report counts as evidence about that tenant."""
+    """Scored trajectories a tenant must have before the report counts as evidence about that
+    tenant."""
 
     reward_min: float = 0.0
     reward_max: float = 1.0
-    """Range of the reward, inclusive; guaranteed bounds rest on it, so a reward outside is an error."""
+    """Range of the reward, inclusive; guaranteed bounds rest on it, so a reward outside is an
+    error."""
     success_threshold: float = 0.5
     """A reward at or above this counts as success for the held-out likelihood."""
     likelihood_margin: float = 0.5
-    """Loss of log-likelihood on successful trajectories, in nats per token, that is a FAIL when it is certain."""
+    """Loss of log-likelihood on successful trajectories, in nats per token, that is a FAIL when it
+    is certain."""
     min_likelihood_trajectories: int = 10
     """Successful trajectories needed before the likelihood guardrail may speak."""
     max_engine_disagreement: float = 0.1
-    """Mean |engine - logged| log-probability, nats per token, where both claim the same weights; above: ERROR."""
+    """Mean |engine - logged| log-probability, nats per token, where both claim the same weights;
+    above: ERROR."""
 
     resamples: int = 2000
     seed: int = 0
     weight_clip: float = 20.0
-    """Weights are cut to this for the empirical Bernstein bound, which stays a valid lower bound (rewards >= 0)."""
+    """Weights are cut to this for the empirical Bernstein bound, which stays a valid lower bound
+    (rewards >= 0)."""
     batch_size: int = 16
     """Sequences in one scoring request."""
     timeout_s: float = 120.0

@@ -1,10 +1,11 @@
 """Which logged decisions have a valid importance weight, and why the others have none.
 
-A weight needs the sampler's own log-probability of every token, over the distribution that the engine will be asked
-for again: temperature 1 and full support. Truncated sampling (top-p, top-k, min-p) has zero probability where the
-candidate may have some, and a penalty, a bias or a grammar changes the draw behind the logged numbers, so such a decision cannot be
-weighted; it is *uncovered*, never imputed. So is one whose sampling was not recorded. One uncovered
-decision leaves the whole trajectory without a weight. Without a reward a trajectory has nothing to weigh.
+A weight needs the sampler's own log-probability of every token, over the distribution that the
+engine will be asked for again: temperature 1 and full support. Truncated sampling (top-p, top-k,
+min-p) has zero probability where the candidate may have some, and a penalty, a bias or a grammar
+changes the draw behind the logged numbers, so such a decision cannot be weighted; it is
+*uncovered*, never imputed. So is one whose sampling was not recorded. One uncovered decision leaves
+the whole trajectory without a weight. Without a reward a trajectory has nothing to weigh.
 """
 
 import math
@@ -101,8 +102,9 @@ def select(
 ) -> tuple[list[Trajectory], Coverage]:
     """Split a dataset into usable trajectories (sorted by key) and counted reasons.
 
-    Trajectories that the candidate was trained on (`trained_on`: with their tasks) are set aside, for they would flatter it; so are all
-    other attempts at a task of theirs, since what was learned there is how to do that task.
+    Trajectories that the candidate was trained on (`trained_on`: with their tasks) are set aside,
+    for they would flatter it; so are all other attempts at a task of theirs, since what was learned
+    there is how to do that task.
     """
     trained_on = trained_on or {}
     tasks = {(tenant, task) for (tenant, _, _), task in trained_on.items() if task is not None}

@@ -11,7 +11,9 @@ from atdp.schemas.canonical_json import canonical_bytes
 
 @dataclass(frozen=True, kw_only=True)
 class PinnedDataset:
-    """What is evaluated. `snapshots` maps table to Iceberg snapshot id; `refused` counts rows that governance kept back.
+    """What is evaluated.
+
+    `snapshots` maps table to Iceberg snapshot id; `refused` counts rows that governance kept back.
 
     `policy_versions` names the governance policies under which the rows were admitted.
     """

@@ -1,7 +1,8 @@
 """From scored trajectories to arrays: one column per decision, one row per trajectory.
 
-A decision's log-probability is the sum over its trainable output tokens (loss mask 1): what the sampler did not choose
-(forced tokens) has no ratio. The trajectory-level reward belongs to the last decision.
+A decision's log-probability is the sum over its trainable output tokens (loss mask 1): what the
+sampler did not choose (forced tokens) has no ratio. The trajectory-level reward belongs to the last
+decision.
 """
 
 from collections.abc import Sequence

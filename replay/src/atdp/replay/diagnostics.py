@@ -1,8 +1,9 @@
 """Whether importance weights carry enough information to conclude anything.
 
-ESS = (Σ w)² / Σ w² (Kong 1992) is how many on-policy trajectories the weighted sample is worth; for i.i.d. decisions it
-falls as n (1 + χ²)^-T. The largest weight's share shows an estimate that rests on a single trajectory. Under a right
-model the weights average 1; where they do not, behaviour log-probabilities or support are wrong.
+ESS = (Σ w)² / Σ w² (Kong 1992) is how many on-policy trajectories the weighted sample is worth; for
+i.i.d. decisions it falls as n (1 + χ²)^-T. The largest weight's share shows an estimate that rests
+on a single trajectory. Under a right model the weights average 1; where they do not, behaviour
+log-probabilities or support are wrong.
 """
 
 from dataclasses import dataclass
@@ -14,7 +15,10 @@ from atdp.replay.estimators import Floats, LoggedReturns
 
 @dataclass(frozen=True, kw_only=True)
 class WeightDiagnostics:
-    """Health of one policy's weights. `ess_by_decision` has one entry per decision index, the last is the whole."""
+    """Health of one policy's weights.
+
+    `ess_by_decision` has one entry per decision index, the last is the whole.
+    """
 
     trajectories: int
     ess: float

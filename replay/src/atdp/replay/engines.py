@@ -1,9 +1,10 @@
 """Finds an engine for each version to be scored, when nobody named one.
 
-An engine that already serves the version of this model is used as it is (scoring does not disturb it). Otherwise a spare engine, one
-that no route of the gateway names, loads it from the weight registry: an evaluation never changes what a customer's
-session is answered by. Baseline and candidate may so take turns on one engine. An engine is loaded under its lock
-(`locks`), so that the release flow does not route to it meanwhile.
+An engine that already serves the version of this model is used as it is (scoring does not disturb
+it). Otherwise a spare engine, one that no route of the gateway names, loads it from the weight
+registry: an evaluation never changes what a customer's session is answered by. Baseline and
+candidate may so take turns on one engine. An engine is loaded under its lock (`locks`), so that the
+release flow does not route to it meanwhile.
 """
 
 import json
@@ -29,7 +30,8 @@ FIRST = "inference-0"
 class StackEngines:
     """The engines of a running stack.
 
-    `weights` is the registry's root, `routes_file` the gateway's routes, `locks` the folder of the home's locks.
+    `weights` is the registry's root, `routes_file` the gateway's routes, `locks` the folder of the
+    home's locks.
     """
 
     endpoints: Mapping[str, str]
@@ -40,7 +42,10 @@ class StackEngines:
 
     @contextmanager
     def open(self, policy: Policy, config: ReplayConfig) -> Iterator[Scorer]:
-        """A scorer for the policy; an empty `policy.url` asks for an engine to be found. Raises `EngineError`."""
+        """A scorer for the policy; an empty `policy.url` asks for an engine to be found.
+
+        Raises `EngineError`.
+        """
         with http_scorer(replace(policy, url=policy.url or self._find(policy)), config) as scorer:
             yield scorer
 

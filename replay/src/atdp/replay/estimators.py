@@ -1,19 +1,22 @@
 r"""Off-policy value estimators for sequential decisions, over plain arrays.
 
-Setting. *n* trajectories of up to *T* decisions were logged under a behaviour policy π_b; the question is what return
-another policy π_e would have had. A decision is one generation (one model call), its probability the product over its
-tokens. With ρ_t = π_e(a_t|s_t) / π_b(a_t|s_t) and w_t = ρ_0 ⋯ ρ_t:
+Setting. *n* trajectories of up to *T* decisions were logged under a behaviour policy π_b; the
+question is what return another policy π_e would have had. A decision is one generation (one model
+call), its probability the product over its tokens. With ρ_t = π_e(a_t|s_t) / π_b(a_t|s_t) and w_t =
+ρ_0 ⋯ ρ_t:
 
-- TIS     (1/n) Σ_i w_{i,T-1} Σ_t γ^t r_{i,t}                          Precup, Sutton, Singh 2000
-- PDIS    (1/n) Σ_i Σ_t γ^t w_{i,t} r_{i,t}                            ibid., per decision
-- WIS     Σ_i w_{i,T-1} G_i / Σ_i w_{i,T-1}                            self-normalised TIS
-- CWPDIS  Σ_t γ^t (Σ_i w_{i,t} r_{i,t}) / (Σ_i w_{i,t})                Thomas 2015, "consistent weighted per-decision"
-- DR      (1/n) Σ_i Σ_t γ^t [ w_{i,t}(r_{i,t} - Q(s,a)) + w_{i,t-1} V(s) ]   Jiang and Li 2016, eq. 10
+- TIS (1/n) Σ_i w_{i,T-1} Σ_t γ^t r_{i,t} Precup, Sutton, Singh 2000
+- PDIS (1/n) Σ_i Σ_t γ^t w_{i,t} r_{i,t} ibid., per decision
+- WIS Σ_i w_{i,T-1} G_i / Σ_i w_{i,T-1} self-normalised TIS
+- CWPDIS Σ_t γ^t (Σ_i w_{i,t} r_{i,t}) / (Σ_i w_{i,t}) Thomas 2015, "consistent weighted
+  per-decision"
+- DR (1/n) Σ_i Σ_t γ^t [ w_{i,t}(r_{i,t} - Q(s,a)) + w_{i,t-1} V(s) ] Jiang and Li 2016, eq. 10
 
-Variable length is padding: after its end a trajectory sits in an absorbing state with ratio 1 and reward 0, so its
-weight stays where it was. Self-normalised forms are computed relative to the largest log weight and so never overflow.
-Self-normalised estimates are consistent but biased, and stay within the range of the returns; plain ones are unbiased
-with a variance that grows exponentially with the horizon. Which to trust is for `atdp.replay.diagnostics` to say.
+Variable length is padding: after its end a trajectory sits in an absorbing state with ratio 1 and
+reward 0, so its weight stays where it was. Self-normalised forms are computed relative to the
+largest log weight and so never overflow. Self-normalised estimates are consistent but biased, and
+stay within the range of the returns; plain ones are unbiased with a variance that grows
+exponentially with the horizon. Which to trust is for `atdp.replay.diagnostics` to say.
 """
 
 from dataclasses import dataclass
@@ -31,8 +34,9 @@ Bools = npt.NDArray[np.bool_]
 class LoggedReturns:
     """Arrays of shape (n, T): row = trajectory, column = decision, padded at the end.
 
-    `log_ratio` is log π_e - log π_b of the taken action, `reward` the reward of the decision, `mask` true where a
-    decision exists; outside the mask both are exactly 0. `gamma` is the discount per decision, in (0, 1].
+    `log_ratio` is log π_e - log π_b of the taken action, `reward` the reward of the decision,
+    `mask` true where a decision exists; outside the mask both are exactly 0. `gamma` is the
+    discount per decision, in (0, 1].
     """
 
     log_ratio: Floats
@@ -107,7 +111,8 @@ def per_decision_is(logged: LoggedReturns) -> float:
 def trajectory_wis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
     """Numerator and denominator terms of WIS, each (n, 1), on a common scale.
 
-    The estimate of any reweighted sample (a bootstrap replicate) is Σ_t sum(numerator) / sum(denominator).
+    The estimate of any reweighted sample (a bootstrap replicate) is Σ_t sum(numerator) /
+    sum(denominator).
     """
     weight = np.exp(logged.log_weight - logged.log_weight.max())[:, None]
     return weight * logged.returns[:, None], weight
@@ -136,7 +141,10 @@ def cwpdis(logged: LoggedReturns) -> float:
 
 
 def direct_method(value_of_first_state: Floats) -> float:
-    """DM: mean over trajectories of V(s_0), shape (n,). Its error is the model's and no interval shows it."""
+    """DM: mean over trajectories of V(s_0), shape (n,).
+
+    Its error is the model's and no interval shows it.
+    """
     return float(value_of_first_state.mean())
 
 
@@ -145,7 +153,8 @@ def doubly_robust(
 ) -> float:
     """DR with a given model: `q_taken` = Q(s_t, a_t), `v_state` = Σ_a π_e(a|s_t) Q(s_t, a), each (n, T).
 
-    With Q = 0 this is PDIS. A poor Q can be worse than PDIS, so compare Q with a constant on held-out data first.
+    With Q = 0 this is PDIS. A poor Q can be worse than PDIS, so compare Q with a constant on
+    held-out data first.
     """
     if not q_taken.shape == v_state.shape == logged.mask.shape:
         raise DatasetError(

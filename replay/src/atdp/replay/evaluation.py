@@ -1,9 +1,11 @@
-"""Everything measured about a candidate and the baseline, from scores to numbers. Pure; the gate judges it.
+"""Everything measured about a candidate and the baseline, from scores to numbers.
 
-Two questions are asked of the same trajectories. *Value*: what reward would the policy have had (importance sampling,
-compared pairwise on resampled tasks)? *Held-out likelihood*: how probable does it make the trajectories that
-succeeded? The second is not a value, style dominates it, but it needs no overlap and so still sees a broken policy
-when the first has nothing left to say.
+Pure; the gate judges it.
+
+Two questions are asked of the same trajectories. *Value*: what reward would the policy have had
+(importance sampling, compared pairwise on resampled tasks)? *Held-out likelihood*: how probable
+does it make the trajectories that succeeded? The second is not a value, style dominates it, but it
+needs no overlap and so still sees a broken policy when the first has nothing left to say.
 """
 
 from collections.abc import Sequence
@@ -207,7 +209,8 @@ def _guaranteed_estimates(
 ) -> tuple[Estimate, ...]:
     """Bounds that hold at any n: alpha/2 for each policy's side, so alpha for the difference.
 
-    With rewards scaled to [0, 1] and E[w] = 1, the value is at least L(w r) and at most 1 - L(w (1 - r)).
+    With rewards scaled to [0, 1] and E[w] = 1, the value is at least L(w r) and at most 1 - L(w (1
+    - r)).
     """
     span = config.reward_max - config.reward_min
     scaled = (rewards - config.reward_min) / span

@@ -2,10 +2,10 @@
 
 Order of judgement, first that applies:
 
-1. ERROR: an engine that claims the logged weights does not reproduce the logged probabilities (wrong weights, wrong
-   template, wrong temperature: every number below would be wrong too).
-2. FAIL: harm is shown, by value (upper bound of the difference below the threshold, on weights healthy enough to
-   believe) or by likelihood (certain loss on successful trajectories).
+1. ERROR: an engine that claims the logged weights does not reproduce the logged probabilities
+   (wrong weights, wrong template, wrong temperature: every number below would be wrong too).
+2. FAIL: harm is shown, by value (upper bound of the difference below the threshold, on weights
+   healthy enough to believe) or by likelihood (certain loss on successful trajectories).
 3. INCONCLUSIVE: anything thin or missing, with one reason each.
 4. PASS: the lower bound of the difference clears the threshold.
 """

@@ -1,13 +1,14 @@
 """Intervals and one-sided bounds for values of policies.
 
-Trials of one task resemble each other, so the unit of resampling is the *task* (cluster), and candidate and baseline
-are compared on the same resampled tasks (paired). Two kinds:
+Trials of one task resemble each other, so the unit of resampling is the *task* (cluster), and
+candidate and baseline are compared on the same resampled tasks (paired). Two kinds:
 
-- approximate: percentile bootstrap over tasks, for ratio estimators. Honest only with a decent effective sample size,
-  which the caller checks first (`atdp.replay.gate`).
-- guaranteed at any n, for means of values >= 0: empirical Bernstein (Maurer and Pontil 2009, theorem 4) over weights
-  cut at a constant (cutting only lowers a non-negative mean, Thomas, Theocharous, Ghavamzadeh 2015), and betting
-  (Waudby-Smith and Ramdas 2024, one-sided capital process), which needs no upper bound of the weights at all.
+- approximate: percentile bootstrap over tasks, for ratio estimators. Honest only with a decent
+  effective sample size, which the caller checks first (`atdp.replay.gate`).
+- guaranteed at any n, for means of values >= 0: empirical Bernstein (Maurer and Pontil 2009,
+  theorem 4) over weights cut at a constant (cutting only lowers a non-negative mean, Thomas,
+  Theocharous, Ghavamzadeh 2015), and betting (Waudby-Smith and Ramdas 2024, one-sided capital
+  process), which needs no upper bound of the weights at all.
 """
 
 import math
@@ -90,9 +91,10 @@ def empirical_bernstein_lower(values: Floats, *, upper: float, alpha: float) -> 
 def betting_lower(values: Floats, *, alpha: float, seed: int = 0) -> float:
     """Lower bound of the mean of independent values >= 0 (no upper bound needed), valid with probability 1 - alpha.
 
-    For each m on a grid a gambler starts with capital 1 and bets against "the mean is at most m"; by Ville's inequality
-    the capital reaches 1/alpha with probability at most alpha if that is true. Bets are predictable (equation 26 there,
-    from past variance) and at most 1/(2m). The order of the values matters, so it is drawn from the seed.
+    For each m on a grid a gambler starts with capital 1 and bets against "the mean is at most m";
+    by Ville's inequality the capital reaches 1/alpha with probability at most alpha if that is
+    true. Bets are predictable (equation 26 there, from past variance) and at most 1/(2m). The order
+    of the values matters, so it is drawn from the seed.
     """
     n = values.size
     if n < 2 or not np.isfinite(values).all():

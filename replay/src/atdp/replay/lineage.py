@@ -1,7 +1,8 @@
 """What a version has learned from, read from the weight registry: an evaluation must not use that.
 
-Every published version holds `trained_on.parquet` (columns `tenant_id`, `trajectory_id`, `attempt`, `task_id`) beside its manifest;
-the manifest names its parent. What the ancestors were trained on is in the weights too.
+Every published version holds `trained_on.parquet` (columns `tenant_id`, `trajectory_id`, `attempt`,
+`task_id`) beside its manifest; the manifest names its parent. What the ancestors were trained on is
+in the weights too.
 """
 
 import json
@@ -19,9 +20,11 @@ _COLUMNS = ["tenant_id", "trajectory_id", "attempt", "task_id"]
 def trained_on(registry: Path, model: str, version: str) -> dict[TrajectoryKey, str | None]:
     """Every trajectory that the version or an ancestor of it was trained on, and its task.
 
-    A version that is not in the registry at all (weights of somebody else's) has none: it can be evaluated, but no gate opens for it.
+    A version that is not in the registry at all (weights of somebody else's) has none: it can be
+    evaluated, but no gate opens for it.
 
-    Raises `LineageError` when a version of the lineage does not say: nothing is known then, which is not the same as none.
+    Raises `LineageError` when a version of the lineage does not say: nothing is known then, which
+    is not the same as none.
     """
     found: dict[TrajectoryKey, str | None] = {}
     seen: set[str] = set()

@@ -1,7 +1,7 @@
 """The report as one self-contained HTML page: no script, no request to anywhere, plots as inline SVG.
 
-Order: the verdict and why, then the evidence, then what was evaluated and how to read it. Deterministic: the same report
-gives the same bytes.
+Order: the verdict and why, then the evidence, then what was evaluated and how to read it.
+Deterministic: the same report gives the same bytes.
 """
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -68,7 +68,8 @@ def render(report: ReplayReport) -> str:
         and bool(plots.REFUSED & {r.code for r in report.reasons}),
         meaning=MEANING[report.verdict],
         words=UNCOVERED_WORDS,
-        # Built from numbers and from fixed words; version names inside the SVG are escaped by matplotlib.
+        # Built from numbers and from fixed words; version names inside the SVG are escaped by
+        # matplotlib.
         forest=Markup(plots.forest(report)) if evaluation.estimates else None,  # noqa: S704
         weights=Markup(plots.weights(evaluation, min_ess=config.min_ess)),  # noqa: S704
         likelihood=(

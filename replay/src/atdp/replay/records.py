@@ -1,7 +1,8 @@
 """What replay asks of a logged trajectory: the fields that it reads, and nothing else.
 
-The lakehouse's governed reader returns values of these shapes; so may a test or an importer. Missing is `None`,
-never a default: a missing reward is not a reward of 0, a missing log-probability not a probability of 1.
+The lakehouse's governed reader returns values of these shapes; so may a test or an importer.
+Missing is `None`, never a default: a missing reward is not a reward of 0, a missing log-probability
+not a probability of 1.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,10 @@ from typing import Protocol
 
 
 class Generation(Protocol):
-    """One model call, which is one decision. Token lists are empty or None when governance removed them."""
+    """One model call, which is one decision.
+
+    Token lists are empty or None when governance removed them.
+    """
 
     @property
     def event_id(self) -> str: ...  # noqa: D102

@@ -1,7 +1,8 @@
 """The report of one evaluation: a value with one canonical form.
 
-The run id is the hash of every input (data, scores, versions, thresholds, code); the same id gives the same bytes. It
-holds no clock and no URL. The HTML page is a function of the same value (`atdp.replay.page`).
+The run id is the hash of every input (data, scores, versions, thresholds, code); the same id gives
+the same bytes. It holds no clock and no URL. The HTML page is a function of the same value
+(`atdp.replay.page`).
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from atdp.replay.verdict import Reason, Verdict
 from atdp.schemas.canonical_json import canonical_bytes, sha256, to_json
 
 FORMAT = "atdp.replay/1"
-"""Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number may change."""
+"""Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number
+may change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,8 @@ class ReplayInputs:
     scores_sha256: str | None
     trained_on_sha256: str | None = None
     failure: str | None = None
-    """What stopped the evaluation, when something did: an outcome that is not a function of the rest."""
+    """What stopped the evaluation, when something did: an outcome that is not a function of the
+    rest."""
     format: str = FORMAT
 
     @property

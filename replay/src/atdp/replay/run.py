@@ -1,7 +1,8 @@
 """One evaluation from a pinned dataset to a report.
 
-Nothing raised by scoring or by the data escapes as an exception: it becomes the verdict ERROR with the message as its
-reason, so that a gate which could not be asked is never mistaken for one that was not needed.
+Nothing raised by scoring or by the data escapes as an exception: it becomes the verdict ERROR with
+the message as its reason, so that a gate which could not be asked is never mistaken for one that
+was not needed.
 """
 
 import hashlib
@@ -67,8 +68,8 @@ def replay(
 ) -> ReplayReport:
     """Evaluate `candidate` against `baseline`; the baseline is scored first, so one engine may serve both in turn.
 
-    `trained_on` are trajectories that the candidate learned from, with their tasks: they and other attempts at these tasks are set
-    aside, and counted.
+    `trained_on` are trajectories that the candidate learned from, with their tasks: they and other
+    attempts at these tasks are set aside, and counted.
     """
     config = config or ReplayConfig()
     scores_sha256: str | None = None

@@ -1,12 +1,13 @@
 """Scores a policy on logged decisions over SGLang's HTTP interface.
 
-A logged sequence (prompt + output) is sent to `/generate` with `max_new_tokens=0`, `return_logprob` and
-`logprob_start_len=0`; the engine answers with the log-probability of every input token at temperature 1. Every answer
-is checked against what was asked: the weight version, the number of tokens and the tokens themselves. A score that
-cannot be trusted is an error, never a guess.
+A logged sequence (prompt + output) is sent to `/generate` with `max_new_tokens=0`, `return_logprob`
+and `logprob_start_len=0`; the engine answers with the log-probability of every input token at
+temperature 1. Every answer is checked against what was asked: the weight version, the number of
+tokens and the tokens themselves. A score that cannot be trusted is an error, never a guess.
 
-Turns of one trajectory usually extend each other; a sequence that is a prefix of a later one is read from that one's
-scores, because a causal model gives the same number. So a trajectory of k turns costs about one forward pass, not k.
+Turns of one trajectory usually extend each other; a sequence that is a prefix of a later one is
+read from that one's scores, because a causal model gives the same number. So a trajectory of k
+turns costs about one forward pass, not k.
 """
 
 import logging
@@ -143,7 +144,8 @@ def covering_sequences(
 def score(trajectories: Sequence[Trajectory], scorer: Scorer) -> list[tuple[Floats, ...]]:
     """Log-probability of every output token: per trajectory one array (output tokens,) per generation.
 
-    Every decision must be covered (`atdp.replay.coverage.select`). All or nothing: one unanswered request raises.
+    Every decision must be covered (`atdp.replay.coverage.select`). All or nothing: one unanswered
+    request raises.
     """
     plans = [covering_sequences(t.generations) for t in trajectories]
     scored: Iterator[Floats] = iter(scorer.token_logprobs([s for kept, _ in plans for s in kept]))

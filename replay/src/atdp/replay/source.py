@@ -6,7 +6,10 @@ from atdp.replay.errors import DatasetError
 
 
 def pinned_dataset(lake: Lake, name: str) -> PinnedDataset:
-    """The dataset's trajectories as far as governance allows them for replay. Raises `DatasetError`."""
+    """The dataset's trajectories as far as governance allows them for replay.
+
+    Raises `DatasetError`.
+    """
     try:
         dataset = load_dataset(lake, name)
         records = governed_trajectories(

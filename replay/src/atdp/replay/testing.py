@@ -1,7 +1,8 @@
 """In-memory stand-ins for tests of evaluations: a policy with known probabilities, its log, and an engine for it.
 
-`BigramPolicy` is the smallest model that is still a sequence model: the next token depends on the last one. Its exact
-probabilities make every estimate checkable. `sglang_engine` answers like SGLang's HTTP for it.
+`BigramPolicy` is the smallest model that is still a sequence model: the next token depends on the
+last one. Its exact probabilities make every estimate checkable. `sglang_engine` answers like
+SGLang's HTTP for it.
 """
 
 import json

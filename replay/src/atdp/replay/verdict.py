@@ -1,7 +1,8 @@
 """The four verdicts of every evaluation, and what they mean to a shell.
 
-A verdict answers one question: *may this version go on?* Only PASS opens a gate. INCONCLUSIVE means that the data
-cannot tell (too thin, too little covered); ERROR that the question was not answered at all.
+A verdict answers one question: *may this version go on?* Only PASS opens a gate. INCONCLUSIVE means
+that the data cannot tell (too thin, too little covered); ERROR that the question was not answered
+at all.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,8 @@ from atdp.inference.errors import EngineError
 def weights_sha256(directory: Path) -> str:
     """Hex SHA-256 over the `*.safetensors` files of a model directory (a single file: of that file).
 
-    Several shards are hashed as `name NUL digest` lines in name order. Raises `EngineError` when there is none.
+    Several shards are hashed as `name NUL digest` lines in name order. Raises `EngineError` when
+    there is none.
     """
     shards = sorted(directory.glob("*.safetensors"))
     if not shards:

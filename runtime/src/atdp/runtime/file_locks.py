@@ -1,8 +1,9 @@
 """File locks in a home: who may load weights into an engine now, among all processes and threads of the machine.
 
-A load takes up to minutes, and an engine goes on saying that it serves the old version until the last moment. So whoever
-loads, or lets a route name an engine because of what it serves, holds the engine's lock meanwhile. The kernel lets go of a
-lock when its holder ends, however it ends; the files stay, empty.
+A load takes up to minutes, and an engine goes on saying that it serves the old version until the
+last moment. So whoever loads, or lets a route name an engine because of what it serves, holds the
+engine's lock meanwhile. The kernel lets go of a lock when its holder ends, however it ends; the
+files stay, empty.
 """
 
 import fcntl
@@ -22,6 +23,9 @@ def locked(file: Path) -> Iterator[None]:
 
 @contextmanager
 def loading(folder: Path, engine: str) -> Iterator[None]:
-    """Be the only one who changes, or relies on, what an engine of the stack serves. `folder` is the home's `control`."""
+    """Be the only one who changes, or relies on, what an engine of the stack serves.
+
+    `folder` is the home's `control`.
+    """
     with locked(folder / f"loading-{engine}.lock"):
         yield

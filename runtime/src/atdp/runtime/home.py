@@ -1,7 +1,7 @@
 """The home of one local stack: where everything lives on disk.
 
-Pure paths. Nothing here creates, locks or writes; the owner of each path does. The single exception to "no
-I/O" is `Home.endpoints`, which reads what the supervisor published about the running stack.
+Pure paths. Nothing here creates, locks or writes; the owner of each path does. The single exception
+to "no I/O" is `Home.endpoints`, which reads what the supervisor published about the running stack.
 """
 
 import json

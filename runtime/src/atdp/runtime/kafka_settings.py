@@ -1,7 +1,7 @@
 """Where the broker is and how to talk to it, for every process of the stack.
 
-`ATDP_KAFKA_BOOTSTRAP` (with the security settings) points at an existing cluster; without it, the broker that
-the supervisor of this home published is used.
+`ATDP_KAFKA_BOOTSTRAP` (with the security settings) points at an existing cluster; without it, the
+broker that the supervisor of this home published is used.
 """
 
 import os
@@ -14,9 +14,11 @@ from atdp.runtime.home import Home
 
 KafkaValue = str | int | float | bool
 
-# librdkafka 2.16 forgets all brokers when none answers and starts over from the bootstrap list (KIP-899). A request to a coordinator that
-# was under way is then never finished: send_offsets_to_transaction does not return, whatever its time-out. Seen with one broker killed
-# and started again; without that strategy the client reconnects. To be tried again with a newer librdkafka.
+# librdkafka 2.16 forgets all brokers when none answers and starts over from the bootstrap list
+# (KIP-899). A request to a coordinator that was under way is then never finished:
+# send_offsets_to_transaction does not return, whatever its time-out. Seen with one broker killed
+# and started again; without that strategy the client reconnects. To be tried again with a newer
+# librdkafka.
 _KEEP_BROKERS: Mapping[str, KafkaValue] = {"metadata.recovery.strategy": "none"}
 
 # environment variable → librdkafka property

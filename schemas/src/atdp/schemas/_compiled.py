@@ -1,10 +1,12 @@
 """Event to Avro bytes in the emitting thread, where every microsecond is the agent's.
 
-fastavro finds each union's branch by validating the value against it, record by record, level by level, and needs a mapping
-of every value first. Here the schema is compiled once into closures that read the values' attributes directly,
-and a nullable field needs no search: its value is None or it is not. Four to six times as fast (benchmarks/codec.py). The schema file
-stays the only contract: nothing of it is repeated here. Whatever the compiled form does not expect, from a wrong type to a number that its
-type cannot hold, is handed to the plain encoder, which encodes it or says what is wrong; a property test holds the two together.
+fastavro finds each union's branch by validating the value against it, record by record, level by
+level, and needs a mapping of every value first. Here the schema is compiled once into closures that
+read the values' attributes directly, and a nullable field needs no search: its value is None or it
+is not. Four to six times as fast (benchmarks/codec.py). The schema file stays the only contract:
+nothing of it is repeated here. Whatever the compiled form does not expect, from a wrong type to a
+number that its type cannot hold, is handed to the plain encoder, which encodes it or says what is
+wrong; a property test holds the two together.
 """
 
 import operator
@@ -31,7 +33,8 @@ class _UnexpectedValue(Exception):
 def compile_event(definition: Mapping[str, Any]) -> Writer:
     """A writer of events in the schema `definition`: appends the Avro body, in pieces, to a list.
 
-    The writer raises on whatever it does not expect; what it has appended by then is to be thrown away.
+    The writer raises on whatever it does not expect; what it has appended by then is to be thrown
+    away.
     """
     return _Compiler().event(definition)
 

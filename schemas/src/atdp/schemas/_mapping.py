@@ -1,8 +1,9 @@
 """Between frozen values and plain mappings, driven by the classes' own type hints.
 
-Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing field or a wrong type raises
-`InvalidRecord` naming the path, so that bad input is refused at the boundary and not three stages later. The message names what was
-expected and the type that was found: never a value, and never a key that is not ours.
+Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing
+field or a wrong type raises `InvalidRecord` naming the path, so that bad input is refused at the
+boundary and not three stages later. The message names what was expected and the type that was
+found: never a value, and never a key that is not ours.
 """
 
 import dataclasses
@@ -32,7 +33,8 @@ def from_mapping(cls: Any, mapping: Mapping[str, Any], path: str = "$") -> Any:
     """The value of class `cls` that `mapping` describes; missing keys take the class's defaults.
 
     Raises:
-        InvalidRecord: a key is unknown, a required field is missing or a type is wrong; the message names the path.
+        InvalidRecord: a key is unknown, a required field is missing or a type is wrong; the message
+            names the path.
     """
     return _decoder(cls)(mapping, path)
 

@@ -1,4 +1,6 @@
-"""Why a mapping does not fit a schema: where, what was expected, which type was found. Never a value.
+"""Why a mapping does not fit a schema: where, what was expected, which type was found.
+
+Never a value.
 
 fastavro's own messages quote the whole record; those must reach neither a log nor an answer.
 """

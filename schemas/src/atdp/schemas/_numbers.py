@@ -1,8 +1,8 @@
 """Numbers that a schema's int (32 bits) or long (64 bits) cannot hold: found before they are written, and after they are read.
 
-Avro writes both as variable-length integers, so nothing in the bytes keeps an int within 32 bits. fastavro checks neither way: it writes an
-int of 40 bits, reads it back, and lets a long of 70 bits wrap around. Readers that do check (arrow-rs in the lake) then fail on the whole
-batch.
+Avro writes both as variable-length integers, so nothing in the bytes keeps an int within 32 bits.
+fastavro checks neither way: it writes an int of 40 bits, reads it back, and lets a long of 70 bits
+wrap around. Readers that do check (arrow-rs in the lake) then fail on the whole batch.
 """
 
 import re
@@ -132,9 +132,11 @@ def _check_record(steps: list[tuple[str, Check]]) -> Check | None:
     return check
 
 
-# 64 bits are 9 bytes of 7 bits and one bit more. Text beyond ASCII and lists of floats hold such bytes, too.
+# 64 bits are 9 bytes of 7 bits and one bit more. Text beyond ASCII and lists of floats hold such
+# bytes, too.
 _MAY_BE_OVERLONG = re.compile(rb"[\x80-\xff]{9}[\x02-\xff]")
-# The pattern takes 5 ns per byte, so it begins where nine high bytes stand; those are found in a tenth of that.
+# The pattern takes 5 ns per byte, so it begins where nine high bytes stand; those are found in a
+# tenth of that.
 _HIGH = bytes(byte >> 7 for byte in range(256))
 _NINE_HIGH = b"\1" * 9
 
@@ -144,8 +146,9 @@ def refuse_overlong(
 ) -> None:
     """Raise InvalidRecord when an integer in the Avro body `data[start:]` has more than 64 bits.
 
-    `record` is what fastavro made of the body. Its lists of floats are cut out of the bytes before these are walked through one by one,
-    which takes longer than all of fastavro's work: nearly every generation with log-probabilities would need it.
+    `record` is what fastavro made of the body. Its lists of floats are cut out of the bytes before
+    these are walked through one by one, which takes longer than all of fastavro's work: nearly
+    every generation with log-probabilities would need it.
     """
     if not _may_be_overlong(data, start):
         return

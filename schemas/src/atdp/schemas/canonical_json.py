@@ -1,7 +1,7 @@
 """Canonical JSON: one value, one sequence of bytes, so that a hash names a report.
 
-Keys sorted, no spaces, UTF-8, floats rounded to 12 significant digits (summation order in BLAS may differ in the last
-ones), and no infinity or NaN: what is not a number is null.
+Keys sorted, no spaces, UTF-8, floats rounded to 12 significant digits (summation order in BLAS may
+differ in the last ones), and no infinity or NaN: what is not a number is null.
 """
 
 import hashlib

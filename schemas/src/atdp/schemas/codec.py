@@ -1,11 +1,13 @@
 """The wire form: Avro single-object encoding, with every released schema version at hand.
 
-A record is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and the Avro body (Avro 1.12, "Single-object
-encoding"). No registry is needed: all versions ever released ship in `avro/` and are resolved to the newest one while reading. Bytes that
-carry an unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
+A record is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and
+the Avro body (Avro 1.12, "Single-object encoding"). No registry is needed: all versions ever
+released ship in `avro/` and are resolved to the newest one while reading. Bytes that carry an
+unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
 
-fastavro does the Avro work. `encode`/`decode` go between `Event` and bytes, `encode_record`/`decode_record` between
-plain mappings and bytes: that is what governance walks, since it must visit fields that a value class may not know yet.
+fastavro does the Avro work. `encode`/`decode` go between `Event` and bytes,
+`encode_record`/`decode_record` between plain mappings and bytes: that is what governance walks,
+since it must visit fields that a value class may not know yet.
 """
 
 import functools
@@ -40,7 +42,8 @@ def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
     """Single-object bytes of a mapping, in the newest schema version.
 
     Raises:
-        InvalidRecord: the mapping does not fit the schema; the message says where, and quotes no value.
+        InvalidRecord: the mapping does not fit the schema; the message says where, and quotes no
+            value.
     """
     schema = newest(name)
     _ranges(schema.fingerprint)(record, "$")
@@ -73,7 +76,8 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
 
     Raises:
         UnknownSchema: see `schema_of`.
-        InvalidRecord: the body is damaged, truncated or followed by other bytes, or holds a number that its type cannot.
+        InvalidRecord: the body is damaged, truncated or followed by other bytes, or holds a number
+            that its type cannot.
     """
     writer = schema_of(data)
     buffer = io.BytesIO(data)
@@ -109,8 +113,8 @@ _BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BOD
 def encode(event: Event) -> bytes:
     """Single-object bytes of an event.
 
-    By the compiled schema, which is several times as fast; what that does not expect goes to `encode_plainly`, which encodes it or
-    says what is wrong.
+    By the compiled schema, which is several times as fast; what that does not expect goes to
+    `encode_plainly`, which encodes it or says what is wrong.
 
     Raises:
         InvalidRecord: a value does not fit the schema (an int beyond 32 bits, a lone surrogate).
@@ -163,7 +167,8 @@ def record_to_event(record: Mapping[str, Any]) -> Event:
     """The event of an Avro mapping, or of its JSON form (times as RFC 3339 text, absent fields left out).
 
     Raises:
-        InvalidRecord: unknown kind, a body other than the one the kind names, or a field that does not fit.
+        InvalidRecord: unknown kind, a body other than the one the kind names, or a field that does
+            not fit.
     """
     envelope = dict(record)
     kind = envelope.pop("kind", None)

@@ -1,8 +1,9 @@
 """OpenAI chat messages as event values: one reading for the proxy and for importers of chat logs.
 
-Rules: text is kept as it is; an absent, null or empty content adds no part, since clients send all three for
-the same message; tool-call arguments are kept exactly as written and, beside that, parsed; what has no field
-of its own goes verbatim into `ext_json`, unless it is null or empty (`refusal: null`, `annotations: []`).
+Rules: text is kept as it is; an absent, null or empty content adds no part, since clients send all
+three for the same message; tool-call arguments are kept exactly as written and, beside that,
+parsed; what has no field of its own goes verbatim into `ext_json`, unless it is null or empty
+(`refusal: null`, `annotations: []`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,8 @@ def message_from_chat(chat: object, where: str = "message") -> Message:
     """The event value of one OpenAI chat message.
 
     Raises:
-        MalformedMessage: not an object, no role, or content of a type that chat messages do not have.
+        MalformedMessage: not an object, no role, or content of a type that chat messages do not
+            have.
     """
     if not isinstance(chat, Mapping):
         raise MalformedMessage(f"{where} is not an object")

@@ -12,6 +12,7 @@ class UnknownSchema(SchemaError):
 class InvalidRecord(SchemaError):
     """The bytes or the mapping do not fit the schema they claim.
 
-    The message says where, what was expected and which type was found. It never quotes a value or a key that is not the schema's: it is logged,
-    answered and counted by people whom governance never asked.
+    The message says where, what was expected and which type was found. It never quotes a value or a
+    key that is not the schema's: it is logged, answered and counted by people whom governance never
+    asked.
     """

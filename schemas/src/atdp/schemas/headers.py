@@ -1,7 +1,8 @@
 """Record headers: who sent a record, and whether it may have been sent before.
 
-A producer never puts its API key on the wire. It signs the value: HMAC-SHA256 under the key's *verifier* (SHA-256 of the secret), which is what
-the key store holds. The gate recomputes the signature, so a record that reached the log by any path is tied to a tenant.
+A producer never puts its API key on the wire. It signs the value: HMAC-SHA256 under the key's
+*verifier* (SHA-256 of the secret), which is what the key store holds. The gate recomputes the
+signature, so a record that reached the log by any path is tied to a tenant.
 """
 
 import hashlib
@@ -14,7 +15,8 @@ from atdp.schemas.errors import SchemaError
 KEY_ID = "atdp-key-id"
 SIGNATURE = "atdp-signature"
 REDELIVERY = "atdp-redelivery"
-"""`b"1"` when the producer may have sent this event before; only such events are looked up before they land."""
+"""`b"1"` when the producer may have sent this event before; only such events are looked up before
+they land."""
 
 _PREFIX = "atdp"
 

@@ -1,7 +1,8 @@
 """Identifiers: time-ordered for what happens now, derived from content for what is imported again.
 
-An `event_id` is the idempotency key of the whole platform. Live events take a random UUIDv7 (RFC 9562 §5.7), so that files sorted by time
-are nearly sorted by id. Importers derive the id from the content instead: importing the same file twice gives the same events.
+An `event_id` is the idempotency key of the whole platform. Live events take a random UUIDv7 (RFC
+9562 §5.7), so that files sorted by time are nearly sorted by id. Importers derive the id from the
+content instead: importing the same file twice gives the same events.
 """
 
 import hashlib

@@ -1,10 +1,12 @@
 """Event values: what an agent's trajectory is made of, as frozen Python values.
 
-The Avro files in `avro/` are the contract; these classes mirror the newest version field by field (a test holds them
-together) and are what Python code passes around. An `Event` is an envelope plus exactly one body; its kind follows from the
-body's type, so the two cannot disagree. Times are aware and UTC; on the wire they are microseconds since the epoch.
+The Avro files in `avro/` are the contract; these classes mirror the newest version field by field
+(a test holds them together) and are what Python code passes around. An `Event` is an envelope plus
+exactly one body; its kind follows from the body's type, so the two cannot disagree. Times are aware
+and UTC; on the wire they are microseconds since the epoch.
 
-`None` always means "not known" or "not given": a missing reward is no event at all, an unknown token count is not zero.
+`None` always means "not known" or "not given": a missing reward is no event at all, an unknown
+token count is not zero.
 """
 
 from dataclasses import dataclass, field
@@ -163,8 +165,8 @@ class Sampling:
 class Generation:
     """A model call, with its tokens where the engine gives them.
 
-    `output_logprobs` are natural logs at the sampling temperature, one per output token; `loss_mask` likewise (1 = train),
-    `None` meaning all ones.
+    `output_logprobs` are natural logs at the sampling temperature, one per output token;
+    `loss_mask` likewise (1 = train), `None` meaning all ones.
     """
 
     model: str | None = None
@@ -240,7 +242,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Governance:
-    """What may be done with an event. `policy_id` is `None` before the gate, and then nothing is allowed."""
+    """What may be done with an event.
+
+    `policy_id` is `None` before the gate, and then nothing is allowed.
+    """
 
     classification: str = "unclassified"
     purposes: tuple[str, ...] = ()
@@ -407,7 +412,8 @@ KIND_OF_BODY: dict[type, Kind] = {
 class Event:
     """One fact of a trajectory: an envelope and one body.
 
-    `seq` counts from 0 without gaps per (trajectory, attempt, producer). `step` counts decisions from 0.
+    `seq` counts from 0 without gaps per (trajectory, attempt, producer). `step` counts decisions
+    from 0.
     """
 
     event_id: EventId

@@ -1,12 +1,13 @@
 """How far the stages have come in the event log: what each has left, and waiting until it is read.
 
-A stage has read up to a position per partition (a consumer group's committed offset, or the offsets in a
-table's snapshot). The end of a partition is not enough to tell whether something is left: a transaction's
-commit marker takes an offset too, so a reader of committed records stops short of the end for ever. Where a
-position is before the end, the log itself is asked what stands there next: a committed record, or records of
-a transaction that is still open. The latter count as left. A group's offsets and the records that its
-transaction wrote become visible each by a marker of its own, in no fixed order, so "the gate has read
-everything" does not mean that what it wrote can be read yet.
+A stage has read up to a position per partition (a consumer group's committed offset, or the offsets
+in a table's snapshot). The end of a partition is not enough to tell whether something is left: a
+transaction's commit marker takes an offset too, so a reader of committed records stops short of the
+end for ever. Where a position is before the end, the log itself is asked what stands there next: a
+committed record, or records of a transaction that is still open. The latter count as left. A
+group's offsets and the records that its transaction wrote become visible each by a marker of its
+own, in no fixed order, so "the gate has read everything" does not mean that what it wrote can be
+read yet.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +49,8 @@ class Reader:
 class Lag:
     """What a reader has left: `waiting` offsets.
 
-    An upper bound of records (offsets without a record count too), and 0 exactly when nothing is left, and
-    nothing is undecided.
+    An upper bound of records (offsets without a record count too), and 0 exactly when nothing is
+    left, and nothing is undecided.
     """
 
     reader: str
@@ -97,8 +98,8 @@ def wait_until_read(
 ) -> list[Lag]:
     """Wait until every stage in turn has read what its topics held when the stage before was done.
 
-    The first stage's ends are those of the call. Gives what is missing when the time is out, [] when all was
-    read.
+    The first stage's ends are those of the call. Gives what is missing when the time is out, []
+    when all was read.
     """
     deadline_s = clock() + timeout_s
     for readers in stages:

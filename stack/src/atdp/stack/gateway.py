@@ -1,6 +1,7 @@
 """The gateway process of the stack: ingest's HTTP gateway with the lakehouse's SQL endpoint beside it.
 
-`python -m atdp.stack.gateway --home DIR --port N`. Only here is it known that one process serves both.
+`python -m atdp.stack.gateway --home DIR --port N`. Only here is it known that one process serves
+both.
 """
 
 import sys

@@ -10,7 +10,10 @@ from atdp.stack.errors import StackError
 
 
 class KafkaLog:
-    """Reads positions from a cluster; joins no group and commits nothing. Not for several threads at once."""
+    """Reads positions from a cluster; joins no group and commits nothing.
+
+    Not for several threads at once.
+    """
 
     def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:
         """Connects at the first question; `timeout_s` bounds each."""
@@ -49,7 +52,8 @@ class KafkaLog:
     def ends(self, topic: str) -> Mapping[int, int]:
         """The offset after the last entry of every partition; empty when there is no such topic.
 
-        Open transactions count: the end of what is committed would hide records whose markers are under way.
+        Open transactions count: the end of what is committed would hide records whose markers are
+        under way.
         """
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
@@ -74,8 +78,8 @@ class KafkaLog:
     def next_unread(self, topic: str, partition: int, at: int) -> int:
         """Offset of the first committed record at or after `at`, or of the first undecided one.
 
-        A reader of committed records is told the end of the partition where the first open transaction
-        begins. Past the last entry when there is neither.
+        A reader of committed records is told the end of the partition where the first open
+        transaction begins. Past the last entry when there is neither.
         """
         from confluent_kafka import KafkaError, TopicPartition
 

@@ -1,9 +1,10 @@
 """What the running stack says about itself, in `run/`: the lock, the endpoints, the state of every service.
 
-`supervisor.lock` is held (flock) while a supervisor lives; the system releases it however the supervisor
-ends, so a stale file is never mistaken for a running stack. Who asks whether one lives takes the same lock,
-shared, for an instant; a supervisor that starts just then tries again for a second. `stack.json` is replaced atomically at each
-change and read by `atdp status` and `atdp down` without asking the supervisor.
+`supervisor.lock` is held (flock) while a supervisor lives; the system releases it however the
+supervisor ends, so a stale file is never mistaken for a running stack. Who asks whether one lives
+takes the same lock, shared, for an instant; a supervisor that starts just then tries again for a
+second. `stack.json` is replaced atomically at each change and read by `atdp status` and `atdp down`
+without asking the supervisor.
 """
 
 import fcntl

@@ -1,7 +1,7 @@
 """The stack of one home put together: `atdp up` and `atdp down`.
 
-With `ATDP_KAFKA_BOOTSTRAP` set, no broker is started and everything points at that cluster. Otherwise the
-broker is a service like the others, only first.
+With `ATDP_KAFKA_BOOTSTRAP` set, no broker is started and everything points at that cluster.
+Otherwise the broker is a service like the others, only first.
 
 `python -m atdp.stack.local --home DIR` runs the stack in the foreground without a terminal; that is
 what `atdp up --detach` starts.
@@ -72,7 +72,8 @@ class Stack:
     def run(self, report: Report, progress: Progress | None = None) -> None:
         """Bring the stack up and watch it until SIGINT, SIGTERM or SIGHUP; nothing is left running after.
 
-        Raises AlreadyRunning, HomeUnusable, PortTaken, JavaUnsuitable, JarsUnavailable or another StackError.
+        Raises AlreadyRunning, HomeUnusable, PortTaken, JavaUnsuitable, JarsUnavailable or another
+        StackError.
         """
         lock = self.ledger.acquire()
         try:
@@ -87,7 +88,8 @@ class Stack:
             with stop_signals(supervisor):
                 supervisor.run()
         finally:
-            # Nobody is there any more: who asks now shall hear so at once instead of waiting for an answer.
+            # Nobody is there any more: who asks now shall hear so at once instead of waiting for an
+            # answer.
             self.home.endpoints_file.unlink(missing_ok=True)
             lock.close()
 
@@ -125,8 +127,9 @@ class Stack:
     def detach(self, report: Report) -> None:
         """Have the stack up when this returns: started in a process of its own, unless one is up already.
 
-        One that somebody else is starting is waited for; when that one ends instead (it failed, or was just being
-        stopped), the stack is started here. Raises StackError when it does not come up.
+        One that somebody else is starting is waited for; when that one ends instead (it failed, or
+        was just being stopped), the stack is started here. Raises StackError when it does not come
+        up.
         """
         if self._is_up_by_another(report):
             return
@@ -196,7 +199,8 @@ class Stack:
         try:
             supervisor = psutil.Process(pid)
             supervisor.terminate()
-            # Its end, not only that of its services: after `down`, nothing of the stack is there any more.
+            # Its end, not only that of its services: after `down`, nothing of the stack is there
+            # any more.
             supervisor.wait(timeout_s)
         except psutil.NoSuchProcess:
             return

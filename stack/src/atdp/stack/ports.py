@@ -1,11 +1,12 @@
 """Loopback ports that a home keeps between runs.
 
-Agents are configured with the gateway's address and the broker's data knows its controller's, so a port once
-chosen stays. It is chosen below the range from which the system draws source ports of outgoing connections
-(32768 and up on Linux): nothing else picks such a port by chance while the stack is down. From the choice to
-the end of the process that chose, a lock keeps other stacks of the user, which may be starting at the same
-time, from choosing it too: a server binds it only seconds later. When another
-process has taken a kept port, that is an error with advice, not a silent move to another one.
+Agents are configured with the gateway's address and the broker's data knows its controller's, so a
+port once chosen stays. It is chosen below the range from which the system draws source ports of
+outgoing connections (32768 and up on Linux): nothing else picks such a port by chance while the
+stack is down. From the choice to the end of the process that chose, a lock keeps other stacks of
+the user, which may be starting at the same time, from choosing it too: a server binds it only
+seconds later. When another process has taken a kept port, that is an error with advice, not a
+silent move to another one.
 """
 
 import errno
@@ -59,7 +60,10 @@ def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Lock a port against other processes' choices; false when one has chosen it. Without a place for locks, true."""
+    """Lock a port against other processes' choices; false when one has chosen it.
+
+    Without a place for locks, true.
+    """
     if port in _reserved:
         return False
     folder = Path(tempfile.gettempdir()) / f"atdp-ports-{os.getuid()}"

@@ -1,8 +1,9 @@
 """Child processes of the supervisor: started tethered, stopped with a deadline, never left behind.
 
-Each child leads a session of its own (Ctrl-C reaches the supervisor alone, which then stops children in
-order) and is tethered to the supervisor's life (see `tether`). What is left over from a supervisor that was
-killed is recognised by process id *and* start time, so that a recycled id is never signalled.
+Each child leads a session of its own (Ctrl-C reaches the supervisor alone, which then stops
+children in order) and is tethered to the supervisor's life (see `tether`). What is left over from a
+supervisor that was killed is recognised by process id *and* start time, so that a recycled id is
+never signalled.
 """
 
 import contextlib
@@ -53,9 +54,9 @@ class Child:
     ) -> None:
         """Start it; standard output and error go to the end of `log`.
 
-        `when_orphaned` is what the kernel sends it when the supervisor dies. Nobody is left then to kill a program
-        that does not heed it: SIGTERM is for those that bound their own end.
-        Call from the supervisor's main thread.
+        `when_orphaned` is what the kernel sends it when the supervisor dies. Nobody is left then to
+        kill a program that does not heed it: SIGTERM is for those that bound their own end. Call
+        from the supervisor's main thread.
         """
         launcher = [
             sys.executable,

@@ -1,8 +1,9 @@
 """When a service that died is started again: a state machine over values, without clocks or processes.
 
-A service that dies is started again after a delay that doubles with every death in a row, up to a bound, and
-begins anew once a life has lasted long enough to call the trouble over. Nothing is given up: a broker that
-comes back after an hour finds its consumers trying. All times are seconds of one monotonic clock, handed in.
+A service that dies is started again after a delay that doubles with every death in a row, up to a
+bound, and begins anew once a life has lasted long enough to call the trouble over. Nothing is given
+up: a broker that comes back after an hour finds its consumers trying. All times are seconds of one
+monotonic clock, handed in.
 """
 
 import signal
@@ -32,8 +33,8 @@ class RestartPolicy:
 class Life:
     """What the supervisor knows of one service.
 
-    `since_s` is when the phase began; `reason` says why it is not ready (empty when there is nothing to
-    say); `last_exit_code` is negative for a signal, None before the first death.
+    `since_s` is when the phase began; `reason` says why it is not ready (empty when there is
+    nothing to say); `last_exit_code` is negative for a signal, None before the first death.
     """
 
     phase: Phase = "planned"

@@ -1,8 +1,8 @@
 """What the stack consists of: each service's command, port, probe and place in the order.
 
-The broker comes first, everything that talks to it after it answered and its topics exist. Stopping goes the
-other way, wave by wave: first the gateway, which lets events in, then those that move them on, the broker
-last.
+The broker comes first, everything that talks to it after it answered and its topics exist. Stopping
+goes the other way, wave by wave: first the gateway, which lets events in, then those that move them
+on, the broker last.
 """
 
 import json
@@ -34,9 +34,9 @@ class Probe:
 class Service:
     """One process of the stack.
 
-    `command` is asked at every start (it may prepare things and raise a StackError). `on_ready` runs
-    once, when the service is ready for the first time and before those that come `after` it start. `wave`
-    orders stopping, highest first.
+    `command` is asked at every start (it may prepare things and raise a StackError). `on_ready`
+    runs once, when the service is ready for the first time and before those that come `after` it
+    start. `wave` orders stopping, highest first.
     """
 
     name: str
@@ -101,7 +101,8 @@ def python_services(home: Home, ports: Mapping[str, int], after: tuple[str, ...]
 def service_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of every service: the caller's, with the home and the supervisor's process id."""
     return {
-        # glibc gives each thread an arena of its own; two keep idle services small at no cost measured here.
+        # glibc gives each thread an arena of its own; two keep idle services small at no cost
+        # measured here.
         "MALLOC_ARENA_MAX": "2",
         **environ,
         "ATDP_HOME": str(home.root),
@@ -112,8 +113,8 @@ def service_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str
 def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
     """Look at `/healthz` and `/readyz` of a service on this machine.
 
-    By `http.client`: it is asked every second for as long as the stack lives, and costs a tenth of a richer
-    client.
+    By `http.client`: it is asked every second for as long as the stack lives, and costs a tenth of
+    a richer client.
     """
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:

@@ -1,7 +1,7 @@
 """What `atdp status` shows, gathered from the supervisor's ledger, the broker, the lake and the services.
 
-Every section stands alone: what cannot be read becomes a sentence under `problems` and leaves the others
-untouched.
+Every section stands alone: what cannot be read becomes a sentence under `problems` and leaves the
+others untouched.
 """
 
 from collections.abc import Callable, Mapping

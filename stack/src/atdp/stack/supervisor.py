@@ -1,12 +1,13 @@
 """Start, watch and stop the services of one home.
 
-One loop in the main thread owns every process (the kernel ties a child to the *thread* that started it), a
-pool of threads looks at their health. What a service's next phase is, `restarts` decides; this module only
-carries it out. Guarantees: one supervisor per home (a file lock); children end with the supervisor, however
-it ends; a service that dies, or that does not answer its live check for `_DEAF_S`, is started again with
-back-off; `run/stack.json` tells the truth as of the last change. Once everything has been up, nothing but the
-request to stop ends the stack: where its state cannot be written (a full disk), nobody can be told, or a look at
-a service breaks, that is logged and tried again.
+One loop in the main thread owns every process (the kernel ties a child to the *thread* that started
+it), a pool of threads looks at their health. What a service's next phase is, `restarts` decides;
+this module only carries it out. Guarantees: one supervisor per home (a file lock); children end
+with the supervisor, however it ends; a service that dies, or that does not answer its live check
+for `_DEAF_S`, is started again with back-off; `run/stack.json` tells the truth as of the last
+change. Once everything has been up, nothing but the request to stop ends the stack: where its state
+cannot be written (a full disk), nobody can be told, or a look at a service breaks, that is logged
+and tried again.
 """
 
 import contextlib
@@ -30,7 +31,8 @@ from atdp.stack.services import Probe, Service
 UP_TIMEOUT_S = 240.0  # a cold start takes about 20 s on two free cores; several stacks on busy ones take minutes
 _TICK_S = 0.1
 _LOOK_EVERY_S = 1.0  # four times as often while a service that is needed is not ready
-# a frozen process is replaced after this; shorter, and a garbage collection on a busy machine costs a life
+# a frozen process is replaced after this; shorter, and a garbage collection on a busy machine costs
+# a life
 _DEAF_S = 45.0
 _STARTUP_DEATHS = 3  # a service that dies this often before the stack was ever up will not come up
 
@@ -276,7 +278,8 @@ class Supervisor:
             self._unpublished = None
 
     def _say(self, line: str) -> None:
-        # Where lines go is not the stack's concern: a closed terminal or a full disk must not end it.
+        # Where lines go is not the stack's concern: a closed terminal or a full disk must not end
+        # it.
         with contextlib.suppress(OSError, ValueError):
             self._report(line)
 

@@ -1,13 +1,14 @@
 """Start a program so that it does not outlive the one who started it.
 
-Run as a script: `python -I -S tether.py PARENT_PID SIGNAL PROGRAM [ARG…]`. It asks the Linux kernel to send
-SIGNAL when the parent dies (`PR_SET_PDEATHSIG`, which survives `exec`), makes sure that the parent has
-not died in between, and becomes PROGRAM. Doing it here and not in `Popen(preexec_fn=…)` keeps Python code
-out of the time between fork and exec, where a lock held by another thread would hang the child.
+Run as a script: `python -I -S tether.py PARENT_PID SIGNAL PROGRAM [ARG…]`. It asks the Linux kernel
+to send SIGNAL when the parent dies (`PR_SET_PDEATHSIG`, which survives `exec`), makes sure that the
+parent has not died in between, and becomes PROGRAM. Doing it here and not in `Popen(preexec_fn=…)`
+keeps Python code out of the time between fork and exec, where a lock held by another thread would
+hang the child.
 
-The kernel watches the *thread* that forked: start children from a thread that lives as long as they should.
-On other systems than Linux the program simply starts; a stale process is then found through its pid file at
-the next start.
+The kernel watches the *thread* that forked: start children from a thread that lives as long as they
+should. On other systems than Linux the program simply starts; a stale process is then found through
+its pid file at the next start.
 """
 
 import ctypes

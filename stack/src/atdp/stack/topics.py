@@ -1,7 +1,7 @@
 """Topics as defined in `atdp.schemas`, brought into being on a broker or compared with what is there.
 
-Missing topics are created. An existing topic is never changed: fewer or more partitions would break the order
-per key, and a cluster's operators own its configuration. What differs is reported.
+Missing topics are created. An existing topic is never changed: fewer or more partitions would break
+the order per key, and a cluster's operators own its configuration. What differs is reported.
 """
 
 import time
@@ -45,9 +45,9 @@ def differences(wanted: Topic, found: Found) -> list[str]:
 def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     """Create what is missing, wait until the brokers know it, and say what differs.
 
-    `replication` -1 leaves the number of replicas to the cluster. Raises StackError when a topic cannot be
-    created, or when raw and governed events differ in their number of partitions (governance keeps the
-    partition number of a record).
+    `replication` -1 leaves the number of replicas to the cluster. Raises StackError when a topic
+    cannot be created, or when raw and governed events differ in their number of partitions
+    (governance keeps the partition number of a record).
     """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient

@@ -1,10 +1,11 @@
 """Causal attention over packed rows, registered with transformers.
 
-Rows of different lengths are laid end to end in one sequence of shape [1, tokens]; each token attends only to earlier
-tokens of its own row. On a CPU the fastest exact form is one scaled-dot-product call per run of rows of equal length
-(FlexAttention has no backward there, `varlen_attn` no CPU kernel); packing sorts rows by length, so runs are long.
-The row boundaries travel through the model's keyword arguments as `boundaries`: cumulative lengths
-`(0, n_1, n_1 + n_2, …)`, plain integers. Without them the whole sequence is one row.
+Rows of different lengths are laid end to end in one sequence of shape [1, tokens]; each token
+attends only to earlier tokens of its own row. On a CPU the fastest exact form is one
+scaled-dot-product call per run of rows of equal length (FlexAttention has no backward there,
+`varlen_attn` no CPU kernel); packing sorts rows by length, so runs are long. The row boundaries
+travel through the model's keyword arguments as `boundaries`: cumulative lengths `(0, n_1, n_1 +
+n_2, …)`, plain integers. Without them the whole sequence is one row.
 """
 
 import itertools
@@ -34,8 +35,8 @@ def packed_attention(
 ) -> tuple[torch.Tensor, None]:
     """Attend within rows.
 
-    `query` [1, heads, tokens, dim], `key` and `value` [1, kv_heads, tokens, dim]; returns [1, tokens, heads, dim].
-    `boundaries` are the cumulative lengths as plain integers.
+    `query` [1, heads, tokens, dim], `key` and `value` [1, kv_heads, tokens, dim]; returns [1,
+    tokens, heads, dim]. `boundaries` are the cumulative lengths as plain integers.
     """
     edges = boundaries or (0, query.shape[2])
     pieces = []

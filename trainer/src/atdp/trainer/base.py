@@ -9,7 +9,8 @@ from atdp.trainer.trajectory import TrajectoryKey
 def already_trained(registry: WeightRegistry, base: Published) -> frozenset[TrajectoryKey]:
     """What reinforcement used up on the way to `base`.
 
-    Not what was imitated: without the attempts that were good enough for that, a group would consist of the others.
+    Not what was imitated: without the attempts that were good enough for that, a group would
+    consist of the others.
     """
     ancestors = registry.lineage(base.model, base.version)
     return frozenset().union(*(v.trained_on for v in ancestors if v.manifest["kind"] == "grpo"))

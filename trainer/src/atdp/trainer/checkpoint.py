@@ -1,8 +1,9 @@
 """Weights, optimizer, random state and stream position in one atomic commit.
 
-Trainers that write these one after another lose or repeat data when killed in between. Here a checkpoint is one directory: filled under
-a temporary name, synced, renamed, and only then named by `LATEST`. Whatever moment the process dies, the run resumes from a
-checkpoint whose parts belong together.
+Trainers that write these one after another lose or repeat data when killed in between. Here a
+checkpoint is one directory: filled under a temporary name, synced, renamed, and only then named by
+`LATEST`. Whatever moment the process dies, the run resumes from a checkpoint whose parts belong
+together.
 """
 
 import json

@@ -1,21 +1,24 @@
 """Groups for GRPO out of a log.
 
-Online trainers sample a group on purpose; in a log, members of a group are whoever attempted the same task. So a group can
-stay incomplete, have one member, or contain members that may not be trained on. The rules:
+Online trainers sample a group on purpose; in a log, members of a group are whoever attempted the
+same task. So a group can stay incomplete, have one member, or contain members that may not be
+trained on. The rules:
 
-- members share tenant and task; a member that cannot be trained on (ineligible, no token ids, too stale) never enters a
-  group's statistics: it is set aside alone and the others go on;
-- groups form in order of start. Finishing order would favour short trajectories, which arrive first;
-- a group is *ready* with `size` members. An incomplete one waits until its window has closed (or the source says nothing more
-  comes); then it goes on if it has `min_size` members, else it is set aside. A missing reward is waited for in the same way: it is
-  not a reward of 0;
-- a trajectory's *window* closes when `window` further ones have started after it in its Kafka partition, whatever has become of them.
-  Offsets count them, so an agent's wrong clock cannot hold a window open, and a position lists at most so many per partition. A
-  trajectory that is not offered (it has not ended, or is not yet what the run asks for) is waited for just as long;
+- members share tenant and task; a member that cannot be trained on (ineligible, no token ids, too
+  stale) never enters a group's statistics: it is set aside alone and the others go on;
+- groups form in order of start. Finishing order would favour short trajectories, which arrive
+  first;
+- a group is *ready* with `size` members. An incomplete one waits until its window has closed (or
+  the source says nothing more comes); then it goes on if it has `min_size` members, else it is set
+  aside. A missing reward is waited for in the same way: it is not a reward of 0;
+- a trajectory's *window* closes when `window` further ones have started after it in its Kafka
+  partition, whatever has become of them. Offsets count them, so an agent's wrong clock cannot hold
+  a window open, and a position lists at most so many per partition. A trajectory that is not
+  offered (it has not ended, or is not yet what the run asks for) is waited for just as long;
 - a group with equal rewards is set aside: nothing to learn from.
 
-Nothing disappears: every trajectory that came in is in a ready group, set aside with a reason, or waiting. What a run sets aside, the
-next run looks at anew: a reward may have come.
+Nothing disappears: every trajectory that came in is in a ready group, set aside with a reason, or
+waiting. What a run sets aside, the next run looks at anew: a reward may have come.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,10 +37,12 @@ class GroupRules:
     min_size: int = 2
     """Smallest incomplete group that is trained once its window has closed; at least 2."""
     window: int = 128
-    """Trajectories that may start after a member, in its partition, before it is no longer waited for: about 500 of a stream in four
-    partitions, as the platform's is. A larger one waits longer for rewards, and makes positions longer."""
+    """Trajectories that may start after a member, in its partition, before it is no longer waited
+    for: about 500 of a stream in four partitions, as the platform's is. A larger one waits longer
+    for rewards, and makes positions longer."""
     max_staleness: int = 4
-    """Largest distance between the version being trained and the oldest version that produced a member."""
+    """Largest distance between the version being trained and the oldest version that produced a
+    member."""
     tokenizer: str | None = None
     """Accept only token ids of this tokenizer (SHA-256); `None`: any."""
 
@@ -77,7 +82,8 @@ class Assembly:
     set_aside: tuple[SetAside, ...]
     waiting: tuple[Trajectory, ...]
     open_starts: tuple[Start, ...] = ()
-    """Of the starts that are not candidates, those whose window has not closed: still waited for."""
+    """Of the starts that are not candidates, those whose window has not closed: still waited for.
+    """
 
 
 def assemble(
@@ -93,9 +99,11 @@ def assemble(
 ) -> Assembly:
     """Sort candidates into groups.
 
-    `already_trained`: what the ancestors of these weights learned from. `decided` and `open_starts`: where the trajectories
-    began that are candidates no more, or not yet. `version_numbers` maps weight versions to their distance from the first one;
-    `version_now` is that of the weights being trained. `exhausted`: the source will give nothing more, so nothing is waited for.
+    `already_trained`: what the ancestors of these weights learned from. `decided` and
+    `open_starts`: where the trajectories began that are candidates no more, or not yet.
+    `version_numbers` maps weight versions to their distance from the first one; `version_now` is
+    that of the weights being trained. `exhausted`: the source will give nothing more, so nothing is
+    waited for.
     """
     ordered = sorted(candidates, key=_start_order)
     began = {*decided, *open_starts, *((t.partition, t.first_offset) for t in ordered)}

@@ -1,8 +1,8 @@
 """Trajectories from the lakehouse's governed reader.
 
-Pinned snapshots (a dataset) give a fixed, exhausted source; without them every poll reads the newest committed snapshots, so the
-source follows the stream. Purpose, consent and eligibility are enforced by the reader; what it refuses is counted there by
-reason and passed on.
+Pinned snapshots (a dataset) give a fixed, exhausted source; without them every poll reads the
+newest committed snapshots, so the source follows the stream. Purpose, consent and eligibility are
+enforced by the reader; what it refuses is counted there by reason and passed on.
 """
 
 import json
@@ -46,11 +46,11 @@ class LakeSource:
     ) -> None:
         """Read from `lake`; `where` is SQL over the columns of `trajectories`.
 
-        What weight versions in `too_old` have produced is counted and not read: a run reads its selection from the beginning, and
-        most of a long log is too stale to be trained on.
+        What weight versions in `too_old` have produced is counted and not read: a run reads its
+        selection from the beginning, and most of a long log is too stale to be trained on.
 
-        `learn_from_text` reads messages for supervised training and does not ask for exact token ids; purpose and consent
-        are required all the same.
+        `learn_from_text` reads messages for supervised training and does not ask for exact token
+        ids; purpose and consent are required all the same.
         """
         self._lake = lake
         self._tenant = tenant
@@ -105,7 +105,10 @@ class LakeSource:
         return self._held
 
     def _starts(self, condition: str, snapshots: Mapping[TableName, int]) -> tuple[Start, ...]:
-        """Where the trajectories began that fulfil a condition. Reads offsets only, so no purpose is asked for."""
+        """Where the trajectories began that fulfil a condition.
+
+        Reads offsets only, so no purpose is asked for.
+        """
         query = f"SELECT kafka_partition, first_offset FROM trajectories WHERE {condition}"  # noqa: S608 - the where of a trainer
         try:
             with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as stamps:
@@ -183,7 +186,10 @@ def _turn(call: GenerationRecord) -> Turn:
 
 
 def _refusal(call: GenerationRecord) -> str | None:
-    """What a turn's own fields do not tell. An unknown parameter may be the engine's default, or its model's: not every engine has min-p."""
+    """What a turn's own fields do not tell.
+
+    An unknown parameter may be the engine's default, or its model's: not every engine has min-p.
+    """
     if not call.training_eligible:
         return "not eligible for training"
     if call.temperature is None or call.top_p is None or call.top_k is None:

@@ -1,9 +1,10 @@
 """From recorded model calls to training rows.
 
-An agent calls its model once per turn, and each prompt usually begins with the previous prompt and output. Where it does so
-*token by token* (CLEAN), the turns share one row: the new part of the prompt is context, only outputs are trained. Where it
-does not (the client rewrote history, or text was tokenised differently the second time), a new row begins (FORK). Nothing is
-ever tokenised again, and every output token is trained exactly once: what a forked row repeats is context there.
+An agent calls its model once per turn, and each prompt usually begins with the previous prompt and
+output. Where it does so *token by token* (CLEAN), the turns share one row: the new part of the
+prompt is context, only outputs are trained. Where it does not (the client rewrote history, or text
+was tokenised differently the second time), a new row begins (FORK). Nothing is ever tokenised
+again, and every output token is trained exactly once: what a forked row repeats is context there.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Model directories in the Hugging Face layout: make, load and save.
 
-`config.json, model.safetensors, tokenizer.json, tokenizer_config.json` (with the chat template): what transformers,
-SGLang and the embedded inference worker all load. Files are written deterministically (same weights, same bytes), so that
-the SHA-256 in a manifest identifies weights.
+`config.json, model.safetensors, tokenizer.json, tokenizer_config.json` (with the chat template):
+what transformers, SGLang and the embedded inference worker all load. Files are written
+deterministically (same weights, same bytes), so that the SHA-256 in a manifest identifies weights.
 """
 
 import json

@@ -37,7 +37,8 @@ class TrainOptions:
     where: str | None = None
     """SQL over the columns of `trajectories`."""
     hold_out: float = 0.25
-    """Share of the tasks, at least 0 and below 1, that is not trained on but kept for evaluation: `held_out(task_id, share := …)`."""
+    """Share of the tasks, at least 0 and below 1, that is not trained on but kept for evaluation:
+    `held_out(task_id, share := …)`."""
     steps: int = 100
     group_size: int = 8
     groups_per_step: int = 8
@@ -56,7 +57,8 @@ class TrainOptions:
     threads: int = 1
     """One thread gives the same bits every time; more are faster where cores are free."""
     run_name: str | None = None
-    """Name of the run; `None`: after what decides its result. An interrupted GRPO run of the same name is continued."""
+    """Name of the run; `None`: after what decides its result. An interrupted GRPO run of the same
+    name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0
     engine_url: str | None = None

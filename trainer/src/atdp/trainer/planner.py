@@ -1,8 +1,9 @@
 """What the next step will train on, decided before it is done.
 
-A plan is a pure function of the position, the candidates, the rules and the step number; its hash names all of them. It is written to disk
-before the step. After a crash, steps behind the checkpoint are repeated from their written plans, so new data that arrived in
-between cannot change what those steps trained on, and the resumed run ends with the same weights.
+A plan is a pure function of the position, the candidates, the rules and the step number; its hash
+names all of them. It is written to disk before the step. After a crash, steps behind the checkpoint
+are repeated from their written plans, so new data that arrived in between cannot change what those
+steps trained on, and the resumed run ends with the same weights.
 """
 
 import hashlib
@@ -19,7 +20,10 @@ from atdp.trainer.trajectory import Trajectory, TrajectoryKey
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedMember:
-    """A trajectory as the plan saw it. Its reward is fixed here: a correction that comes later does not change the step."""
+    """A trajectory as the plan saw it.
+
+    Its reward is fixed here: a correction that comes later does not change the step.
+    """
 
     key: TrajectoryKey
     digest: str
@@ -56,9 +60,11 @@ class Plan:
     settings: str
     """Hash of everything configurable that the step depends on."""
     snapshots: Mapping[str, int]
-    """Table snapshots that the candidates were read from: lineage, not identity (they expire; the hash leaves them out)."""
+    """Table snapshots that the candidates were read from: lineage, not identity (they expire; the
+    hash leaves them out)."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Trajectories that governance kept back from the candidates, by reason: for people, likewise no identity."""
+    """Trajectories that governance kept back from the candidates, by reason: for people, likewise
+    no identity."""
     replaces: str | None = None
     """Hash of a plan that could not be repeated because its data have been erased."""
 
@@ -145,7 +151,9 @@ def make_plan(
     refused: Mapping[str, int] | None = None,
     replaces: str | None = None,
 ) -> Plan:
-    """Take the oldest ready groups. What is set aside is decided with this step, whether or not it has groups.
+    """Take the oldest ready groups.
+
+    What is set aside is decided with this step, whether or not it has groups.
 
     What waits and what is not offered yet hold the position's marks back.
     """

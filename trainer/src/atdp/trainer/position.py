@@ -1,10 +1,13 @@
-"""Where a run stands in the governed stream. It is the run's own: what another run wants to see, and what it would decide, is not known here.
+"""Where a run stands in the governed stream.
 
-A trajectory is identified with the offset of its *first* event in its Kafka partition: unlike the last offset it never moves
-when rewards or feedback arrive later. Per partition a *mark* says that every trajectory starting at or before it has been
-decided (trained, or set aside with a reason); trajectories decided out of order, above the mark, are listed one by one. So the
-position stays small, can be compared, and says exactly which trajectories a run has used up, whatever the tables' snapshots
-(which expire) look like when it resumes.
+It is the run's own: what another run wants to see, and what it would decide, is not known here.
+
+A trajectory is identified with the offset of its *first* event in its Kafka partition: unlike the
+last offset it never moves when rewards or feedback arrive later. Per partition a *mark* says that
+every trajectory starting at or before it has been decided (trained, or set aside with a reason);
+trajectories decided out of order, above the mark, are listed one by one. So the position stays
+small, can be compared, and says exactly which trajectories a run has used up, whatever the tables'
+snapshots (which expire) look like when it resumes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,8 +37,9 @@ class Position:
     def advance(self, decided: Iterable[Trajectory], undecided: Collection[Start]) -> "Position":
         """Count `decided` as used up, and raise the marks as far as they go.
 
-        `undecided` are the starts of all trajectories that may still be decided. A mark rises to the last decided
-        start before the first undecided one: a trajectory that begins later can only start above it.
+        `undecided` are the starts of all trajectories that may still be decided. A mark rises to
+        the last decided start before the first undecided one: a trajectory that begins later can
+        only start above it.
         """
         held = dict(self.decided) | {t.key: (t.partition, t.first_offset) for t in decided}
         limit: dict[int, int] = {}

@@ -1,10 +1,10 @@
 """The weight registry: published versions of models on disk, each with its lineage.
 
-`<root>/<model>/<version>/` holds a model directory, `trained_on.parquet` (every trajectory that its run trained on) and `manifest.json`:
-parent version, run, kind of training, data (snapshots, policies, how many trajectories), configuration, metrics and the SHA-256
-of every file. A version appears whole or not at all (written
-aside, renamed into place) and never changes afterwards. Names are `v1`, `v2`, … in order of publication, also for candidates that are
-never promoted.
+`<root>/<model>/<version>/` holds a model directory, `trained_on.parquet` (every trajectory that its
+run trained on) and `manifest.json`: parent version, run, kind of training, data (snapshots,
+policies, how many trajectories), configuration, metrics and the SHA-256 of every file. A version
+appears whole or not at all (written aside, renamed into place) and never changes afterwards. Names
+are `v1`, `v2`, … in order of publication, also for candidates that are never promoted.
 """
 
 import hashlib
@@ -73,7 +73,8 @@ class Published:
     def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
         """Every trajectory that this version's run trained on, and its task; those of its ancestors are theirs to tell.
 
-        Raises RegistryError where the list is missing: nothing is known then, which is not the same as none.
+        Raises RegistryError where the list is missing: nothing is known then, which is not the same
+        as none.
         """
         try:
             return read_trained_on(self.path)
@@ -175,8 +176,8 @@ class WeightRegistry:
     def generations(self, model: str) -> dict[str, int]:
         """Every version's distance from its first ancestor, in updates.
 
-        This is the number that staleness is measured in. Published names would not do: rejected candidates use names up
-        without moving the policy.
+        This is the number that staleness is measured in. Published names would not do: rejected
+        candidates use names up without moving the policy.
         """
         parents = {version: self.get(model, version).parent for version in self.versions(model)}
         numbers: dict[str, int] = {}

@@ -1,7 +1,8 @@
 """A GRPO run: poll, plan, write the plan, step, checkpoint; killable at any moment.
 
-Effects happen exactly once in the weights: whatever was trained after the last checkpoint is lost with the process and is done again
-from the written plans, in the same order with the same content. On one CPU thread the resumed run ends with the same bits.
+Effects happen exactly once in the weights: whatever was trained after the last checkpoint is lost
+with the process and is done again from the written plans, in the same order with the same content.
+On one CPU thread the resumed run ends with the same bits.
 
 The run directory::
 
@@ -118,9 +119,10 @@ class TrainRun:
     ) -> None:
         """Prepare; resumes from `directory` when there is a checkpoint.
 
-        `version_numbers` gives the age of every published weight version in updates from the first; it is asked after each poll,
-        since versions are published while a stream is followed, and always before they serve. `on_step` is told the figures of
-        every step, `on_point` the moments at which a crash is interesting.
+        `version_numbers` gives the age of every published weight version in updates from the first;
+        it is asked after each poll, since versions are published while a stream is followed, and
+        always before they serve. `on_step` is told the figures of every step, `on_point` the
+        moments at which a crash is interesting.
         """
         self._model, self._source, self._settings = model, source, settings
         self._version_numbers = version_numbers

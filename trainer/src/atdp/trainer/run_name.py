@@ -1,8 +1,9 @@
 """The name of a run, and its being one.
 
-A run is named after what decides its result: algorithm, base, settings and selection. So the same command finds the run that it began
-before it was killed, also without a name given, and goes on. A name whose run has published is used up: the same command then begins
-another run, `…-2`, since what it reads may have grown.
+A run is named after what decides its result: algorithm, base, settings and selection. So the same
+command finds the run that it began before it was killed, also without a name given, and goes on. A
+name whose run has published is used up: the same command then begins another run, `…-2`, since what
+it reads may have grown.
 """
 
 import fcntl

@@ -1,4 +1,7 @@
-"""A supervised run: governed conversations → rows → a published version. How training is done: sft.py."""
+"""A supervised run: governed conversations → rows → a published version.
+
+How training is done: sft.py.
+"""
 
 import json
 import tempfile

@@ -1,7 +1,8 @@
 """Supervised fine-tuning on logged conversations: the start of a model, or training where no token ids were logged.
 
-Loss is on what the assistant wrote, its end-of-turn token included; everything else is context. The template's prefix stability
-makes the pieces of a conversation independent: they are tokenised one by one and never across a border.
+Loss is on what the assistant wrote, its end-of-turn token included; everything else is context. The
+template's prefix stability makes the pieces of a conversation independent: they are tokenised one
+by one and never across a border.
 """
 
 import math
@@ -32,7 +33,8 @@ class SftRules:
     """Conversations per step."""
     learning_rate: float = 1e-3
     warmup: float = 0.05
-    """Share of the steps over which the learning rate rises; afterwards it falls along a cosine to a tenth."""
+    """Share of the steps over which the learning rate rises; afterwards it falls along a cosine to
+    a tenth."""
     weight_decay: float = 0.01
     budget: int = 4096
     max_grad_norm: float = 1.0
@@ -44,7 +46,8 @@ def conversation_row(
 ) -> Row:
     """One conversation as a row; a message's loss tokens end with the turn's end.
 
-    Raises TrainingError when the template is not prefix-stable for it (then no exact loss mask exists).
+    Raises TrainingError when the template is not prefix-stable for it (then no exact loss mask
+    exists).
     """
     tokens: list[int] = []
     trained: list[bool] = []
@@ -88,7 +91,10 @@ def supervise(
     *,
     on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
 ) -> dict[str, Any]:
-    """Train for `rules.steps`; epochs are reshuffled by the seed. Returns figures of the whole training."""
+    """Train for `rules.steps`; epochs are reshuffled by the seed.
+
+    Returns figures of the whole training.
+    """
     usable = [row for row in rows if row.loss_tokens]
     if not usable:
         raise TrainingError("nothing to train on: no logged conversation with an assistant message")

@@ -1,6 +1,7 @@
 """The trainer's port towards governed trajectories, and the adapter that tests and small jobs use.
 
-A source gives *governed* trajectories only: admitted for purpose `train` and eligible. What the store refuses, it counts by reason.
+A source gives *governed* trajectories only: admitted for purpose `train` and eligible. What the
+store refuses, it counts by reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,20 +22,28 @@ class Poll:
     trajectories: tuple[Trajectory, ...]
     """Ended trajectories that the position has not decided."""
     open_starts: tuple[Start, ...] = ()
-    """(partition, first offset) of trajectories that a later poll may offer: not ended, or not (yet) what the source selects."""
+    """(partition, first offset) of trajectories that a later poll may offer: not ended, or not
+    (yet) what the source selects."""
     exhausted: bool = False
     """Nothing more will come (a pinned dataset)."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Snapshot id of every table that was read."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Trajectories that were kept back unread, by reason: by governance, or because they are too old to be of use."""
+    """Trajectories that were kept back unread, by reason: by governance, or because they are too
+    old to be of use."""
 
 
 class TrajectorySource(Protocol):
-    """Where trajectories come from. Reading is repeatable: a position gives the same ended trajectories again."""
+    """Where trajectories come from.
+
+    Reading is repeatable: a position gives the same ended trajectories again.
+    """
 
     def poll(self, position: Position) -> Poll:
-        """All undecided trajectories; does not wait. Raises SourceError when the store cannot be read."""
+        """All undecided trajectories; does not wait.
+
+        Raises SourceError when the store cannot be read.
+        """
         ...
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:

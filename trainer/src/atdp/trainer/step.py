@@ -72,7 +72,10 @@ def policy_step(
     *,
     on_point: Callable[[str], None] = lambda _: None,
 ) -> StepFigures:
-    """Train on `rows` once. Raises TrainingError when the loss or gradient is not finite; the weights are then unusable."""
+    """Train on `rows` once.
+
+    Raises TrainingError when the loss or gradient is not finite; the weights are then unusable.
+    """
     parts = [list(range(n, len(rows), rules.minibatches)) for n in range(rules.minibatches)]
     minibatches = [
         pack([rows[n] for n in part], [advantages[n] for n in part], budget=rules.budget)

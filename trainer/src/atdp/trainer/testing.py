@@ -1,7 +1,7 @@
 """For tests of engines and trainers: tiny models, a served application, an engine's client and a plain reference.
 
-The contract suite runs against whatever speaks SGLang's HTTP; someone with an engine of their own can run it too.
-`python -m atdp.trainer.testing FOLDER` writes the models.
+The contract suite runs against whatever speaks SGLang's HTTP; someone with an engine of their own
+can run it too. `python -m atdp.trainer.testing FOLDER` writes the models.
 """
 
 import sys
@@ -53,7 +53,8 @@ ANSWER: dict[str, Any] = {
 def make_tiny_models(folder: Path) -> tuple[Path, Path]:
     """Write the models `first` and `second` below `folder`.
 
-    Both have one tokenizer; the first has learnt to answer QUESTION with ANSWER, the second is random.
+    Both have one tokenizer; the first has learnt to answer QUESTION with ANSWER, the second is
+    random.
     """
     template = ChatTemplate(default_template(), eos_token=TURN_END)
     tokenizer = train_tokenizer([template.render([*QUESTION, ANSWER], TOOLS)] * 3, vocab_size=300)

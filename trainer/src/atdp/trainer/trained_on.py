@@ -1,8 +1,9 @@
 """Which trajectories a version was trained on, one row each, beside its weights: `trained_on.parquet`.
 
-A count in the manifest answers nothing that is asked later: whether a tenant that withdrew is in these weights, which versions must go
-when a person asks to be forgotten; and which tasks an evaluation must leave out. The file has the columns `tenant_id`,
-`trajectory_id`, `attempt` and `task_id` (null without a task), as the lake's tables do, so SQL joins them. It lists what this
+A count in the manifest answers nothing that is asked later: whether a tenant that withdrew is in
+these weights, which versions must go when a person asks to be forgotten; and which tasks an
+evaluation must leave out. The file has the columns `tenant_id`, `trajectory_id`, `attempt` and
+`task_id` (null without a task), as the lake's tables do, so SQL joins them. It lists what this
 version's own run trained on; its ancestors' files hold the rest.
 """
 
@@ -36,7 +37,10 @@ def write_trained_on(directory: Path, tasks: Mapping[TrajectoryKey, str | None])
 
 
 def read_trained_on(directory: Path) -> dict[TrajectoryKey, str | None]:
-    """The trajectories of one version and their tasks. Raises FileNotFoundError where the version has no such file."""
+    """The trajectories of one version and their tasks.
+
+    Raises FileNotFoundError where the version has no such file.
+    """
     tenants, trajectories, attempts, tasks = (
         column.to_pylist()
         for column in pq.read_table(directory / FILE_NAME, schema=_SCHEMA).columns

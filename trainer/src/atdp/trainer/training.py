@@ -1,8 +1,9 @@
 """`atdp train`: from a dataset or the live stream to a published version.
 
-Composition only: opens the lake and the registry, chooses the data, trains (imitation.py, reinforcement.py), loads the result. A run is named
-after what decides its result (see run_name.py), so the same command goes on with a GRPO run that was killed (see run.py); supervised runs
-are short and start again.
+Composition only: opens the lake and the registry, chooses the data, trains (imitation.py,
+reinforcement.py), loads the result. A run is named after what decides its result (see run_name.py),
+so the same command goes on with a GRPO run that was killed (see run.py); supervised runs are short
+and start again.
 """
 
 from collections.abc import Mapping
@@ -30,10 +31,12 @@ def train(
     on_progress: Progress = lambda _done, _of, _figures: None,
     on_begin: Told = lambda _: None,
 ) -> TrainResult:
-    """Train, publish, and load the result into an engine where one is named. A run that has published is not trained again.
+    """Train, publish, and load the result into an engine where one is named.
 
-    Raises TrainerError (its subclasses name the boundary) and has published nothing then; only of a WeightSyncError is the version
-    published, and the engine does not serve it.
+    A run that has published is not trained again.
+
+    Raises TrainerError (its subclasses name the boundary) and has published nothing then; only of a
+    WeightSyncError is the version published, and the engine does not serve it.
     """
     torch.set_num_threads(options.threads)
     try:

@@ -1,7 +1,7 @@
 """What the trainer needs to know of a logged trajectory.
 
-These are the trainer's own values: its port towards any store of trajectories. Tokens are what the model saw and wrote, as
-logged; nothing here is ever tokenised again.
+These are the trainer's own values: its port towards any store of trajectories. Tokens are what the
+model saw and wrote, as logged; nothing here is ever tokenised again.
 """
 
 import hashlib
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 ROUNDING = 1e-6
-"""A log-probability may exceed 0 by so much, in nats: float32 arithmetic of an engine. What exceeds it is no log-probability."""
+"""A log-probability may exceed 0 by so much, in nats: float32 arithmetic of an engine. What exceeds
+it is no log-probability."""
 
 
 class TrajectoryKey(NamedTuple):
@@ -85,9 +86,10 @@ class Trajectory:
 def refusal_for_rl(trajectory: Trajectory) -> str | None:
     """Why a trajectory cannot be trained on by RL, in words that name what is missing; `None` when it can.
 
-    A number that is no number is refused here, where it costs one trajectory: in a step it would cost the weights. Ratios need the
-    true probability with which every token was drawn, so whatever restricted the draw without being part of the logged probability
-    (top-p, top-k, min-p, temperature 0) excludes the row.
+    A number that is no number is refused here, where it costs one trajectory: in a step it would
+    cost the weights. Ratios need the true probability with which every token was drawn, so whatever
+    restricted the draw without being part of the logged probability (top-p, top-k, min-p,
+    temperature 0) excludes the row.
     """
     if trajectory.task is None:
         return "no task id, so no group"

@@ -13,7 +13,8 @@ class WeightSyncError(TrainerError):
 def load_into_engine(url: str, published: Published, *, timeout_s: float = 120.0) -> None:
     """Make the server at `url` serve `published`, and check that it says so.
 
-    The path is checked first: a path that SGLang does not find it tries as the name of a model on the hub.
+    The path is checked first: a path that SGLang does not find it tries as the name of a model on
+    the hub.
     """
     if not (published.path / "model.safetensors").is_file():
         raise WeightSyncError(

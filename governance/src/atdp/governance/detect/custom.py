@@ -1,7 +1,8 @@
 """Patterns that a policy defines.
 
-They run on the `regex` engine with a time limit per string: running out of it is an error, never a skip. A pattern that runs away on
-short hostile texts is refused when the policy is compiled, before it can quarantine real events.
+They run on the `regex` engine with a time limit per string: running out of it is an error, never a
+skip. A pattern that runs away on short hostile texts is refused when the policy is compiled, before
+it can quarantine real events.
 """
 
 from collections.abc import Sequence
@@ -41,7 +42,8 @@ class CustomPattern:
     """One pattern of a policy: `group` (0 = the whole match) is the finding.
 
     Raises:
-        PolicyError: the pattern does not compile, has no such group, can match nothing at all, or runs away.
+        PolicyError: the pattern does not compile, has no such group, can match nothing at all, or
+            runs away.
     """
 
     def __init__(

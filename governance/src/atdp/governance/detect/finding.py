@@ -9,7 +9,8 @@ from typing import Protocol
 class Finding:
     """Characters `start` (inclusive) to `end` (exclusive) of the scanned string look like `entity`.
 
-    `score` is in (0, 1]; what counts is decided by the policy. `rule` names the pattern, never the value.
+    `score` is in (0, 1]; what counts is decided by the policy. `rule` names the pattern, never the
+    value.
     """
 
     start: int

@@ -1,9 +1,10 @@
 """Keys with their values inside text that is not JSON: `"zip": "19122"` in cut-off JSON, Python dictionaries, logs, server-sent events.
 
-The same key rules as for decoded JSON, by normalised key name. A value ends where its own quote ends it: an apostrophe within double quotes
-does not, nor does a quote behind a backslash; a value whose quote never comes (the text was cut) ends with its line. JSON inside a string of
-JSON that was cut has its quotes behind one backslash, and theirs within behind three: every level of strings escapes each backslash and each
-quote of the level within.
+The same key rules as for decoded JSON, by normalised key name. A value ends where its own quote
+ends it: an apostrophe within double quotes does not, nor does a quote behind a backslash; a value
+whose quote never comes (the text was cut) ends with its line. JSON inside a string of JSON that was
+cut has its quotes behind one backslash, and theirs within behind three: every level of strings
+escapes each backslash and each quote of the level within.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,13 +1,16 @@
 """Which strings of digits can be a phone number at all, asked before `phonenumbers` parses them.
 
-`PhoneNumberMatcher` tries every run of digits, every part of it that stands between spaces or hyphens, once per region; in a table of numbers
-nearly all of its time goes into parsing what can be no number. For a candidate of digits and plain punctuation the outcome of parsing and
-validating depends on the digits alone, and a valid one must, after the prefixes that parsing can take off, match one of the number patterns of
-its country. That is tested here in microseconds: a necessary condition, so it lets too much through and hides nothing. A test compares
-findings with and without it, for every region.
+`PhoneNumberMatcher` tries every run of digits, every part of it that stands between spaces or
+hyphens, once per region; in a table of numbers nearly all of its time goes into parsing what can be
+no number. For a candidate of digits and plain punctuation the outcome of parsing and validating
+depends on the digits alone, and a valid one must, after the prefixes that parsing can take off,
+match one of the number patterns of its country. That is tested here in microseconds: a necessary
+condition, so it lets too much through and hides nothing. A test compares findings with and without
+it, for every region.
 
-What parsing can take off (phonenumberutil.parse): an international prefix (then any country may follow: always possible), the
-region's country code, a national prefix, once before and once after the country code is settled.
+What parsing can take off (phonenumberutil.parse): an international prefix (then any country may
+follow: always possible), the region's country code, a national prefix, once before and once after
+the country code is settled.
 """
 
 import functools
@@ -36,7 +39,10 @@ _KINDS = (
 
 @functools.cache
 def may_be_dialled(region: str) -> Callable[[str], bool]:
-    """For a region (ISO 3166-1 alpha-2): whether a candidate may be a valid number there. One with letters, `+` or an extension may."""
+    """For a region (ISO 3166-1 alpha-2): whether a candidate may be a valid number there.
+
+    One with letters, `+` or an extension may.
+    """
     own: Any = PhoneMetadata.metadata_for_region(region)
     siblings: list[Any] = [
         PhoneMetadata.metadata_for_region(each)

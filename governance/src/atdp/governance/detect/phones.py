@@ -1,9 +1,10 @@
 """Phone numbers: what Presidio's `PhoneRecognizer` finds, with a gate and without its second parse of every match.
 
-The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost of plain Presidio is here. The gate: a
-number without `+` has at least as many digits as the shortest number of the policy's regions, with at most four punctuation characters
-between two digits (the library's own candidate pattern). Behind the gate, `atdp.governance.detect.phone_prefilter` keeps the library from
-parsing what can be no number.
+The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost
+of plain Presidio is here. The gate: a number without `+` has at least as many digits as the
+shortest number of the policy's regions, with at most four punctuation characters between two digits
+(the library's own candidate pattern). Behind the gate, `atdp.governance.detect.phone_prefilter`
+keeps the library from parsing what can be no number.
 """
 
 import functools
@@ -27,9 +28,11 @@ _CONTEXT = frozenset(
     {"phone", "telephone", "tel", "cell", "cellphone", "mobile", "call", "text", "sms", "whatsapp",
      "fax", "reach", "contact", "callback"}
 )  # fmt: skip
-"""Presidio's context words and more, without its "number": order and item numbers would count as phones."""
+"""Presidio's context words and more, without its "number": order and item numbers would count as
+phones."""
 
-# The shortest dialling of another country from inside one: a prefix of two digits, then at least country code and number (6 digits).
+# The shortest dialling of another country from inside one: a prefix of two digits, then at least
+# country code and number (6 digits).
 _ABROAD_DIGITS = 8
 
 
@@ -78,7 +81,8 @@ class PhoneDetector:
 class _Matcher(PhoneNumberMatcher):
     """The library's search, which parses only what may be a number, and stops when the record's time is spent.
 
-    Overrides two of its private methods; the tests that compare findings with Presidio's would notice when they change.
+    Overrides two of its private methods; the tests that compare findings with Presidio's would
+    notice when they change.
     """
 
     may: Callable[[str], bool] | None = None
@@ -102,6 +106,7 @@ def _shortest(region: str) -> int:
     metadata: Any = PhoneMetadata.metadata_for_region(region)
     lengths = metadata.general_desc.possible_length
     if metadata.national_prefix_transform_rule is not None:
-        # What is dialled locally gets its area code while it is parsed (in Jersey 6 digits become 10).
+        # What is dialled locally gets its area code while it is parsed (in Jersey 6 digits become
+        # 10).
         lengths = (*lengths, *metadata.general_desc.possible_length_local_only)
     return int(min(lengths))

@@ -1,8 +1,9 @@
 """Necessary conditions: cheap tests that every text with a finding passes.
 
-Each gate is a *relaxation* of its recognizer's patterns (a prefix, a wider character class, look-arounds left out), compiled by the same
-engine with the same flags, so that it can only let too much through. A gate that is too strict would be a leak; tests compare gated and
-ungated findings on a corpus and on generated text.
+Each gate is a *relaxation* of its recognizer's patterns (a prefix, a wider character class,
+look-arounds left out), compiled by the same engine with the same flags, so that it can only let too
+much through. A gate that is too strict would be a leak; tests compare gated and ungated findings on
+a corpus and on generated text.
 """
 
 from collections.abc import Callable, Mapping

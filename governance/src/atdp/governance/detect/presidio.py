@@ -1,16 +1,20 @@
 """The pattern recognizers of Presidio, run by us.
 
-What is used: the regular expressions, checksums and context words of `presidio_analyzer.predefined_recognizers`. What is not: the analyzer
-engine, because it skips a pattern that times out and goes on (fails open), loads an NLP pipeline, and spends most of its time on explanations.
-`PatternDetector` gives exactly the spans and scores of `recognizer.analyze`; a test compares the two.
+What is used: the regular expressions, checksums and context words of
+`presidio_analyzer.predefined_recognizers`. What is not: the analyzer engine, because it skips a
+pattern that times out and goes on (fails open), loads an NLP pipeline, and spends most of its time
+on explanations. `PatternDetector` gives exactly the spans and scores of `recognizer.analyze`; a
+test compares the two.
 
 Two more properties of the original are changed on purpose, and only these:
 
 * a pattern that runs out of time raises `DetectorError`;
-* `EmailRecognizer` asks `tldextract`, which downloads a list at its first use; here it uses the list that it ships with.
+* `EmailRecognizer` asks `tldextract`, which downloads a list at its first use; here it uses the
+  list that it ships with.
 
-Importing presidio pulls in spaCy, which imports torch and transformers where they are installed: 12 s and 790 MB for a worker that needs
-neither. They are hidden during the import (1.9 s, 110 MB), and only if nothing in the process has loaded them yet.
+Importing presidio pulls in spaCy, which imports torch and transformers where they are installed: 12
+s and 790 MB for a worker that needs neither. They are hidden during the import (1.9 s, 110 MB), and
+only if nothing in the process has loaded them yet.
 """
 
 import functools
@@ -29,7 +33,8 @@ from atdp.governance.detect.prefilters import GATES, Gate
 from atdp.governance.errors import DetectorError
 
 PATTERN_TIMEOUT_S = 5.0
-"""Longest time for one pattern on one string. Ordinary ones take microseconds; less would refuse honest text on a loaded machine."""
+"""Longest time for one pattern on one string. Ordinary ones take microseconds; less would refuse
+honest text on a loaded machine."""
 
 _HIDDEN_WHILE_IMPORTING = frozenset(
     {"torch", "transformers", "stanza", "gliner", "cupy", "tensorflow", "mxnet"}
@@ -40,7 +45,8 @@ _IMPORT_LOCK = threading.Lock()
 class PatternDetector:
     """One Presidio pattern recognizer, behind a necessary condition.
 
-    `gate` is a cheap test that holds for every text in which the recognizer can find anything; `None` runs the patterns always.
+    `gate` is a cheap test that holds for every text in which the recognizer can find anything;
+    `None` runs the patterns always.
     """
 
     def __init__(
@@ -69,8 +75,9 @@ class PatternDetector:
         )
         # IbanRecognizer tries ever shorter ends of a match until its checksum holds.
         self._shortens = type(recognizer).__name__ == "IbanRecognizer"
-        # An e-mail address cannot contain these characters, and they are no word characters, so \b holds at every cut:
-        # scanning piece by piece gives the same findings, without the quadratic search through long texts.
+        # An e-mail address cannot contain these characters, and they are no word characters, so \b
+        # holds at every cut: scanning piece by piece gives the same findings, without the quadratic
+        # search through long texts.
         self._by_words = type(recognizer).__name__ == "EmailRecognizer"
 
     def scan(self, text: str) -> Sequence[Finding]:
@@ -119,7 +126,8 @@ class PatternDetector:
         valid = self._recognizer.validate_result(value)
         if valid is not None:
             score = 1.0 if valid else 0.0
-        # IbanRecognizer's own loop never asks invalidate_result; the base class's answer is None, so asking changes nothing.
+        # IbanRecognizer's own loop never asks invalidate_result; the base class's answer is None,
+        # so asking changes nothing.
         return 0.0 if self._recognizer.invalidate_result(value) else score
 
 
@@ -143,7 +151,10 @@ def without_duplicates(found: Sequence[Finding]) -> Sequence[Finding]:
 def pattern_detectors(
     entity: str, *, timeout_s: float = PATTERN_TIMEOUT_S, gated: bool = True
 ) -> Sequence[PatternDetector]:
-    """Presidio's pattern recognizers for an entity; empty when it has none. `gated=False` is the plain reference of the tests."""
+    """Presidio's pattern recognizers for an entity; empty when it has none.
+
+    `gated=False` is the plain reference of the tests.
+    """
     return [
         PatternDetector(make(), GATES.get(entity) if gated else None, timeout_s)
         for make in recognizer_classes().get(entity, ())

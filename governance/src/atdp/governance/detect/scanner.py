@@ -1,13 +1,17 @@
 """From raw findings to decisions: thresholds, context, overlaps, and a cache by content.
 
-`Scanner` runs every detector of a policy over a string and answers with spans that do not overlap, one decision per character:
+`Scanner` runs every detector of a policy over a string and answers with spans that do not overlap,
+one decision per character:
 
-* a finding counts from its entity's `min_score` on; one below that is lifted by 0.35, to 0.4 at least, when a context word of its recognizer
-  stands among the five words before it or in the name of the key that holds the string (the figures are those of Presidio's
-  `LemmaContextAwareEnhancer`; that one needs a tokenizer and looks at lemmas, this one compares lower-case words);
-* overlapping findings become one span over all of them, decided by the highest severity, then by the longest.
+* a finding counts from its entity's `min_score` on; one below that is lifted by 0.35, to 0.4 at
+  least, when a context word of its recognizer stands among the five words before it or in the name
+  of the key that holds the string (the figures are those of Presidio's `LemmaContextAwareEnhancer`;
+  that one needs a tokenizer and looks at lemmas, this one compares lower-case words);
+* overlapping findings become one span over all of them, decided by the highest severity, then by
+  the longest.
 
-Results are cached by a keyed hash of the text, so that the cache never holds a text or anything that could be guessed from a dump of it.
+Results are cached by a keyed hash of the text, so that the cache never holds a text or anything
+that could be guessed from a dump of it.
 """
 
 import hashlib
@@ -41,7 +45,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class EntityThreshold:
-    """What makes a finding of one entity count. `bare_digits` false: digits without punctuation count only in context."""
+    """What makes a finding of one entity count.
+
+    `bare_digits` false: digits without punctuation count only in context.
+    """
 
     min_score: float
     severity: int
@@ -50,7 +57,10 @@ class EntityThreshold:
 
 
 class Scanner:
-    """All detectors of one policy. Not for use from several threads at once (the cache is not locked)."""
+    """All detectors of one policy.
+
+    Not for use from several threads at once (the cache is not locked).
+    """
 
     def __init__(
         self,
@@ -71,10 +81,13 @@ class Scanner:
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
 
     def scan(self, text: str, key: str = "") -> Sequence[Span]:
-        """Spans by position. `key` is the name of the JSON key that holds the text: its words count as context.
+        """Spans by position.
+
+        `key` is the name of the JSON key that holds the text: its words count as context.
 
         Raises:
-            Refusal: the text is longer than the policy allows or not valid Unicode, a detector failed, or the record's time is spent.
+            Refusal: the text is longer than the policy allows or not valid Unicode, a detector
+                failed, or the record's time is spent.
         """
         if not text:
             return ()
@@ -115,7 +128,8 @@ class Scanner:
             except Refusal:
                 raise
             except Exception as error:
-                # Whatever a recognizer trips over, its findings are unknown: the record must not pass.
+                # Whatever a recognizer trips over, its findings are unknown: the record must not
+                # pass.
                 raise DetectorError(
                     f"{type(detector).__name__} failed: {type(error).__name__}"
                 ) from error

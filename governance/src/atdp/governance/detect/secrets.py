@@ -1,7 +1,8 @@
 """Credentials: provider tokens, JSON web tokens, private keys, URLs with passwords, connection strings, `password = …`.
 
-Own rules. Each has key words, at least one of which any match contains (so that texts without them cost one search for words), and a pattern
-whose group `secret` is what is replaced: `password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
+Own rules. Each has key words, at least one of which any match contains (so that texts without them
+cost one search for words), and a pattern whose group `secret` is what is replaced:
+`password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
 """
 
 from collections.abc import Sequence
@@ -125,8 +126,9 @@ RULES: Sequence[SecretRule] = (
     SecretRule(
         name="assignment",
         words=("pass", "pwd", "secret", "key", "token", "credential"),
-        # The name may be part of a longer one (DB_PASSWORD, "userPassword"); the value ends at a quote, or at white space or a separator.
-        # What begins like a variable ($PASSWORD, ${PASSWORD}, $(pass show x)) refers to a secret and is none.
+        # The name may be part of a longer one (DB_PASSWORD, "userPassword"); the value ends at a
+        # quote, or at white space or a separator. What begins like a variable ($PASSWORD,
+        # ${PASSWORD}, $(pass show x)) refers to a secret and is none.
         pattern=rf"(?:{_ASSIGNED})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
         rf"(?P<quote>['\"]){_NOT_A_TOKEN}(?P<secret>(?:(?!(?P=quote))[^\r\n]){{3,400}})(?P=quote)"
         rf"|{_NOT_A_TOKEN}(?!\$[A-Za-z_{{(])(?P<secret>[^\s'\",;&<>(){{}}\[\]]{{4,4000}}))",

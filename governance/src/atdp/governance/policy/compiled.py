@@ -1,7 +1,7 @@
 """A policy made ready: recognizers loaded, patterns compiled, every question of the walk answered by a lookup.
 
-Compiling refuses what would fail open at run time: an entity that nothing can find, a pattern that does not compile or runs away, a threshold
-that no finding can reach.
+Compiling refuses what would fail open at run time: an entity that nothing can find, a pattern that
+does not compile or runs away, a threshold that no finding can reach.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,10 @@ class CompiledPolicy:
         return self.key_entities.get(key_name(key))
 
     def drops(self, path: str) -> bool:
-        """Whether the place at `path` (without indexes, e.g. `observation.messages.name`) is emptied unread."""
+        """Whether the place at `path` (without indexes, e.g.
+
+        `observation.messages.name`) is emptied unread.
+        """
         # A field that the schema does not have yet is decided on by the rules themselves.
         return path in self.dropped or (
             path not in event_paths() and drops_leaf(self.document.fields, path)
@@ -75,8 +78,8 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
     """Load what the policy needs.
 
     Raises:
-        PolicyError: an entity without a recognizer, a bad pattern, an unknown phone region, two entities for one key, a field rule that cannot
-            hold.
+        PolicyError: an entity without a recognizer, a bad pattern, an unknown phone region, two
+            entities for one key, a field rule that cannot hold.
     """
     dropped = dropped_places(document.fields, policy=document.metadata.id)
     keys = _key_entities(document)

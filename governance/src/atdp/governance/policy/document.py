@@ -1,7 +1,8 @@
 """The policy file: its shape, and what can be said about it without loading a recognizer.
 
-Unknown keys are errors, since a misspelt key would be a rule that silently does not hold. The content hash is that of the parsed document,
-so that comments and spacing do not make another policy.
+Unknown keys are errors, since a misspelt key would be a rule that silently does not hold. The
+content hash is that of the parsed document, so that comments and spacing do not make another
+policy.
 """
 
 import hashlib
@@ -82,7 +83,10 @@ class PatternRule(_Strict):
 
 
 class KeyRule(_Strict):
-    """Values of JSON keys of these names are this entity, whatever they look like. Case and punctuation of names are ignored."""
+    """Values of JSON keys of these names are this entity, whatever they look like.
+
+    Case and punctuation of names are ignored.
+    """
 
     entity: EntityName
     names: Annotated[list[str], Field(min_length=1)]
@@ -167,7 +171,8 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
     """The document of a YAML text.
 
     Raises:
-        PolicyError: not YAML, or not a policy; the message names `where` and the fields that are wrong.
+        PolicyError: not YAML, or not a policy; the message names `where` and the fields that are
+            wrong.
     """
     try:
         loaded: Any = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader that also refuses repeated keys

@@ -1,8 +1,9 @@
 """What the field rules of a policy remove, worked out once against the event schema.
 
-A rule says so for every place that its path fits and for all that lies below: `observation` removes what is in it, `observation.messages`
-the list, `usage.*` the numbers. Of several rules that fit a field or what holds it, the first decides. A rule that cannot do what it says is
-refused when the policy is loaded: a path that no event has would be a rule that silently does not hold.
+A rule says so for every place that its path fits and for all that lies below: `observation` removes
+what is in it, `observation.messages` the list, `usage.*` the numbers. Of several rules that fit a
+field or what holds it, the first decides. A rule that cannot do what it says is refused when the
+policy is loaded: a path that no event has would be a rule that silently does not hold.
 """
 
 import fnmatch

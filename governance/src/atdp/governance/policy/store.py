@@ -1,8 +1,9 @@
 """The policies of a home: the files of `policies/`, read again when they change.
 
-A directory that is missing is filled with the default policy at the first start. From then on it says all there is to say: a
-tenant that no file applies to has no policy (its events are quarantined), and a file that cannot be used stops the gate until it
-is mended, because "the old rules still hold" is not something the gate may assume.
+A directory that is missing is filled with the default policy at the first start. From then on it
+says all there is to say: a tenant that no file applies to has no policy (its events are
+quarantined), and a file that cannot be used stops the gate until it is mended, because "the old
+rules still hold" is not something the gate may assume.
 """
 
 import os
@@ -84,7 +85,8 @@ class PolicyStore:
         """Read the directory again if a file changed, came or went; whether it did.
 
         Raises:
-            PolicyError: a file cannot be used. The store then has no policies at all until a refresh succeeds.
+            PolicyError: a file cannot be used. The store then has no policies at all until a
+                refresh succeeds.
         """
         files = self._read()
         if files == self._files:
@@ -125,7 +127,8 @@ class PolicyStore:
         return known
 
     def _read(self) -> Mapping[str, bytes]:
-        # Content, not times: a few kilobytes once per transaction, and no change within one clock tick goes unseen.
+        # Content, not times: a few kilobytes once per transaction, and no change within one clock
+        # tick goes unseen.
         try:
             files = sorted(
                 path for path in self._folder.iterdir() if path.suffix in {".yaml", ".yml"}

@@ -1,7 +1,8 @@
 """Operators: what stands in the place of a finding.
 
-`replace`, `mask`, `hash` and `pseudonym` write other text; `drop_field` removes the whole string; `drop_event` and `quarantine` decide the
-event's fate. Text that an operator wrote is left alone by every rule, so governing twice is governing once.
+`replace`, `mask`, `hash` and `pseudonym` write other text; `drop_field` removes the whole string;
+`drop_event` and `quarantine` decide the event's fate. Text that an operator wrote is left alone by
+every rule, so governing twice is governing once.
 """
 
 from collections.abc import Mapping
@@ -30,7 +31,11 @@ SEVERITY: Mapping[OperatorName, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One entity's operator. `scope`: within what the same value keeps the same pseudonym. `keep_last`: characters that a mask leaves."""
+    """One entity's operator.
+
+    `scope`: within what the same value keeps the same pseudonym. `keep_last`: characters that a
+    mask leaves.
+    """
 
     name: OperatorName
     scope: Scope = "tenant"
@@ -67,7 +72,10 @@ class Operator:
 
 
 def masked(value: str, keep_last: int) -> str:
-    """Every letter and digit but the last `keep_last` as `*`; at most half of them are kept. Masking twice is masking once."""
+    """Every letter and digit but the last `keep_last` as `*`; at most half of them are kept.
+
+    Masking twice is masking once.
+    """
     places = [
         index for index, character in enumerate(value) if character.isalnum() or character == "*"
     ]

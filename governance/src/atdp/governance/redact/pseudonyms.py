@@ -1,11 +1,13 @@
 """Keyed pseudonyms: the same value gets the same name, and nobody without the key can go back or guess.
 
-`<EMAIL_ADDRESS_1a2b3c4d5e>`: entity and 10 hex digits of HMAC-SHA256 under the tenant's key over (scope, entity, normalised value). A plain
-hash would not do: e-mails, zips and card numbers can be enumerated. 40 bits: two of a million values of one tenant and entity collide with
-probability 0.4; then two people share a name, which blurs and does not leak.
+`<EMAIL_ADDRESS_1a2b3c4d5e>`: entity and 10 hex digits of HMAC-SHA256 under the tenant's key over
+(scope, entity, normalised value). A plain hash would not do: e-mails, zips and card numbers can be
+enumerated. 40 bits: two of a million values of one tenant and entity collide with probability 0.4;
+then two people share a name, which blurs and does not leak.
 
-A pseudonym never contains four decimal digits in a row (the HMAC is repeated with a counter until it does not), so no recognizer finds a
-number in it, and a text of this shape cannot smuggle a zip or card number past the rules that leave pseudonyms alone.
+A pseudonym never contains four decimal digits in a row (the HMAC is repeated with a counter until
+it does not), so no recognizer finds a number in it, and a text of this shape cannot smuggle a zip
+or card number past the rules that leave pseudonyms alone.
 """
 
 import hmac
@@ -28,7 +30,10 @@ HASH_DIGITS = 20
 
 @dataclass(frozen=True, slots=True)
 class TenantKey:
-    """The secret under which one tenant's values are named; 32 bytes. Destroying it unlinks them for ever."""
+    """The secret under which one tenant's values are named; 32 bytes.
+
+    Destroying it unlinks them for ever.
+    """
 
     secret: bytes
 

@@ -1,16 +1,20 @@
 """The loop: consume a batch, govern it, write the outcome and the offsets in one transaction.
 
-Guarantees, on any mixture of crashes, freezes and rebalances: every raw record leads to exactly one audit record and at most one
-governed or quarantined record, all visible together; order within a partition is kept, because a batch is written in the order it
-was read, to the partition number it was read from. How: offsets are committed only inside the transaction; a worker that starts
-fences its predecessor and aborts what that left open; after a failed transaction the consumer goes back to the committed offsets.
+Guarantees, on any mixture of crashes, freezes and rebalances: every raw record leads to exactly one
+audit record and at most one governed or quarantined record, all visible together; order within a
+partition is kept, because a batch is written in the order it was read, to the partition number it
+was read from. How: offsets are committed only inside the transaction; a worker that starts fences
+its predecessor and aborts what that left open; after a failed transaction the consumer goes back to
+the committed offsets.
 
-A transaction is bounded by records, seconds and bytes: when time or bytes are used up, what is governed so far is committed and the
-consumer goes back to the first record that is not. Every transaction governs one record at least, and the gate bounds the time of one.
+A transaction is bounded by records, seconds and bytes: when time or bytes are used up, what is
+governed so far is committed and the consumer goes back to the first record that is not. Every
+transaction governs one record at least, and the gate bounds the time of one.
 
-A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are paused, the group membership is kept, and
-nothing passes until it is mended. Partitions are assigned within a poll and can be paused only after it, so that poll may bring records:
-they are read again when the gate opens.
+A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are
+paused, the group membership is kept, and nothing passes until it is mended. Partitions are assigned
+within a poll and can be paused only after it, so that poll may bring records: they are read again
+when the gate opens.
 """
 
 import logging
@@ -72,7 +76,8 @@ class Stage:
         """Check the topics, fence earlier workers, join the group.
 
         Raises:
-            GovernanceError: topics are missing, or raw and governed differ in their number of partitions.
+            GovernanceError: topics are missing, or raw and governed differ in their number of
+                partitions.
             Fenced, TransactionFailed: the producer could not start.
         """
         self._check_topics()
@@ -202,7 +207,8 @@ class Stage:
         """Back to the committed offsets.
 
         Raises:
-            Fenced, TransactionStuck, TransactionFailed: the transaction cannot even be given up; the process must end.
+            Fenced, TransactionStuck, TransactionFailed: the transaction cannot even be given up;
+                the process must end.
         """
         self._writes.abort()
         try:
@@ -210,7 +216,8 @@ class Stage:
         except KafkaException as error:
             self._join_again(str(error))
             return
-        # An offset of which the broker says only that it failed must not be read as "nothing committed yet".
+        # An offset of which the broker says only that it failed must not be read as "nothing
+        # committed yet".
         failed = [position.error.str() for position in positions if position.error is not None]
         if failed:
             self._join_again(failed[0])
@@ -271,7 +278,8 @@ class Stage:
 
 def _raw_record(message: Message) -> RawRecord:
     kind, milliseconds = message.timestamp()
-    # A topic's partitions may hold records of before it began to stamp them itself: each says who stamped it.
+    # A topic's partitions may hold records of before it began to stamp them itself: each says who
+    # stamped it.
     return RawRecord(
         appended=kind == TIMESTAMP_LOG_APPEND_TIME,
         value=message.value() or b"",

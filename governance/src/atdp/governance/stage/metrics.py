@@ -1,4 +1,7 @@
-"""What the worker counts. Labels are codes from closed sets; no value of an event is ever a label."""
+"""What the worker counts.
+
+Labels are codes from closed sets; no value of an event is ever a label.
+"""
 
 from dataclasses import dataclass, field
 

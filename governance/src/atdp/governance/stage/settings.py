@@ -15,12 +15,15 @@ class StageSettings:
 
     kafka: KafkaSettings
     topic_prefix: str = ""
-    """Put before every topic name, the group and the transactional id: several stacks on one cluster."""
+    """Put before every topic name, the group and the transactional id: several stacks on one
+    cluster."""
     batch_records: int = 2_000
-    """Most records in one transaction. More would raise the latency of the first; fewer would spend more time committing."""
+    """Most records in one transaction. More would raise the latency of the first; fewer would spend
+    more time committing."""
     batch_s: float = 10.0
-    """A transaction that has taken so long is committed with what is governed; the rest is read again. Records that are slow to scan
-    would otherwise outlast the transaction, which would be repeated for ever."""
+    """A transaction that has taken so long is committed with what is governed; the rest is read
+    again. Records that are slow to scan would otherwise outlast the transaction, which would be
+    repeated for ever."""
     batch_bytes: int = 64_000_000
     """Likewise for bytes written: they wait in the producer's memory until the commit."""
     batch_wait_s: float = 0.1
@@ -61,7 +64,8 @@ class StageSettings:
             "enable.idempotence": True,
             "compression.type": "zstd",
             "linger.ms": 5,
-            # A batch, the slowest record that the gate lets itself govern, and the commit, on a machine that is busy with other things.
+            # A batch, the slowest record that the gate lets itself govern, and the commit, on a
+            # machine that is busy with other things.
             "transaction.timeout.ms": 180_000,
             "message.max.bytes": 9_437_184,
         }

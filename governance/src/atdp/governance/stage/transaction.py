@@ -18,11 +18,17 @@ class Fenced(GovernanceError):
 
 
 class TransactionFailed(GovernanceError):
-    """The transaction did not commit; nothing of it is visible. Read the records again and retry."""
+    """The transaction did not commit; nothing of it is visible.
+
+    Read the records again and retry.
+    """
 
 
 class TransactionStuck(GovernanceError):
-    """The producer can go neither forward nor back. Only a new process can, by fencing this one; the supervisor starts it."""
+    """The producer can go neither forward nor back.
+
+    Only a new process can, by fencing this one; the supervisor starts it.
+    """
 
 
 class Writes(Protocol):
@@ -121,4 +127,5 @@ class KafkaTransaction:
 
 
 _GIVE_UP_S = 120.0
-"""How long one call is repeated while the broker is away; then the process ends and the supervisor starts another."""
+"""How long one call is repeated while the broker is away; then the process ends and the supervisor
+starts another."""

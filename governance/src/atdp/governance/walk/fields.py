@@ -1,8 +1,9 @@
 """What the strings of an event are, read from the Avro schema.
 
-Every string field is scanned. The few that are structure must look like it: a field listed here is left alone only while its content has the
-form that the list demands (a UUID, a hex digest); anything else in it is treated as an identifier like the others. A field that a later
-schema version adds is not listed, so it is scanned as free text, the strictest way there is.
+Every string field is scanned. The few that are structure must look like it: a field listed here is
+left alone only while its content has the form that the list demands (a UUID, a hex digest);
+anything else in it is treated as an identifier like the others. A field that a later schema version
+adds is not listed, so it is scanned as free text, the strictest way there is.
 """
 
 import functools
@@ -20,11 +21,13 @@ class FieldClass(Enum):
     TEXT = "text"
     """Scanned; when it is JSON, its decoded leaves and keys are."""
     IDENTIFIER = "identifier"
-    """A UUID; else scanned, and findings become pseudonyms that are the same throughout the tenant, so that joins still work."""
+    """A UUID; else scanned, and findings become pseudonyms that are the same throughout the tenant,
+    so that joins still work."""
     DIGEST = "digest"
     """A hex digest; else an identifier."""
     CONTEXT_DIGEST = "context_digest"
-    """Digest of text that may hold what was redacted: whoever has the rest of the text could guess it. Written again under the tenant's key."""
+    """Digest of text that may hold what was redacted: whoever has the rest of the text could guess
+    it. Written again under the tenant's key."""
     SUBJECT = "subject"
     """Names a person by definition: always a pseudonym."""
     OURS = "ours"
@@ -63,7 +66,8 @@ FIELDS: Mapping[str, FieldClass] = {
     "action.handoff.trajectory_id": FieldClass.IDENTIFIER,
     "action.generation.request_id": FieldClass.IDENTIFIER,
 }
-"""By path without indexes. Paths that end in `call_id` or `sha256` are identifiers and digests wherever they occur (see `class_of`)."""
+"""By path without indexes. Paths that end in `call_id` or `sha256` are identifiers and digests
+wherever they occur (see `class_of`)."""
 
 _BY_LAST_NAME: Mapping[str, FieldClass] = {
     "call_id": FieldClass.IDENTIFIER,
@@ -86,13 +90,19 @@ def is_uuid(text: str) -> bool:
 
 
 def is_digest(text: str) -> bool:
-    """Whether the text is an MD5, SHA-1 or SHA-256 in hex. A digest has letters: 32 digits in a row would be a number."""
+    """Whether the text is an MD5, SHA-1 or SHA-256 in hex.
+
+    A digest has letters: 32 digits in a row would be a number.
+    """
     return _DIGEST.fullmatch(text) is not None and not text.isdecimal()
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of the strings at one path. `shown`: the path as findings name it, with `[*]` for lists."""
+    """What is known of the strings at one path.
+
+    `shown`: the path as findings name it, with `[*]` for lists.
+    """
 
     shown: str
     kind: FieldClass

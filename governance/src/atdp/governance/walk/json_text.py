@@ -1,7 +1,7 @@
 """JSON inside a string: read so that nothing hides, written back in the style it came in.
 
-A plain `json.loads` keeps the last of two equal keys and forgets the first, which would still stand in the original text: such a text counts as
-changed, so that what is written is what was scanned.
+A plain `json.loads` keeps the last of two equal keys and forgets the first, which would still stand
+in the original text: such a text counts as changed, so that what is written is what was scanned.
 """
 
 import json

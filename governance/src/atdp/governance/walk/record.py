@@ -15,8 +15,8 @@ _SUBJECT_ENTITY = "DATA_SUBJECT"
 class RecordWalk:
     """Governs one record in place of copies: the returned mapping shares what did not change.
 
-    Lists of numbers (token ids, log-probabilities) are not strings; `atdp.governance.fidelity` decides on those that the policy does not
-    drop.
+    Lists of numbers (token ids, log-probabilities) are not strings; `atdp.governance.fidelity`
+    decides on those that the policy does not drop.
     """
 
     def __init__(self, policy: CompiledPolicy, strings: StringGovernor, trajectory: str) -> None:

@@ -1,12 +1,14 @@
 """One string of an event: decoded, scanned, redacted until nothing more is found, and written back.
 
-A string that is JSON is decoded and its leaves and keys are governed one by one (to `json_depth` strings within strings); any other is
-scanned as text, after those of its lines that are JSON documents of their own (NDJSON, server-sent events). Key rules decide values by the name
-of their key. Redaction repeats until the text is stable, because taking something away can bring together what was apart; text that does not
-settle is refused.
+A string that is JSON is decoded and its leaves and keys are governed one by one (to `json_depth`
+strings within strings); any other is scanned as text, after those of its lines that are JSON
+documents of their own (NDJSON, server-sent events). Key rules decide values by the name of their
+key. Redaction repeats until the text is stable, because taking something away can bring together
+what was apart; text that does not settle is refused.
 
-Results are remembered by a keyed hash of (string, scope, class): agents send the same system prompts and tool results over and over. The memory
-holds governed text only; all tenants share one, within one bound of bytes, each under a hash key of its own.
+Results are remembered by a keyed hash of (string, scope, class): agents send the same system
+prompts and tool results over and over. The memory holds governed text only; all tenants share one,
+within one bound of bytes, each under a hash key of its own.
 """
 
 import hashlib
@@ -29,7 +31,8 @@ _ROUNDS: Final = 4
 _NESTING: Final = 200
 """Objects and arrays within one JSON text; deeper is refused before Python's own limit decides."""
 _NUMBER_DIGITS: Final = 7
-"""Numbers with at least so many digits before the point are scanned like text; smaller ones are counts, amounts and measures."""
+"""Numbers with at least so many digits before the point are scanned like text; smaller ones are
+counts, amounts and measures."""
 _WRITTEN_OUT: Final = 1e40
 """Beyond it a float's digits are noise, and no number of anything is so long."""
 _IDENTIFIER_CHARS: Final = 1_000
@@ -170,7 +173,10 @@ class _Walk:
         return None if isinstance(value, _Dropped) else json_text.write(value, text)
 
     def _by_lines(self, text: str, path: str, depth: int) -> str:
-        """Lines that are JSON documents of their own, governed as such. The whole is scanned as text afterwards: values may span lines."""
+        """Lines that are JSON documents of their own, governed as such.
+
+        The whole is scanned as text afterwards: values may span lines.
+        """
         rows = json_text.lines(text)
         if rows is None:
             return text

@@ -1,4 +1,5 @@
 """The embedded inference worker: SGLang's HTTP interface over small models, on a CPU, with little memory.
 
-`app` (HTTP) → `engine` (one thread: admission, batched decoding, weight swaps) → `decoder` (the arithmetic).
+`app` (HTTP) → `engine` (one thread: admission, batched decoding, weight swaps) → `decoder` (the
+arithmetic).
 """

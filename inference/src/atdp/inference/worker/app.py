@@ -33,9 +33,9 @@ def create_app(
 ) -> FastAPI:
     """The worker's application.
 
-    Without `model_dir` it starts empty and takes its first weights by `/update_weights_from_disk`. `remember` is a file
-    in which it keeps what it serves, so that a restarted process serves the same. Raises ModelError when `model_dir`
-    cannot be served.
+    Without `model_dir` it starts empty and takes its first weights by `/update_weights_from_disk`.
+    `remember` is a file in which it keeps what it serves, so that a restarted process serves the
+    same. Raises ModelError when `model_dir` cannot be served.
     """
     state = WorkerState(
         engine=Engine(max_rows=max_rows, seed=seed),

@@ -93,7 +93,8 @@ def _token(model: ServedModel, token: int, logprob: float) -> dict[str, Any]:
 class ChatChunks:
     """Turns progress of one choice into `chat.completion.chunk` objects.
 
-    Text is sent as it comes; with tools on offer it is held back until the end, when it is known to be text or calls.
+    Text is sent as it comes; with tools on offer it is held back until the end, when it is known to
+    be text or calls.
     """
 
     def __init__(self, body: ChatBody, model: ServedModel) -> None:

@@ -1,10 +1,11 @@
 """What the engine needs of a model: a changing batch of sequences, and the logits of what comes next.
 
-A decoder owns the weights and a key/value cache of *rows*. Rows are appended by `prefill`, advance together by
-`step`, and leave by `remove`. Two decoders exist: `atdp.inference.worker.qwen3.Qwen3Decoder` (NumPy, Qwen3
-only, a fifth of the memory and several times the speed for small models) and
-`atdp.inference.worker.transformers_decoder.TransformersDecoder` (every causal LM of transformers, any device).
-One behaviour suite runs against both.
+A decoder owns the weights and a key/value cache of *rows*. Rows are appended by `prefill`, advance
+together by `step`, and leave by `remove`. Two decoders exist:
+`atdp.inference.worker.qwen3.Qwen3Decoder` (NumPy, Qwen3 only, a fifth of the memory and several
+times the speed for small models) and
+`atdp.inference.worker.transformers_decoder.TransformersDecoder` (every causal LM of transformers,
+any device). One behaviour suite runs against both.
 """
 
 from collections.abc import Collection, Sequence
@@ -32,7 +33,8 @@ class Prefilled:
     """Result of joining."""
 
     logits: Floats
-    """[positions, vocab] float32: the logits after each wanted position, the last position's at the end."""
+    """[positions, vocab] float32: the logits after each wanted position, the last position's at the
+    end."""
     cached: int
     """Prompt tokens whose keys and values came from the prefix cache."""
 

@@ -17,7 +17,10 @@ _LIGHT_LIMIT_BYTES = 400_000_000
 def load_decoder(
     model_dir: Path, *, kind: DecoderKind = "auto", max_rows: int = 64, device: str = "cpu"
 ) -> Decoder:
-    """Load the decoder that suits a model directory. Raises ModelError with the reason when it cannot be served."""
+    """Load the decoder that suits a model directory.
+
+    Raises ModelError with the reason when it cannot be served.
+    """
     config_file, weights_file = model_dir / "config.json", model_dir / "model.safetensors"
     if not config_file.is_file():
         raise ModelError(f"{model_dir} is not a model directory: config.json is missing")

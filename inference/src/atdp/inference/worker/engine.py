@@ -1,13 +1,15 @@
 """The engine: one thread that owns the model and decodes all requests together (continuous batching).
 
-Every turn of the loop: admit what waits (up to `max_rows` sequences, `_PREFILL_TOKENS` tokens), draw one token for every
-sequence in the batch, finish those that are done, run the model one step for the rest. So requests that arrive while
-others run join them at the next token, and 64 concurrent requests run as one batch.
+Every turn of the loop: admit what waits (up to `max_rows` sequences, `_PREFILL_TOKENS` tokens),
+draw one token for every sequence in the batch, finish those that are done, run the model one step
+for the rest. So requests that arrive while others run join them at the next token, and 64
+concurrent requests run as one batch.
 
-Weight swaps happen between two steps. Without a pause the engine first lets the running requests finish (as SGLang
-does), so a generation has one version. While paused it swaps at once; the sequences in flight then read their tokens again under the new
-weights, and their version spans tell which token came from which version. (SGLang's `in_place` continues on the old
-weights' cache instead; here nothing is ever decoded against keys of other weights.)
+Weight swaps happen between two steps. Without a pause the engine first lets the running requests
+finish (as SGLang does), so a generation has one version. While paused it swaps at once; the
+sequences in flight then read their tokens again under the new weights, and their version spans tell
+which token came from which version. (SGLang's `in_place` continues on the old weights' cache
+instead; here nothing is ever decoded against keys of other weights.)
 """
 
 import logging
@@ -30,8 +32,8 @@ from atdp.inference.worker.served_model import ServedModel
 PauseMode = Literal["abort", "retract", "in_place"]
 
 _PREFILL_TOKENS = 4096
-"""Prompt tokens read per turn: bounds by how much newcomers delay the next token of the others (about 0.2 s for a model of
-one million weights on one core)."""
+"""Prompt tokens read per turn: bounds by how much newcomers delay the next token of the others
+(about 0.2 s for a model of one million weights on one core)."""
 
 _log = logging.getLogger("atdp.inference")
 

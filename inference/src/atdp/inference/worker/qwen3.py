@@ -1,14 +1,16 @@
 """Qwen3 in NumPy: the decoder for small models.
 
-A model below a few million weights spends its time in the overhead around the arithmetic, and its memory in the
-framework: importing torch and transformers costs 770 MB per process, this module 40 MB. The architecture is that of
-`transformers.models.qwen3` (pre-norm, grouped-query attention with per-head RMS norm on queries and keys, rotary
-positions, SwiGLU); tests hold the logits equal to transformers' within 1e-4.
+A model below a few million weights spends its time in the overhead around the arithmetic, and its
+memory in the framework: importing torch and transformers costs 770 MB per process, this module 40
+MB. The architecture is that of `transformers.models.qwen3` (pre-norm, grouped-query attention with
+per-head RMS norm on queries and keys, rotary positions, SwiGLU); tests hold the logits equal to
+transformers' within 1e-4.
 
 Layout: all prompts of one `prefill` are packed without padding; the cache is one array per layer,
-`[slots, kv_heads, time, head_dim]`. Slots `[0, rows)` are the batch, always compact, so that a step works on a plain
-slice. Slots behind `max_rows` keep finished sequences: a prompt that starts like one of them (the next turn of the same
-conversation, another member of the same group) copies the common prefix instead of computing it.
+`[slots, kv_heads, time, head_dim]`. Slots `[0, rows)` are the batch, always compact, so that a step
+works on a plain slice. Slots behind `max_rows` keep finished sequences: a prompt that starts like
+one of them (the next turn of the same conversation, another member of the same group) copies the
+common prefix instead of computing it.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Sampling parameters and the draw of the next token, for a whole batch at once.
 
-What is logged follows SGLang: the log-probability of the drawn token is the log-softmax of `logits / temperature` over
-the **full** vocabulary, also where top-k, top-p or min-p restrict the draw (then it is not the probability with which the
-token was drawn, and the trainer refuses such rows). Temperature 0 means the most likely token, logged at temperature 1.
+What is logged follows SGLang: the log-probability of the drawn token is the log-softmax of `logits
+/ temperature` over the **full** vocabulary, also where top-k, top-p or min-p restrict the draw
+(then it is not the probability with which the token was drawn, and the trainer refuses such rows).
+Temperature 0 means the most likely token, logged at temperature 1.
 """
 
 import math
@@ -84,8 +85,8 @@ def draw(
 ) -> tuple[npt.NDArray[np.int64], Floats]:
     """Next token of every row by inverse transform.
 
-    `logits` [rows, vocab], `uniforms` [rows] in [0, 1); returns tokens [rows] and the full-vocabulary log-probabilities
-    [rows, vocab] at each row's temperature.
+    `logits` [rows, vocab], `uniforms` [rows] in [0, 1); returns tokens [rows] and the
+    full-vocabulary log-probabilities [rows, vocab] at each row's temperature.
     """
     scale = np.array([setting.scale for setting in settings], np.float32)
     logprobs = log_softmax(logits / scale[:, None])

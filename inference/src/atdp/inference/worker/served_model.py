@@ -40,7 +40,10 @@ class ServedModel:
         max_rows: int = 64,
         device: str = "cpu",
     ) -> "ServedModel":
-        """Load `path`. `version` defaults to the one in its manifest. Raises ModelError with the reason."""
+        """Load `path`.
+
+        `version` defaults to the one in its manifest. Raises ModelError with the reason.
+        """
         if not path.is_dir():
             raise ModelError(f"Failed to load weights: {path} is not a directory on this machine.")
         config = _json(path / "config.json", required=True)

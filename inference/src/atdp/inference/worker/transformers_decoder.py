@@ -1,8 +1,9 @@
 """The general decoder: any causal LM that transformers loads, on any torch device.
 
-The batch is one transformers key/value cache, padded on the left. New rows are read on their own and joined to the
-running batch by padding the shorter cache; finished rows are cut out by index. That copies the cache when rows come and
-go, which is the price of working with every architecture. There is no prefix cache here.
+The batch is one transformers key/value cache, padded on the left. New rows are read on their own
+and joined to the running batch by padding the shorter cache; finished rows are cut out by index.
+That copies the cache when rows come and go, which is the price of working with every architecture.
+There is no prefix cache here.
 """
 
 from collections.abc import Collection, Sequence

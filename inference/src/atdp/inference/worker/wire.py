@@ -1,7 +1,7 @@
 """SGLang's HTTP bodies: requests in, answers out.
 
-Shapes follow recorded answers of SGLang 0.5.23; the contract suite compares key by key. Unknown request fields are ignored,
-as SGLang ignores those that its build does not use.
+Shapes follow recorded answers of SGLang 0.5.23; the contract suite compares key by key. Unknown
+request fields are ignored, as SGLang ignores those that its build does not use.
 """
 
 import time
@@ -80,7 +80,10 @@ class GenerateBody(_Body):
         return self.sampling_params
 
     def jobs(self, model: ServedModel) -> list[Job]:
-        """One job per prompt and sample. Raises RequestError when there is no prompt or the counts do not match."""
+        """One job per prompt and sample.
+
+        Raises RequestError when there is no prompt or the counts do not match.
+        """
         prompts = self._prompts(model)
         params = self._params(len(prompts))
         if len(params) != len(prompts):

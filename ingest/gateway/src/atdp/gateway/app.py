@@ -1,7 +1,7 @@
 """The gateway as a FastAPI application.
 
-`create_app` only puts parts together; connections open in the lifespan, so that importing and building do
-nothing. Further routers (SQL, console) are added by whoever composes the process.
+`create_app` only puts parts together; connections open in the lifespan, so that importing and
+building do nothing. Further routers (SQL, console) are added by whoever composes the process.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,8 +33,9 @@ def create_app(
 ) -> FastAPI:
     """The gateway of a home.
 
-    `health` is the process's (by default one of its own, with a metrics registry of its own); `open_log`
-    opens the event log inside the running loop (by default the raw topic of the home's broker).
+    `health` is the process's (by default one of its own, with a metrics registry of its own);
+    `open_log` opens the event log inside the running loop (by default the raw topic of the home's
+    broker).
     """
     own_health = health or Health("gateway", registry=CollectorRegistry())
     metrics = GatewayMetrics(own_health.registry)

@@ -1,14 +1,15 @@
 """Talking to inference engines that speak SGLang's HTTP: where they are, one call, what tokenizer they use.
 
-A model call has no effect but its answer, so it is tried again when the *connection* fails (an engine that
-restarts), and never after an answer of any kind. Engines are named by URL, or by an endpoint of the home,
-which is looked up at each use, since the local stack's ports may change between starts.
+A model call has no effect but its answer, so it is tried again when the *connection* fails (an
+engine that restarts), and never after an answer of any kind. Engines are named by URL, or by an
+endpoint of the home, which is looked up at each use, since the local stack's ports may change
+between starts.
 
-The tokenizer's identity (SHA-256 of `tokenizer.json`; of the chat template's text) is taken from the route,
-else from the engine's `/model_info` (`tokenizer_hash`, `template_hash`), else from the files under the
-`tokenizer_path` or `model_path` that it names when they are on this machine. It is asked for once per engine
-and weight version. A tokenizer found so is also registered under `home/tokenizers/<hash>/`, where governance
-reads it to scan token ids.
+The tokenizer's identity (SHA-256 of `tokenizer.json`; of the chat template's text) is taken from
+the route, else from the engine's `/model_info` (`tokenizer_hash`, `template_hash`), else from the
+files under the `tokenizer_path` or `model_path` that it names when they are on this machine. It is
+asked for once per engine and weight version. A tokenizer found so is also registered under
+`home/tokenizers/<hash>/`, where governance reads it to scan token ids.
 """
 
 import asyncio
@@ -30,7 +31,8 @@ from atdp.runtime.home import Home
 _log = logging.getLogger("atdp.gateway.engine")
 
 _CONNECTION_FAILED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
-# Waits before the tries after the first: enough for a stale keep-alive connection and for a quick restart.
+# Waits before the tries after the first: enough for a stale keep-alive connection and for a quick
+# restart.
 _RETRY_AFTER_S = (0.05, 0.5)
 
 

@@ -1,12 +1,12 @@
 """`POST /v1/events`: a batch of events, acknowledged when Kafka has acknowledged them.
 
-Body `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: the good ones are appended
-although others are refused, and the answer `{"accepted": n, "rejected": [{"index", "error"}]}` names the
-refused ones. A retried request carries `X-ATDP-Redelivery: 1`; its records are then looked up by event id
-before they land.
+Body `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: the good ones are
+appended although others are refused, and the answer `{"accepted": n, "rejected": [{"index",
+"error"}]}` names the refused ones. A retried request carries `X-ATDP-Redelivery: 1`; its records
+are then looked up by event id before they land.
 
-200: everything acceptable is durable. 422: nothing was acceptable. 503: for at least one event the fate is
-unknown; retry the whole request as redelivery.
+200: everything acceptable is durable. 422: nothing was acceptable. 503: for at least one event the
+fate is unknown; retry the whole request as redelivery.
 """
 
 from typing import Any

@@ -1,9 +1,10 @@
 """Reading an SGLang chat answer: the tokens, log-probabilities and weight versions that the agent never asks for.
 
-The engine is asked for more than the client asked for (`WANTED`), and the client gets back what it asked for
-(`strip`). What the client left open about the draw is stated (`EXPLICIT`), so that what is recorded is what was
-used. Behaviour log-probabilities come from `meta_info.output_token_logprobs` (log-probability and token id side by
-side, so they cannot drift apart), else from `logprobs.content`. Where lengths disagree nothing is kept: a wrong
+The engine is asked for more than the client asked for (`WANTED`), and the client gets back what it
+asked for (`strip`). What the client left open about the draw is stated (`EXPLICIT`), so that what
+is recorded is what was used. Behaviour log-probabilities come from
+`meta_info.output_token_logprobs` (log-probability and token id side by side, so they cannot drift
+apart), else from `logprobs.content`. Where lengths disagree nothing is kept: a wrong
 log-probability is worse than none.
 """
 
@@ -29,8 +30,8 @@ EXPLICIT: Mapping[str, Any] = {
     "min_p": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Sent where the client sent none: a plain draw. Otherwise SGLang takes them from the model's `generation_config.json`
-(`--sampling-defaults model`), which no answer tells."""
+"""Sent where the client sent none: a plain draw. Otherwise SGLang takes them from the model's
+`generation_config.json` (`--sampling-defaults model`), which no answer tells."""
 
 _ALREADY_RECORDED = frozenset(
     {

@@ -1,7 +1,8 @@
 """Identifiers in HTTP headers, which hold ASCII: percent-encoded UTF-8, so that ids of every script work.
 
-An answer's ids are encoded as far as needed (`order-17` stays `order-17`), and a request's are decoded, so that an answer's header can
-be sent back as it came. Raw UTF-8, as `curl` sends it, is understood too.
+An answer's ids are encoded as far as needed (`order-17` stays `order-17`), and a request's are
+decoded, so that an answer's header can be sent back as it came. Raw UTF-8, as `curl` sends it, is
+understood too.
 """
 
 import string

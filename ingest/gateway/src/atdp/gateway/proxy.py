@@ -1,13 +1,14 @@
 """`POST /v1/chat/completions`: a recording proxy in front of the engines.
 
-An agent that uses the official `openai` package changes `base_url` and `api_key`, nothing else. Each call is
-forwarded to the engine of its session, recorded (see `live`), and answered only when its events are
-acknowledged: an answer that an agent saw is in the log. When Kafka does not acknowledge, the answer is 503
-and what was recorded is sent again with the session's next call. An engine's error answer is recorded as a
-gap and passed on unchanged.
+An agent that uses the official `openai` package changes `base_url` and `api_key`, nothing else.
+Each call is forwarded to the engine of its session, recorded (see `live`), and answered only when
+its events are acknowledged: an answer that an agent saw is in the log. When Kafka does not
+acknowledge, the answer is 503 and what was recorded is sent again with the session's next call. An
+engine's error answer is recorded as a gap and passed on unchanged.
 
-Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this call),
-`x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are percent-encoded, see `header_text`.
+Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this
+call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are
+percent-encoded, see `header_text`.
 """
 
 import time
@@ -152,7 +153,8 @@ async def _result(
         orjson.dumps(document)  # the client gets it written anew: now or never
         return _answered(body, document, identity, weights, track, at)
     except (MalformedMessage, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        # The engine's answer is foreign data of any shape: it is passed on, and recorded as not understood.
+        # The engine's answer is foreign data of any shape: it is passed on, and recorded as not
+        # understood.
         return Failed(
             code="engine_answer_unreadable",
             detail=f"the answer cannot be read: {type(error).__name__}",

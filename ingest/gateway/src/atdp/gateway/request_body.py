@@ -50,7 +50,8 @@ def text_field(document: dict[str, Any], name: str, *, required: bool = False) -
     """A text field of a body.
 
     Raises:
-        Problem: 422 when it is missing though required, empty, too long for an identifier, or not text.
+        Problem: 422 when it is missing though required, empty, too long for an identifier, or not
+            text.
     """
     value = document.get(name)
     if value is None:

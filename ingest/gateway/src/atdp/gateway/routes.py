@@ -1,9 +1,10 @@
 """Which engine serves which session: a stable one, and perhaps a canary with a share of the sessions.
 
-A new session falls to the canary when `hash(salt, tenant, session)` lies under its share: no state, the same
-answer in every gateway. Once chosen, the engine is written down with the session (`sessions`), and kept to
-its end as long as any route still names that engine; a change of routes moves new sessions only, and a
-roll-back of the canary moves its sessions back. Routes are a file, replaced atomically.
+A new session falls to the canary when `hash(salt, tenant, session)` lies under its share: no state,
+the same answer in every gateway. Once chosen, the engine is written down with the session
+(`sessions`), and kept to its end as long as any route still names that engine; a change of routes
+moves new sessions only, and a roll-back of the canary moves its sessions back. Routes are a file,
+replaced atomically.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 """From a request to the trajectory it belongs to: by its session key, or by headers.
 
-A session key *is* the identity: it carries the session that `POST /v1/sessions` opened. Any other key names
-it by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the session), `X-ATDP-Task`, `X-ATDP-Attempt` (default
-0) and `X-ATDP-Agent`, percent-encoded where they are not ASCII. Without a session every call is a trajectory of its own; the answer's
-`x-atdp-trajectory` names it.
+A session key *is* the identity: it carries the session that `POST /v1/sessions` opened. Any other
+key names it by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the session), `X-ATDP-Task`,
+`X-ATDP-Attempt` (default 0) and `X-ATDP-Agent`, percent-encoded where they are not ASCII. Without a
+session every call is a trajectory of its own; the answer's `x-atdp-trajectory` names it.
 """
 
 import json

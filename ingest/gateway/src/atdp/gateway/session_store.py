@@ -1,9 +1,9 @@
 """What must outlive the gateway process about a session: its identity, its engine, whether its start was recorded.
 
-Contexts stay in memory (`live`); they can be sent again in full. What is here cannot be made up again:
-rewards may come weeks later under nothing but a session id, a session keeps its engine, and
-`trajectory_started` is recorded once: its event (id and time) is fixed with the row, before the first attempt
-to send it, and sent again under the same id until it was acknowledged.
+Contexts stay in memory (`live`); they can be sent again in full. What is here cannot be made up
+again: rewards may come weeks later under nothing but a session id, a session keeps its engine, and
+`trajectory_started` is recorded once: its event (id and time) is fixed with the row, before the
+first attempt to send it, and sent again under the same id until it was acknowledged.
 
 One row per (tenant, trajectory, attempt); sqlite, WAL, one write at the first call, one after its
 acknowledgement, one at the end.

@@ -1,8 +1,8 @@
 """Sessions over HTTP: open one, reward it (for as long as anyone likes), end it; and the routes of the engines.
 
-A session opened here has a key of its own, so that an agent needs no header at all. Nothing is recorded when
-a session is opened: `trajectory_started` goes out with its first event. Each answer counts the events it
-recorded (`events`, and the header `x-atdp-events`).
+A session opened here has a key of its own, so that an agent needs no header at all. Nothing is
+recorded when a session is opened: `trajectory_started` goes out with its first event. Each answer
+counts the events it recorded (`events`, and the header `x-atdp-events`).
 """
 
 from datetime import UTC, datetime
@@ -79,8 +79,8 @@ async def open_session(request: Request) -> JSONResponse:
 async def reward_session(request: Request, session_id: str) -> JSONResponse:
     """Reward a trajectory, a step or an event of a session, before or after its end.
 
-    `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?, target_step?,
-    supersedes?, trajectory_id?, attempt?}`; a value, a critique or both.
+    `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?,
+    target_step?, supersedes?, trajectory_id?, attempt?}`; a value, a critique or both.
     """
     gateway, caller, row, body = await _session(request, session_id)
     count = await _record_once(gateway, caller, row, _reward(body))

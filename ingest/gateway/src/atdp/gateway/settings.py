@@ -16,7 +16,8 @@ class GatewaySettings:
 
     home: Home
     engine: str = "inference-0"
-    """Engine for all sessions while no routes were set: a URL, or the name of an endpoint of this home."""
+    """Engine for all sessions while no routes were set: a URL, or the name of an endpoint of this
+    home."""
     topic: str = field(default_factory=lambda: topic("events_raw").name)
     """Topic that events are appended to."""
     max_body_bytes: int = 32 * 1024 * 1024

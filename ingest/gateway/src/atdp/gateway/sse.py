@@ -1,9 +1,9 @@
 """A finished chat answer as server-sent events, for clients that asked for `stream: true`.
 
-The engine is called without streaming, because the answer may only leave once its events are acknowledged,
-and the token ids and log-probabilities come with the whole answer. So a streaming client gets its chunks in
-one go: the role, the content, the tool calls, the finish reason, the usage when
-`stream_options.include_usage` asks for it, `[DONE]`.
+The engine is called without streaming, because the answer may only leave once its events are
+acknowledged, and the token ids and log-probabilities come with the whole answer. So a streaming
+client gets its chunks in one go: the role, the content, the tool calls, the finish reason, the
+usage when `stream_options.include_usage` asks for it, `[DONE]`.
 """
 
 from collections.abc import Iterator, Mapping

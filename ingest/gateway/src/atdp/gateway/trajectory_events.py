@@ -1,21 +1,23 @@
-"""One trajectory as the proxy sees it: from "this request, that answer" to events. Pure; clocks and ids come in.
+"""One trajectory as the proxy sees it: from "this request, that answer" to events.
+
+Pure; clocks and ids come in.
 
 What a model call becomes, in this order:
 
-1. `observation`: the messages that are new against the context recorded so far (`context_base` says how many
-of
-   those stay, `context_hash` proves the fold), and the tool definitions when they changed.
-2. `outcome`: one for each new `tool` message after the last assistant message: the result of a call that the
-agent made.
-   Tool messages further up belong to a history that was recorded, or happened, elsewhere: they are
-   observations.
+1. `observation`: the messages that are new against the context recorded so far (`context_base` says
+   how many of those stay, `context_hash` proves the fold), and the tool definitions when they
+   changed.
+2. `outcome`: one for each new `tool` message after the last assistant message: the result of a call
+   that the agent made. Tool messages further up belong to a history that was recorded, or happened,
+   elsewhere: they are observations.
 3. `action` of type generation: the answer, with its tokens; or `gap` when the engine gave none.
 4. `action` of type tool_call: one for each call in the answer.
 
-Each message is contributed by exactly one event, so `fold_context` over the events gives the context at any
-point. A fresh instance (first call, gateway restarted, trajectory forgotten) knows nothing: it numbers under
-a producer id of its own and sends the context in full with `context_base=0`. `seq` is gapless because numbers
-are given when events are made, and events that were not acknowledged are kept by the caller and sent again.
+Each message is contributed by exactly one event, so `fold_context` over the events gives the
+context at any point. A fresh instance (first call, gateway restarted, trajectory forgotten) knows
+nothing: it numbers under a producer id of its own and sends the context in full with
+`context_base=0`. `seq` is gapless because numbers are given when events are made, and events that
+were not acknowledged are kept by the caller and sent again.
 """
 
 import hashlib
@@ -187,7 +189,8 @@ class LiveTrajectory:
         shown = asked.messages
         digests = [_digest(message) for message in shown]
         base = _common_prefix(self._held, digests)
-        # A history that was cut back, and the first observation of a producer, need an explicit base.
+        # A history that was cut back, and the first observation of a producer, need an explicit
+        # base.
         must_observe = base < len(self._held) or not self._held
         results_from = 1 + max(
             (i for i, message in enumerate(shown) if message.role == "assistant"), default=-1

@@ -1,12 +1,13 @@
 """Recording into live trajectories: one writer at a time, acknowledged before it returns, nothing half-forgotten.
 
-An event that was made has its `seq`; it must get into the log, or the sequence has a hole. So what Kafka did
-not acknowledge stays with the trajectory and goes first, marked as redelivery, when the trajectory is written
-next. Events are made on a copy of the live state, which takes its place once they are all made: a call that
-cannot be put into events leaves nothing behind. What Kafka will never take (too large) is replaced by a `gap` event that names its seq.
+An event that was made has its `seq`; it must get into the log, or the sequence has a hole. So what
+Kafka did not acknowledge stays with the trajectory and goes first, marked as redelivery, when the
+trajectory is written next. Events are made on a copy of the live state, which takes its place once
+they are all made: a call that cannot be put into events leaves nothing behind. What Kafka will
+never take (too large) is replaced by a `gap` event that names its seq.
 
-Memory is bounded: `max_live` trajectories, each forgotten after `idle_s`. A forgotten one starts over under a
-new producer id with its context in full (see `live`).
+Memory is bounded: `max_live` trajectories, each forgotten after `idle_s`. A forgotten one starts
+over under a new producer id with its context in full (see `live`).
 """
 
 import asyncio
@@ -69,13 +70,14 @@ class TrajectoryRecorder:
     ) -> int:
         """Record what `make` gives, after what is still owed.
 
-        Returns how many events were acknowledged since the last call that returned: those of calls that were
-        answered 503 count when their trajectory is answered next, so that the numbers add up to the log.
+        Returns how many events were acknowledged since the last call that returned: those of calls
+        that were answered 503 count when their trajectory is answered next, so that the numbers add
+        up to the log.
 
         Raises:
-            Problem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413 when an event
-            is too
-                large for the log (a gap stands in its place).
+            Problem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413
+                when an event
+            is too large for the log (a gap stands in its place).
         """
         writer = self._writer(row)
         async with writer.lock:

@@ -1,7 +1,7 @@
 """A value that the running code belongs to.
 
-A context variable: it follows `async` tasks, and threads only where the host copies its context (`contextvars.copy_context`). Explicit
-parents work everywhere.
+A context variable: it follows `async` tasks, and threads only where the host copies its context
+(`contextvars.copy_context`). Explicit parents work everywhere.
 """
 
 from contextvars import ContextVar, Token

@@ -1,7 +1,8 @@
 """What may be said of an exception where people read it: in the host's log, in `flush()`, in a gap event.
 
-A message may quote the event that it is about (`could not convert string to float: 'Jane'`), and nobody governed that. So the type is
-named, and the message only where it is known to hold no data: our own errors, the contract's, the operating system's, Kafka's.
+A message may quote the event that it is about (`could not convert string to float: 'Jane'`), and
+nobody governed that. So the type is named, and the message only where it is known to hold no data:
+our own errors, the contract's, the operating system's, Kafka's.
 """
 
 from atdp.schemas import SchemaError

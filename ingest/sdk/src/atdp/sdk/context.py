@@ -1,7 +1,7 @@
 """The context that a trajectory holds, so that a long history is sent once.
 
-An observation is given as the whole context that the model was shown; what goes on the wire is the difference to what the
-trajectory's events already add up to (`atdp.schemas.context`).
+An observation is given as the whole context that the model was shown; what goes on the wire is the
+difference to what the trajectory's events already add up to (`atdp.schemas.context`).
 """
 
 import hashlib

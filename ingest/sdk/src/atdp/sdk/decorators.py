@@ -1,8 +1,9 @@
 """`@observe`: a function's calls become tool calls and outcomes of the ambient trajectory.
 
-Works for plain, async, generator and async generator functions, and leaves their behaviour as it is: values, exceptions, `send`, `throw` and
-closing pass through. A generator's outcome is the list of what it yielded, recorded when it ends. Without a trajectory, ambient or
-explicit, the function just runs.
+Works for plain, async, generator and async generator functions, and leaves their behaviour as it
+is: values, exceptions, `send`, `throw` and closing pass through. A generator's outcome is the list
+of what it yielded, recorded when it ends. Without a trajectory, ambient or explicit, the function
+just runs.
 """
 
 import functools
@@ -46,7 +47,8 @@ def observe(
     Args:
         function: when used without parentheses.
         name: the tool's name; default: the function's.
-        side_effect: what a call may change: `none`, `read`, `write`; decides how far a replay may go.
+        side_effect: what a call may change: `none`, `read`, `write`; decides how far a replay may
+            go.
         trajectory: record into this one instead of the ambient one.
     """
 

@@ -1,6 +1,7 @@
 """One recorder for the whole process, for programs that want no object to pass around.
 
-`init` makes it once; the functions below then work from anywhere. Without `init` they raise: recording nothing in silence would be worse.
+`init` makes it once; the functions below then work from anywhere. Without `init` they raise:
+recording nothing in silence would be worse.
 """
 
 from typing import Any, Unpack
@@ -16,7 +17,10 @@ _recorders: list[Recorder] = []
 
 
 def init(**options: Any) -> Recorder:
-    """Make the process's recorder; options as of `Recorder`. The one before, if any, stays open until closed."""
+    """Make the process's recorder; options as of `Recorder`.
+
+    The one before, if any, stays open until closed.
+    """
     recorder = Recorder(**options)
     _recorders.append(recorder)
     return recorder

@@ -1,10 +1,11 @@
 """What became of every event that this process emitted.
 
-Four fates: *pending* (in the spool, will be sent), *delivered* (the event log has it durably), *dropped* (never taken: the spool was
-full or the recorder closed), *failed* (taken or offered, but it can never be delivered: it does not fit the schema or the receiver refuses it).
+Four fates: *pending* (in the spool, will be sent), *delivered* (the event log has it durably),
+*dropped* (never taken: the spool was full or the recorder closed), *failed* (taken or offered, but
+it can never be delivered: it does not fit the schema or the receiver refuses it).
 
-Counters have one writer each (the emitting side under the recorder's lock, or the shipper thread), so no lock is needed here, and
-asking for a report from a signal handler cannot block.
+Counters have one writer each (the emitting side under the recorder's lock, or the shipper thread),
+so no lock is needed here, and asking for a report from a signal handler cannot block.
 """
 
 import itertools
@@ -40,11 +41,13 @@ class FlushReport:
     recovering_bytes: int
     """Bytes of such events that wait to be sent again."""
     damaged_bytes: int
-    """Bytes of spools that could not be read back; events that lay in them are lost, own ones stay pending."""
+    """Bytes of spools that could not be read back; events that lay in them are lost, own ones stay
+    pending."""
     fates: Mapping[EventId, Fate]
     """Fate by event id, of the newest events (see `REMEMBERED`)."""
     reasons: Mapping[str, int]
-    """Why events were dropped or failed, and how many for each reason; beyond `MAX_REASONS` different ones, together as `OTHER_REASONS`.
+    """Why events were dropped or failed, and how many for each reason; beyond `MAX_REASONS`
+    different ones, together as `OTHER_REASONS`.
 
     A reason names codes, places and types, never a value of an event.
     """

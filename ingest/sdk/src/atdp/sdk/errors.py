@@ -1,7 +1,8 @@
 """Errors of the SDK.
 
-Only construction raises: a wrong argument is a bug of the program that is being written and should be seen at once. After
-construction nothing here reaches the host; what goes wrong is counted, shown by `flush()` and logged once.
+Only construction raises: a wrong argument is a bug of the program that is being written and should
+be seen at once. After construction nothing here reaches the host; what goes wrong is counted, shown
+by `flush()` and logged once.
 """
 
 

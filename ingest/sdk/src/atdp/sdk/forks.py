@@ -1,7 +1,8 @@
 """What a forked child must forget.
 
-After `os.fork` a child has the parent's memory but none of its threads; locks may be held by threads that do not exist there, and file
-descriptors are shared. Everything registered here gets a call in the child, before the child's own code goes on.
+After `os.fork` a child has the parent's memory but none of its threads; locks may be held by
+threads that do not exist there, and file descriptors are shared. Everything registered here gets a
+call in the child, before the child's own code goes on.
 """
 
 import os

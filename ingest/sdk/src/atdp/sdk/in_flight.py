@@ -1,7 +1,8 @@
 """One spool on its way out: what was sent, what was acknowledged, what has to go again.
 
-Receipts come in any order, the cursor only moves over an unbroken run of settled records. When the receiver wants records again, the
-lane goes back to its cursor and sends what is not settled, marked as a redelivery: whoever may have been sent before says so.
+Receipts come in any order, the cursor only moves over an unbroken run of settled records. When the
+receiver wants records again, the lane goes back to its cursor and sends what is not settled, marked
+as a redelivery: whoever may have been sent before says so.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """Text for what agents pass around: JSON where possible, and always something.
 
-Recording must never be the reason that an agent fails, so nothing here raises: what JSON cannot say is said by `repr`, and what has no
-`repr` by its type.
+Recording must never be the reason that an agent fails, so nothing here raises: what JSON cannot say
+is said by `repr`, and what has no `repr` by its type.
 """
 
 import dataclasses

@@ -1,8 +1,9 @@
 """Messages as agents hold them (the chat dicts of the OpenAI API) to messages of the contract, and nothing lost on the way.
 
-Text stays text and an empty content adds no part; tool calls become parts whose text is the arguments exactly as written; reasoning keeps
-its own part type; what the contract has no field for goes verbatim into `ext_json`, unless it is null or empty. The gateway's
-proxy reads the same dicts to the same messages (a contract test holds the two together).
+Text stays text and an empty content adds no part; tool calls become parts whose text is the
+arguments exactly as written; reasoning keeps its own part type; what the contract has no field for
+goes verbatim into `ext_json`, unless it is null or empty. The gateway's proxy reads the same dicts
+to the same messages (a contract test holds the two together).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,9 @@
 """How one record looks in a spool file.
 
-A frame is `length | crc | flags | record id | key length | headers length | key | headers | value`, little-endian. The
-CRC covers everything after itself, so a tail that a crash tore off, or zeros that a file system left there, is never taken
-for a record. A frame holds all that a sender needs; nothing has to be decoded to send it again.
+A frame is `length | crc | flags | record id | key length | headers length | key | headers | value`,
+little-endian. The CRC covers everything after itself, so a tail that a crash tore off, or zeros
+that a file system left there, is never taken for a record. A frame holds all that a sender needs;
+nothing has to be decoded to send it again.
 """
 
 import struct
@@ -86,7 +87,8 @@ def body_length(prefix: bytes) -> int | None:
 def behind_damage(buffer: bytes) -> int | None:
     """Where to go on when no intact frame begins at 0: at the next one that the frames' own lengths lead to, or at the end.
 
-    None when they lead nowhere. Only lengths are followed: what merely looks like a frame may be what somebody wrote into a value.
+    None when they lead nowhere. Only lengths are followed: what merely looks like a frame may be
+    what somebody wrote into a value.
     """
     at = 0
     while (length := body_length(buffer[at : at + PREFIX_BYTES])) is not None:

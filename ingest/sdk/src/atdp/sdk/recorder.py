@@ -1,12 +1,13 @@
 """The recorder: from an event to a record in the spool, in the caller's thread.
 
-An event is encoded once, signed and appended to the spool; a background thread (`atdp.sdk.shipper`) does the rest. After
-construction nothing raises into the host, prints, or blocks it (unless `on_full="block"` asks for that): a loss is counted, shown by
-`flush()` and logged once.
+An event is encoded once, signed and appended to the spool; a background thread (`atdp.sdk.shipper`)
+does the rest. After construction nothing raises into the host, prints, or blocks it (unless
+`on_full="block"` asks for that): a loss is counted, shown by `flush()` and logged once.
 
-Events are numbered and appended under one lock, so the order of `seq` is the order in the spool and in the log. A signal handler or a
-finaliser that emits while its own thread is inside has its event taken right after. A forked child gets a spool, a
-thread, a producer id and numbers of its own; the parent's are untouched.
+Events are numbered and appended under one lock, so the order of `seq` is the order in the spool and
+in the log. A signal handler or a finaliser that emits while its own thread is inside has its event
+taken right after. A forked child gets a spool, a thread, a producer id and numbers of its own; the
+parent's are untouched.
 """
 
 import atexit
@@ -56,7 +57,10 @@ Substitute: TypeAlias = Callable[[Exception], Event]
 
 
 class Recorder:
-    """Records events of one tenant and delivers them through one sender. Safe under threads, asyncio and fork."""
+    """Records events of one tenant and delivers them through one sender.
+
+    Safe under threads, asyncio and fork.
+    """
 
     # What a forked child starts afresh.
     producer_id: str
@@ -89,17 +93,21 @@ class Recorder:
         Args:
             tenant: whose data this is; must be the API key's tenant.
             sender: where events go; belongs to this recorder from now on.
-            api_key: `atdp_<id>_<secret>`; default `$ATDP_API_KEY`. Signs every record, never leaves the process with `KafkaSender`.
+            api_key: `atdp_<id>_<secret>`; default `$ATDP_API_KEY`. Signs every record, never leaves
+                the process with `KafkaSender`.
             agent: who acts, unless a trajectory says otherwise.
             spool_dir: root folder of spools; default `$ATDP_HOME/spool`.
-            durability: `process` survives kill -9, `disk` also power loss (about 0.2 ms per event), `memory` nothing.
+            durability: `process` survives kill -9, `disk` also power loss (about 0.2 ms per event),
+                `memory` nothing.
             spool_limit_bytes: undelivered bytes that may be held.
             on_full: `drop` (counted) or `block` the caller, up to `block_s` seconds per event.
             block_s: see `on_full`.
             source: what events are made from; default format `sdk`.
             versions: versions in force, on every event that has none of its own.
-            governance: consent, classification and the like, on every event that has none of its own.
-            flush_at_exit_s: how long a normal exit waits for delivery; what remains is sent by the next process.
+            governance: consent, classification and the like, on every event that has none of its
+                own.
+            flush_at_exit_s: how long a normal exit waits for delivery; what remains is sent by the
+                next process.
 
         Raises:
             ConfigurationError: an argument cannot work.
@@ -176,7 +184,8 @@ class Recorder:
             agent: who acts; default: the parent's, else the recorder's.
             versions: versions in force; default: the parent's, else the recorder's.
             governance: consent and the like; default: the parent's, else the recorder's.
-            parent: the trajectory that spawns this one; default: the ambient one of this recorder, if any.
+            parent: the trajectory that spawns this one; default: the ambient one of this recorder,
+                if any.
             parent_trajectory_id: the same by id, for a parent in another process.
             spawned_by: event id of the action that spawned it; default: the parent's newest action.
         """
@@ -207,7 +216,8 @@ class Recorder:
 
         Args:
             event: with its own id and numbers.
-            redelivery: the event may have been emitted before under the same id, so consumers have to look.
+            redelivery: the event may have been emitted before under the same id, so consumers have
+                to look.
         """
         return self.take(event.event_id, lambda: event, redelivery=redelivery)
 
@@ -253,7 +263,10 @@ class Recorder:
         substitute: Substitute | None = None,
         redelivery: bool = False,
     ) -> EventId:
-        """Build, encode and spool one event; never raises. `make` runs when the event's turn has come, in this thread."""
+        """Build, encode and spool one event; never raises.
+
+        `make` runs when the event's turn has come, in this thread.
+        """
         if self._inside == threading.get_ident():
             self._deferred.append((event_id, make, substitute, redelivery))
             return event_id
@@ -275,7 +288,10 @@ class Recorder:
         return self._ledger.report(0 if shipper is None else shipper.recovering_bytes)
 
     def close(self, timeout_s: float = 10.0) -> FlushReport:
-        """Flush, then stop; what is not delivered stays in the spool for the next process. Later events are dropped, counted."""
+        """Flush, then stop; what is not delivered stays in the spool for the next process.
+
+        Later events are dropped, counted.
+        """
         report = self.flush(timeout_s)
         with self._lock:
             shipper, self._shipper, self._spool = self._shipper, None, None

@@ -21,11 +21,13 @@ class SpoolSettings:
     directory: Path | None = None
     """Root of the spools; default `$ATDP_HOME/spool`. Processes may share it."""
     durability: Durability = "process"
-    """`process`: survives the death of the process. `disk`: also the loss of power. `memory`: neither."""
+    """`process`: survives the death of the process. `disk`: also the loss of power. `memory`:
+    neither."""
     limit_bytes: int = DEFAULT_LIMIT_BYTES
     """Undelivered bytes that this process may hold."""
     on_full: OnFull = "drop"
-    """At the limit: `drop` new events and count them, or `block` the caller up to `block_s` first."""
+    """At the limit: `drop` new events and count them, or `block` the caller up to `block_s` first.
+    """
     block_s: float = 30.0
     """Longest wait of one emit, in seconds, when `on_full` is `block`."""
 

@@ -1,11 +1,13 @@
 """The background thread that moves spools to the sender.
 
-At least once, in order per key: records go out in the order of their spool; when the receiver asks for a retry, the shipper lets everything
-under way come back, goes back to each spool's cursor and sends again, marked as redelivery, after a growing pause. It also looks
-for folders of dead processes, now and then, and ships what they left.
+At least once, in order per key: records go out in the order of their spool; when the receiver asks
+for a retry, the shipper lets everything under way come back, goes back to each spool's cursor and
+sends again, marked as redelivery, after a growing pause. It also looks for folders of dead
+processes, now and then, and ships what they left.
 
-The host's thread must not feel this one: it works in slices of some 64 KB (between which the interpreter lock is free), sleeps when there
-is nothing to do, and whoever appends wakes it only when it says that it sleeps.
+The host's thread must not feel this one: it works in slices of some 64 KB (between which the
+interpreter lock is free), sleeps when there is nothing to do, and whoever appends wakes it only
+when it says that it sleeps.
 """
 
 import contextlib

@@ -1,17 +1,20 @@
 """Where events wait until the event log has acknowledged them.
 
-`append` puts a record behind the others and returns; `read` hands records to a sender without taking them out;
-`acknowledge` moves the cursor, and what lies before it is deleted. A position is a byte offset that only grows.
+`append` puts a record behind the others and returns; `read` hands records to a sender without
+taking them out; `acknowledge` moves the cursor, and what lies before it is deleted. A position is a
+byte offset that only grows.
 
-`FileSpool` keeps records in segment files named by the position of their first byte. A plain `pwrite` puts them into the
-page cache, from where they survive the death of the process; with `sync` each one also waits for `fdatasync` and survives
-the loss of power. The end of the spool is known in memory and moves only after a whole frame was written, so a failed or
-interrupted write is overwritten by the next one, and a reader never sees half a record. After a crash the end is found again by
-reading the last segment up to its last intact frame; the cursor is read from its file, and records behind it are sent again:
-at least once, never less.
+`FileSpool` keeps records in segment files named by the position of their first byte. A plain
+`pwrite` puts them into the page cache, from where they survive the death of the process; with
+`sync` each one also waits for `fdatasync` and survives the loss of power. The end of the spool is
+known in memory and moves only after a whole frame was written, so a failed or interrupted write is
+overwritten by the next one, and a reader never sees half a record. After a crash the end is found
+again by reading the last segment up to its last intact frame; the cursor is read from its file, and
+records behind it are sent again: at least once, never less.
 
-Damage is passed over by the lengths of frames. What cannot be read is counted as skipped and its bytes are kept aside in a file
-`*.damaged` beside the spools; only a frame that was torn off at the very end, whose append never returned, is cut without a word.
+Damage is passed over by the lengths of frames. What cannot be read is counted as skipped and its
+bytes are kept aside in a file `*.damaged` beside the spools; only a frame that was torn off at the
+very end, whose append never returned, is cut without a word.
 
 `MemorySpool` has the same behaviour without files, and loses everything with the process.
 """
@@ -268,7 +271,8 @@ class FileSpool:
         held = self.end - self._bases[-1]
         if held + incoming_bytes > self._segment_bytes:
             return held > 0
-        # A segment that is acknowledged as a whole is given back early, so an idle agent holds little disk.
+        # A segment that is acknowledged as a whole is given back early, so an idle agent holds
+        # little disk.
         return self.cursor >= self.end and 2 * held > self._segment_bytes
 
     def _roll(self) -> None:
@@ -348,7 +352,8 @@ class FileSpool:
         if len(raw) < _CURSOR.size:
             return oldest
         position, crc = _CURSOR.unpack(raw)
-        # A cursor that a power cut tore is no reason to lose anything: send again from the oldest record held.
+        # A cursor that a power cut tore is no reason to lose anything: send again from the oldest
+        # record held.
         return max(oldest, position) if crc == zlib.crc32(raw[:8]) else oldest
 
 

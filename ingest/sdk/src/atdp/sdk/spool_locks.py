@@ -1,11 +1,13 @@
 """Who owns which spool folder.
 
-Below one root every process (and every recorder in it) writes to a folder of its own and holds an exclusive `flock` on the
-file `lock` in it for as long as it lives; the kernel lets go of it however the process dies. A folder whose lock can be
-taken therefore has no living owner, and whoever takes it adopts what was left inside. Creating, adopting and removing are
-serialised by a lock on the root, so a folder is never seen between its creation and its first lock.
+Below one root every process (and every recorder in it) writes to a folder of its own and holds an
+exclusive `flock` on the file `lock` in it for as long as it lives; the kernel lets go of it however
+the process dies. A folder whose lock can be taken therefore has no living owner, and whoever takes
+it adopts what was left inside. Creating, adopting and removing are serialised by a lock on the
+root, so a folder is never seen between its creation and its first lock.
 
-`flock` belongs to the open file description, which a forked child shares: a child closes its copies and must not unlock them.
+`flock` belongs to the open file description, which a forked child shares: a child closes its copies
+and must not unlock them.
 """
 
 import contextlib
@@ -106,7 +108,8 @@ class SpoolFolders:
             try:
                 yield
             finally:
-                # Unlock rather than only close: a child forked meanwhile holds a copy of the descriptor.
+                # Unlock rather than only close: a child forked meanwhile holds a copy of the
+                # descriptor.
                 fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
             os.close(fd)

@@ -1,8 +1,9 @@
 """Which decision step an event belongs to.
 
-A step is observation, state, action, outcome. A model action (message, generation) opens a step unless one is open that has none yet; an
-observation or internal state after an action already belongs to the next decision; tool calls and the like carry out the step's model
-action and stay in it. For agents whose model is not recorded, a tool call that follows an outcome opens the next step.
+A step is observation, state, action, outcome. A model action (message, generation) opens a step
+unless one is open that has none yet; an observation or internal state after an action already
+belongs to the next decision; tool calls and the like carry out the step's model action and stay in
+it. For agents whose model is not recorded, a tool call that follows an outcome opens the next step.
 """
 
 from atdp.schemas import Action, Body, InternalState, Observation, Outcome

@@ -1,7 +1,8 @@
 """One trajectory as the agent's code sees it: numbers, steps, the context held so far.
 
-Every method returns the id of the event that it records, never raises and may be called from any thread. What cannot be recorded
-leaves a `gap` event in its place, so the hole is visible in the log as well as in `flush()`.
+Every method returns the id of the event that it records, never raises and may be called from any
+thread. What cannot be recorded leaves a `gap` event in its place, so the hole is visible in the log
+as well as in `flush()`.
 
 Numbers (`seq`) are gapless from 0 per handle: each handle, and each forked child's copy of it, is a
 producer of its own.
@@ -262,7 +263,10 @@ class Trajectory:
         return self._emit(lambda: body, extras)
 
     def end(self, status: EndStatus = "completed", error: Error | None = None) -> EventId | None:
-        """Record the end, once: None when it has ended before. Leaving the `with` block does it by itself."""
+        """Record the end, once: None when it has ended before.
+
+        Leaving the `with` block does it by itself.
+        """
         if self._ended:
             return None
         self._ended = True

@@ -1,6 +1,7 @@
 """Queries of the lake's own readers, as SQL files whose `{names}` are filled in.
 
-What is filled in is SQL of callers who may run any SELECT on that connection anyway, or literals quoted by `duck_types`.
+What is filled in is SQL of callers who may run any SELECT on that connection anyway, or literals
+quoted by `duck_types`.
 """
 
 from importlib import resources

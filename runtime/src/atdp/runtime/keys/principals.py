@@ -36,7 +36,8 @@ class Principal:
     tenant: str
     role: str
     session: str | None = None
-    """JSON text, for a session key: the session that it is bound to (see `atdp.gateway.sessions`)."""
+    """JSON text, for a session key: the session that it is bound to (see `atdp.gateway.sessions`).
+    """
 
     def may(self, action: str) -> bool:
         """Whether the role allows `action`; unknown role or action → False."""

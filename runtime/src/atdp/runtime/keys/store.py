@@ -1,14 +1,14 @@
 """API keys: who is calling, for which tenant, in which role.
 
-A key reads `atdp_<key_id>_<secret>`. Only SHA-256 of the secret is stored: the *verifier*. The secret has 256
-bits of entropy, so a plain hash is enough (nothing to guess, nothing to stretch). The verifier is also the
-HMAC key with which records are signed, so that governance can check a record in the log without ever seeing a
-secret.
+A key reads `atdp_<key_id>_<secret>`. Only SHA-256 of the secret is stored: the *verifier*. The
+secret has 256 bits of entropy, so a plain hash is enough (nothing to guess, nothing to stretch).
+The verifier is also the HMAC key with which records are signed, so that governance can check a
+record in the log without ever seeing a secret.
 
-Guarantees: comparison takes constant time; an unknown role or action is denied; a revoked key stays in the
-store (its records can be named) but is never verified again. Session keys belong to one session of a parent
-key, open no further sessions, and die with the parent. Reads are cached per store object; `PRAGMA data_version` tells when another
-process wrote, and clears the cache.
+Guarantees: comparison takes constant time; an unknown role or action is denied; a revoked key stays
+in the store (its records can be named) but is never verified again. Session keys belong to one
+session of a parent key, open no further sessions, and die with the parent. Reads are cached per
+store object; `PRAGMA data_version` tells when another process wrote, and clears the cache.
 """
 
 import hmac
@@ -54,8 +54,8 @@ _REVOKED_AT = """(
 class StoredKey:
     """A key as the store knows it.
 
-    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor, `revoked_at_us` is the earliest of these
-    (microseconds since the epoch).
+    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor, `revoked_at_us` is
+    the earliest of these (microseconds since the epoch).
     """
 
     principal: Principal
@@ -69,7 +69,10 @@ class StoredKey:
 
 
 class KeyStore:
-    """Keys in one sqlite file (WAL), shared by all processes of a home. Safe to use from several threads."""
+    """Keys in one sqlite file (WAL), shared by all processes of a home.
+
+    Safe to use from several threads.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,7 +129,8 @@ class KeyStore:
         """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key.
 
         Raises:
-            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself: it is good for its own session only.
+            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself: it is
+                good for its own session only.
         """
         if parent.session is not None:
             raise KeyStoreError(
@@ -246,8 +250,8 @@ class KeyStore:
                 self._cache.clear()
 
 
-# Bounds memory when many session keys are in use; one lookup costs about 10 µs, so clearing now and then is
-# harmless.
+# Bounds memory when many session keys are in use; one lookup costs about 10 µs, so clearing now and
+# then is harmless.
 _CACHED_KEYS = 10_000
 
 

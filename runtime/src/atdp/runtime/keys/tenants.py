@@ -6,7 +6,8 @@ import re
 _TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 UNKNOWN_TENANT = "unknown"
-"""Where governance files records that it could not assign to any tenant; nobody's name, else its owner would read them."""
+"""Where governance files records that it could not assign to any tenant; nobody's name, else its
+owner would read them."""
 
 
 def tenant_problem(name: str) -> str | None:

@@ -52,7 +52,8 @@ def tenant_of(caller: Caller, request: Request) -> str:
     """The tenant a call is for: the key's; an operator names it by `X-ATDP-Tenant`.
 
     Raises:
-        Problem: 422 when an operator names none or what no tenant can be called, 403 when another key names a tenant not its own.
+        Problem: 422 when an operator names none or what no tenant can be called, 403 when another
+            key names a tenant not its own.
     """
     named = request.headers.get("x-atdp-tenant")
     tenant = named or caller.principal.tenant

@@ -1,8 +1,8 @@
 """Health of one process, and the small HTTP server that shows it for workers that have no HTTP of their own.
 
-`/healthz` answers 200 while the process should live on, `/readyz` 200 while it can do its work, `/metrics`
-gives the Prometheus registry. Both health answers list the failing checks by name; a check never shows event
-data.
+`/healthz` answers 200 while the process should live on, `/readyz` 200 while it can do its work,
+`/metrics` gives the Prometheus registry. Both health answers list the failing checks by name; a
+check never shows event data.
 """
 
 import json

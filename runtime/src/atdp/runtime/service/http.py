@@ -83,12 +83,13 @@ async def _stop_when_told(service: Service, server: uvicorn.Server) -> None:
 
 
 def _bind(port: int) -> socket.socket:
-    # The protocol must be said: asyncio switches Nagle off (TCP_NODELAY) only on sockets that say TCP, and an
-    # answer in two writes then waits 40 ms for the peer's delayed acknowledgement.
+    # The protocol must be said: asyncio switches Nagle off (TCP_NODELAY) only on sockets that say
+    # TCP, and an answer in two writes then waits 40 ms for the peer's delayed acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Accepted sockets inherit it. asyncio sets it only on sockets made with an explicit protocol number;
-    # without it every answer on a kept-alive connection waits 40 ms for the client's delayed acknowledgement.
+    # Accepted sockets inherit it. asyncio sets it only on sockets made with an explicit protocol
+    # number; without it every answer on a kept-alive connection waits 40 ms for the client's
+    # delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind(("127.0.0.1", port))

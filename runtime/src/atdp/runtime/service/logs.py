@@ -1,9 +1,9 @@
 """Structured logs: one JSON object per line on stderr.
 
-Rule: no value of an event ever reaches a log, since logs are read by people whom governance never asked. Log
-calls name counts, ids and places. Exceptions are logged by type and place; their message only where the type
-is known not to quote data (our own errors, the operating system's, Kafka's). A pydantic or JSON error quotes
-its input: type only.
+Rule: no value of an event ever reaches a log, since logs are read by people whom governance never
+asked. Log calls name counts, ids and places. Exceptions are logged by type and place; their message
+only where the type is known not to quote data (our own errors, the operating system's, Kafka's). A
+pydantic or JSON error quotes its input: type only.
 """
 
 import json

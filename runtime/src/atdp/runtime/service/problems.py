@@ -7,7 +7,10 @@ from atdp.runtime.errors import PlatformError
 
 
 class Problem(PlatformError):
-    """An HTTP error answer. The message says what happened and what to do next, and quotes no event data."""
+    """An HTTP error answer.
+
+    The message says what happened and what to do next, and quotes no event data.
+    """
 
     def __init__(
         self, status: int, code: str, message: str, *, retry_after_s: int | None = None

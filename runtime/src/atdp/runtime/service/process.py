@@ -13,10 +13,10 @@ Use, in a worker without HTTP of its own::
 
 and in an HTTP service `run_http(service, app)` (module `http`) instead of `serving()`.
 
-SIGTERM and SIGINT set `service.stop`; whoever holds work drains it and returns. A second signal changes
-nothing: the supervisor kills after its grace. When the supervisor itself dies, its children see their parent
-change and stop too, so that nothing is left running. The check is by parent process id because
-PR_SET_PDEATHSIG follows the *thread* that forked.
+SIGTERM and SIGINT set `service.stop`; whoever holds work drains it and returns. A second signal
+changes nothing: the supervisor kills after its grace. When the supervisor itself dies, its children
+see their parent change and stop too, so that nothing is left running. The check is by parent
+process id because PR_SET_PDEATHSIG follows the *thread* that forked.
 """
 
 import argparse
@@ -36,7 +36,8 @@ from atdp.runtime.service.health import Health, HealthServer
 from atdp.runtime.service.logs import setup_logging
 
 PARENT_PID = "ATDP_PARENT_PID"
-"""Set by the supervisor to its own pid: the service stops when that process is no longer its parent."""
+"""Set by the supervisor to its own pid: the service stops when that process is no longer its
+parent."""
 
 _log = logging.getLogger("atdp.service")
 

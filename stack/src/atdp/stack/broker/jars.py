@@ -1,9 +1,9 @@
 """The broker's jars: exactly the files of `kafka_jars.toml`, by coordinates and SHA-256.
 
-jgo serves as a plain Maven client, one artifact at a time: nothing is resolved here. A jar is fetched into a
-staging folder, hashed, and only then renamed into the user's cache, so a cache that two processes fill at
-once, or a download that is cut off, never holds a wrong file. Cached jars are hashed again at every start (43
-MB, about 0.1 s); a damaged one is fetched anew.
+jgo serves as a plain Maven client, one artifact at a time: nothing is resolved here. A jar is
+fetched into a staging folder, hashed, and only then renamed into the user's cache, so a cache that
+two processes fill at once, or a download that is cut off, never holds a wrong file. Cached jars are
+hashed again at every start (43 MB, about 0.1 s); a damaged one is fetched anew.
 """
 
 import hashlib
@@ -68,7 +68,8 @@ def ensure_jars(
 ) -> list[Path]:
     """Give the paths of all locked jars, fetching what is missing; raises JarsUnavailable.
 
-    `progress(jar, done, total)` is called before each fetch (`done` fetched so far, `total` to fetch).
+    `progress(jar, done, total)` is called before each fetch (`done` fetched so far, `total` to
+    fetch).
     """
     wanted = locked_jars() if jars is None else jars
     missing = [jar for jar in wanted if not _is_intact(cache / jar.relative_path, jar)]

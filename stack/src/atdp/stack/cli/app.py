@@ -1,10 +1,10 @@
 """The frame of the `atdp` command: which verbs there are, how errors become exit codes.
 
-Results go to standard output, everything for people's eyes (progress, remarks, errors) to standard error. An
-error that the platform raises on purpose ends in one line and exit code 1 (3 where 1 is a verdict, as in
-`atdp replay`); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug and shows its traceback. Verbs
-import what they need when they run, and some are loaded only when called:
-`atdp --help` is quick.
+Results go to standard output, everything for people's eyes (progress, remarks, errors) to standard
+error. An error that the platform raises on purpose ends in one line and exit code 1 (3 where 1 is a
+verdict, as in `atdp replay`); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug
+and shows its traceback. Verbs import what they need when they run, and some are loaded only when
+called: `atdp --help` is quick.
 """
 
 import importlib
@@ -34,7 +34,8 @@ _LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
         "Releases: what was decided and why, and what to do next.",
     ),
 }
-"""Name → module that has the verb or group (`add_to` or `app`), and the help that stands for it in the list."""
+"""Name → module that has the verb or group (`add_to` or `app`), and the help that stands for it in
+the list."""
 
 
 class AtdpGroup(TyperGroup):
@@ -52,8 +53,8 @@ class AtdpGroup(TyperGroup):
         except KeyboardInterrupt:
             code = 130
         except BrokenPipeError:
-            # The reader of our output (`head`) has had enough; say nothing, also not when the interpreter
-            # flushes.
+            # The reader of our output (`head`) has had enough; say nothing, also not when the
+            # interpreter flushes.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         except Exception as error:
@@ -61,8 +62,9 @@ class AtdpGroup(TyperGroup):
                 raise
             typer.echo(f"error: {error}", err=True)
             code = code_of_an_error(ctx)
-        # Raised here and not above: an exception keeps what it was raised from, and with it the frames that
-        # hold open connections; DuckDB's binding prints a page about each when the interpreter ends.
+        # Raised here and not above: an exception keeps what it was raised from, and with it the
+        # frames that hold open connections; DuckDB's binding prints a page about each when the
+        # interpreter ends.
         raise typer.Exit(code)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

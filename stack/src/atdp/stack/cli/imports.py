@@ -42,9 +42,10 @@ def import_files(
 ) -> None:
     r"""Import trajectories. What cannot be read is reported and the rest goes on.
 
-    Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the same file again
-    changes nothing: its events have the same ids, and the lake keeps them once. Exit code 1 when something failed or
-    was not acknowledged in time (then it waits in the spool and is sent by the next import).
+    Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the
+    same file again changes nothing: its events have the same ids, and the lake keeps them once.
+    Exit code 1 when something failed or was not acknowledged in time (then it waits in the spool
+    and is sent by the next import).
 
     \b
     Example:

@@ -36,7 +36,10 @@ def sql(
         float, typer.Option(help="Seconds that the statement may take.", min=0.1)
     ] = 60.0,
 ) -> None:
-    r"""Ask the lake. Tables: events, steps, generations, rewards, latest_rewards, trajectories, audit, quarantine_index.
+    r"""Ask the lake.
+
+    Tables: events, steps, generations, rewards, latest_rewards, trajectories, audit,
+    quarantine_index.
 
     \b
     Example:

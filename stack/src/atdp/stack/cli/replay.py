@@ -64,8 +64,8 @@ def replay(
 ) -> None:
     r"""Judge a candidate on logged trajectories, without serving it to anybody.
 
-    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR, also when the verdict could not be recorded: that needs a running stack and a
-    registered candidate.
+    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR, also when the verdict could not be recorded:
+    that needs a running stack and a registered candidate.
 
     \b
     Example:

@@ -38,9 +38,9 @@ def up(
 ) -> None:
     r"""Start the stack of this home and watch it.
 
-    The stack is a Kafka broker, governance, the lake writer, two inference workers and the gateway. Stays in
-    the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP set, no broker is
-    started and that cluster is used.
+    The stack is a Kafka broker, governance, the lake writer, two inference workers and the gateway.
+    Stays in the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP
+    set, no broker is started and that cluster is used.
 
     \b
     Example:
@@ -82,7 +82,9 @@ def down(
         bool, typer.Option("--json", help="Print what was stopped as JSON.")
     ] = False,
 ) -> None:
-    r"""Stop the stack of this home: the gateway first, the broker last. Exit code 3 when none is running.
+    r"""Stop the stack of this home: the gateway first, the broker last.
+
+    Exit code 3 when none is running.
 
     \b
     Example:
@@ -113,8 +115,9 @@ def status(
 ) -> None:
     r"""Show how the stack of this home is doing.
 
-    Health, restarts and memory of every service, what each stage has left to read, rows and snapshots of the tables,
-    weights and policies. Exit code 0: healthy. 1: degraded (something died, is not ready or cannot be read). 3: not running.
+    Health, restarts and memory of every service, what each stage has left to read, rows and
+    snapshots of the tables, weights and policies. Exit code 0: healthy. 1: degraded (something
+    died, is not ready or cannot be read). 3: not running.
 
     \b
     Example:

@@ -25,8 +25,8 @@ def wait(
 ) -> None:
     r"""Wait until everything accepted so far has landed in the lake.
 
-    It goes through the gate first. What agents still hold in their spools is not accepted yet. Exit code 1 when the time is out; then it says
-    what is missing and where.
+    It goes through the gate first. What agents still hold in their spools is not accepted yet. Exit
+    code 1 when the time is out; then it says what is missing and where.
 
     \b
     Example:

@@ -6,8 +6,9 @@ dr       R_i - mean                               Liu et al. 2503.20783 (Dr.GRPO
 rloo     R_i - mean of the others                 Ahmadian et al. 2402.14740; = n/(n-1) (R_i - mean)
 =======  =======================================  ===================================================
 
-A group of one has nothing to compare with, and a group with equal rewards compares equal: both carry no signal. They are set
-aside before they come here; here they get zeros, never the raw reward.
+A group of one has nothing to compare with, and a group with equal rewards compares equal: both
+carry no signal. They are set aside before they come here; here they get zeros, never the raw
+reward.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ import numpy.typing as npt
 AdvantageKind = Literal["grpo", "dr", "rloo"]
 
 EPSILON = 1e-5
-"""Keeps groups with tiny spread finite. Larger values shrink the advantages of binary rewards noticeably (1e-2: 2 %)."""
+"""Keeps groups with tiny spread finite. Larger values shrink the advantages of binary rewards
+noticeably (1e-2: 2 %)."""
 
 
 def advantages(rewards: Sequence[float], kind: AdvantageKind = "grpo") -> npt.NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """How far the trained policy is from the data it learns from.
 
-The effective sample size is the best early alarm of off-policy collapse (it falls long before the reward does); the other
-figures say why.
+The effective sample size is the best early alarm of off-policy collapse (it falls long before the
+reward does); the other figures say why.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from atdp.trainer.algo.losses import PolicyTerms, bounded_log_ratio
 ALARM_ESS = 0.3
 """Below this share of effective tokens an update rests on a few of them."""
 ALARM_K3 = 0.01
-"""Above this divergence from the logged policy (nats per token) data are too old or logged wrongly."""
+"""Above this divergence from the logged policy (nats per token) data are too old or logged wrongly.
+"""
 ALARM_CLIP = 0.2
 """Above this share of clipped tokens most of the batch no longer teaches."""
 
@@ -25,7 +26,8 @@ class Drift:
 
     tokens: int
     ess: float
-    """Effective sample size of the token weights trained/logged, as a share of the tokens (0 to 1]."""
+    """Effective sample size of the token weights trained/logged, as a share of the tokens (0 to 1].
+    """
     ratio_mean: float
     ratio_max: float
     clip_low: float

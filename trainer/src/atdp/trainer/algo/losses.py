@@ -1,18 +1,22 @@
 """Policy-gradient losses over packed loss tokens.
 
-Notation per token: `logp` is the trained policy, `behaviour` the logged one (the inference engine's log-probability at
-the sampling temperature), `proximal` the policy at the start of the update. All arguments are 1-D over the loss tokens.
+Notation per token: `logp` is the trained policy, `behaviour` the logged one (the inference engine's
+log-probability at the sampling temperature), `proximal` the policy at the start of the update. All
+arguments are 1-D over the loss tokens.
 
-*Bypass* (default): PPO-clip with the **logged** log-probabilities as the old policy. One optimizer step per batch then still
-has a trust region. *Decoupled* (Hilton et al. 2110.00641, AReaL 2505.24298): clip around the recomputed proximal policy and
-weight by `proximal / behaviour`; tokens whose weight leaves the band are masked (IcePop). With a single step per batch the
-proximal policy *is* the trained one, the ratio is 1 and nothing is ever clipped; therefore it asks for two or more minibatches.
+*Bypass* (default): PPO-clip with the **logged** log-probabilities as the old policy. One optimizer
+step per batch then still has a trust region. *Decoupled* (Hilton et al. 2110.00641, AReaL
+2505.24298): clip around the recomputed proximal policy and weight by `proximal / behaviour`; tokens
+whose weight leaves the band are masked (IcePop). With a single step per batch the proximal policy
+*is* the trained one, the ratio is 1 and nothing is ever clipped; therefore it asks for two or more
+minibatches.
 
-The denominator is the number of loss tokens of the whole step *before* any masking, so that masking tokens does not inflate
-the gradient of the rest.
+The denominator is the number of loss tokens of the whole step *before* any masking, so that masking
+tokens does not inflate the gradient of the rest.
 
-Log ratios are held within ±20 before they are exponentiated, as verl does (`core_algos.compute_policy_loss`): a token that was logged
-as all but impossible has an infinite ratio, and a loss that takes the other branch still gets 0 x infinity as its gradient. Nothing
+Log ratios are held within ±20 before they are exponentiated, as verl does
+(`core_algos.compute_policy_loss`): a token that was logged as all but impossible has an infinite
+ratio, and a loss that takes the other branch still gets 0 x infinity as its gradient. Nothing
 changes within: any trust region ends long before e^20.
 """
 
@@ -25,7 +29,8 @@ Correction = Literal["bypass", "decoupled"]
 
 
 MAX_LOG_RATIO = 20.0
-"""Nats, either way. e^20 and its square are finite in float32; beyond 44 the square, beyond 88 the ratio itself overflows."""
+"""Nats, either way. e^20 and its square are finite in float32; beyond 44 the square, beyond 88 the
+ratio itself overflows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +41,8 @@ class Clip:
     high: float = 0.28
     """Clip-higher, DAPO 2503.14476."""
     dual: float | None = 3.0
-    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); `None` switches it off."""
+    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); `None`
+    switches it off."""
     band: tuple[float, float] = (0.5, 5.0)
     """Decoupled only: keep tokens whose proximal/behaviour weight lies within, ends included."""
 

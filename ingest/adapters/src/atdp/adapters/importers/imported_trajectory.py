@@ -1,11 +1,11 @@
 """What an importer reads: trajectories without tenant or ids, and what could not be read.
 
-An importer says what happened, in order; `events` makes events of it. Ids are derived from the content
-(format, origin, position, tenant), so importing the same file again gives the same events, on any machine,
-and the lake keeps them once.
+An importer says what happened, in order; `events` makes events of it. Ids are derived from the
+content (format, origin, position, tenant), so importing the same file again gives the same events,
+on any machine, and the lake keeps them once.
 
-Formats without time get `NO_TIME` plus one millisecond per event: an obviously unreal time that keeps the
-order. An import must not invent when something happened.
+Formats without time get `NO_TIME` plus one millisecond per event: an obviously unreal time that
+keeps the order. An import must not invent when something happened.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Running an import: read every file, send every event through a recorder, count, and wait for the deliveries.
 
-Whatever the recorder is, events go out marked as redelivery, since an earlier run may have sent them. A file
-or row that cannot be read is counted and named, and the rest goes on. A trajectory met twice in one run is
-skipped.
+Whatever the recorder is, events go out marked as redelivery, since an earlier run may have sent
+them. A file or row that cannot be read is counted and named, and the rest goes on. A trajectory met
+twice in one run is skipped.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,19 +1,18 @@
 """tau-bench result files (sierra-research/tau-bench): a JSON array of rows, one trajectory each.
 
-A row is `{task_id, reward, info, traj: [chat message], trial, …}`. Every message is contributed by exactly
-one event: system and user messages by an observation, assistant messages by an action of type generation
-(without tokens: none were logged), tool messages by an outcome. Each assistant tool call is an action of its
-own besides, with its arguments raw and parsed. The row's reward, when it has one, is a reward event. All of
-the row but its messages goes verbatim into `ext_json` of `trajectory_started`: it holds personal data too,
-and must pass governance like the rest.
+A row is `{task_id, reward, info, traj: [chat message], trial, …}`. Every message is contributed by
+exactly one event: system and user messages by an observation, assistant messages by an action of
+type generation (without tokens: none were logged), tool messages by an outcome. Each assistant tool
+call is an action of its own besides, with its arguments raw and parsed. The row's reward, when it
+has one, is a reward event. All of the row but its messages goes verbatim into `ext_json` of
+`trajectory_started`: it holds personal data too, and must pass governance like the rest.
 
-- The task's identity is `tau-bench/<domain>/<task_id>`; attempts of one task lie in different files, one run
-each.
-  Within one file the n-th row of a task is attempt n. `trial` is not used: several published runs keep the
-  row index there.
-- A row with `info.error` and no messages is a trajectory that failed. A conversation that neither the user
-ended
-  (`###STOP###`) nor a transfer to a person did was cut off by the step limit: truncated.
+- The task's identity is `tau-bench/<domain>/<task_id>`; attempts of one task lie in different
+  files, one run each. Within one file the n-th row of a task is attempt n. `trial` is not used:
+  several published runs keep the row index there.
+- A row with `info.error` and no messages is a trajectory that failed. A conversation that neither
+  the user ended (`###STOP###`) nor a transfer to a person did was cut off by the step limit:
+  truncated.
 - The format has no time, no usage and no model: none is made up.
 """
 

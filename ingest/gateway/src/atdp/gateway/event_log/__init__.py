@@ -1,4 +1,7 @@
-"""Appending events durably: the port, and its adapters. `MemoryEventLog` is for your own tests too."""
+"""Appending events durably: the port, and its adapters.
+
+`MemoryEventLog` is for your own tests too.
+"""
 
 from atdp.gateway.event_log.kafka import KafkaEventLog
 from atdp.gateway.event_log.memory import MemoryEventLog

@@ -1,8 +1,8 @@
 """Room for what is in flight: a bound in bytes, given out in the order of asking.
 
-First come, first served: a large request is not overtaken for ever by small ones, and of two copies of a request the first is sent
-first. Who waits longer than the time-out goes away with nothing. Larger than the bound alone still passes when nothing else is in
-flight. Used from one event loop.
+First come, first served: a large request is not overtaken for ever by small ones, and of two copies
+of a request the first is sent first. Who waits longer than the time-out goes away with nothing.
+Larger than the bound alone still passes when nothing else is in flight. Used from one event loop.
 """
 
 import asyncio

@@ -1,15 +1,15 @@
 """The event log on Kafka: idempotent producer, `acks=all`, delivery awaited in asyncio.
 
-One thread per log (not per call) polls librdkafka for delivery reports. Reports gather in a queue; the loop
-is woken once per burst by `call_soon_threadsafe` and resolves one future per `append`. Measured against
-confluent-kafka's own `AIOProducer`: that one hands each batch to a thread pool, waits for its buffer time-out
-and takes no record headers.
+One thread per log (not per call) polls librdkafka for delivery reports. Reports gather in a queue;
+the loop is woken once per burst by `call_soon_threadsafe` and resolves one future per `append`.
+Measured against confluent-kafka's own `AIOProducer`: that one hands each batch to a thread pool,
+waits for its buffer time-out and takes no record headers.
 
-Bound: `max_in_flight_bytes` of values plus keys, counted here because librdkafka's own full queue raises
-instead of waiting (`room`).
+Bound: `max_in_flight_bytes` of values plus keys, counted here because librdkafka's own full queue
+raises instead of waiting (`room`).
 
-A fatal producer error (fenced, out of sequence) is final for the producer: `failure()` says so, and the
-service's live check asks for a restart.
+A fatal producer error (fenced, out of sequence) is final for the producer: `failure()` says so, and
+the service's live check asks for a restart.
 """
 
 import asyncio
@@ -65,8 +65,9 @@ class KafkaEventLog:
     ) -> None:
         """`config` holds librdkafka properties (`KafkaSettings.config()`).
 
-        Durability settings are fixed here. An append is answered within `room_timeout_s` + `delivery_timeout_s`, which must be less
-        than what its clients wait (the SDK: 30 s): what is sent after the client gave up comes after its own copy.
+        Durability settings are fixed here. An append is answered within `room_timeout_s` +
+        `delivery_timeout_s`, which must be less than what its clients wait (the SDK: 30 s): what is
+        sent after the client gave up comes after its own copy.
         """
         self._topic = topic
         self._loop = asyncio.get_running_loop()

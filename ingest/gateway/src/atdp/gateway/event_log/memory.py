@@ -1,4 +1,7 @@
-"""An event log in memory, for tests of whatever writes to one. Nothing in it survives the process."""
+"""An event log in memory, for tests of whatever writes to one.
+
+Nothing in it survives the process.
+"""
 
 import zlib
 from collections.abc import Sequence

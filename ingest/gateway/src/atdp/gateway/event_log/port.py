@@ -1,13 +1,13 @@
 """The port "append events durably": what the gateway needs from a log, and nothing of how Kafka does it.
 
-Guarantee: when `append` returns a `Position` for a record, the record survives the death of this process and
-of the broker. Records of one key keep the order in which they were given, within a call and between calls
-that follow each other. A record that comes back as an error may still be in the log, or get there later;
-whoever sends it again must say so (`redelivery`), and then those who land it look it up by its event id. The
-log itself never retries in a way that doubles a record.
+Guarantee: when `append` returns a `Position` for a record, the record survives the death of this
+process and of the broker. Records of one key keep the order in which they were given, within a call
+and between calls that follow each other. A record that comes back as an error may still be in the
+log, or get there later; whoever sends it again must say so (`redelivery`), and then those who land
+it look it up by its event id. The log itself never retries in a way that doubles a record.
 
-Back-pressure: a log holds a bounded amount of unacknowledged data. `append` waits while the bound is reached
-and gives up with `EventLogUnavailable` when nothing moves for too long.
+Back-pressure: a log holds a bounded amount of unacknowledged data. `append` waits while the bound
+is reached and gives up with `EventLogUnavailable` when nothing moves for too long.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -49,8 +49,9 @@ class EventLog(Protocol):
     ) -> list[Fate]:
         """Append in order.
 
-        Returns the fate of each record, only once all are known. Does not raise for them. `wanted` is asked when their turn has
-        come: if nobody waits for them any more nothing is sent, since whoever gave up may have sent them again already.
+        Returns the fate of each record, only once all are known. Does not raise for them. `wanted`
+        is asked when their turn has come: if nobody waits for them any more nothing is sent, since
+        whoever gave up may have sent them again already.
         """
         ...
 

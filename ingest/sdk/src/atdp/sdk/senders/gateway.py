@@ -1,8 +1,10 @@
 """Records to the HTTP gateway, for agents that may not reach Kafka.
 
-One `POST /v1/events` per batch, over a kept-alive connection; the gateway answers after Kafka has acknowledged, so its answer is a
-receipt. When no answer comes, the batch may or may not have arrived: its records come back as `retry`, the shipper submits them again
-marked as redeliveries, and the batch then carries `X-ATDP-Redelivery: 1`. Records that were never sent do not share a batch with such.
+One `POST /v1/events` per batch, over a kept-alive connection; the gateway answers after Kafka has
+acknowledged, so its answer is a receipt. When no answer comes, the batch may or may not have
+arrived: its records come back as `retry`, the shipper submits them again marked as redeliveries,
+and the batch then carries `X-ATDP-Redelivery: 1`. Records that were never sent do not share a batch
+with such.
 """
 
 import http.client
@@ -171,7 +173,10 @@ def _rejected(body: bytes) -> dict[int, str] | None:
 
 
 def _code(body: bytes) -> str:
-    """The code in the gateway's form of an error. The rest of an answer stays unread: what stands between may echo the request."""
+    """The code in the gateway's form of an error.
+
+    The rest of an answer stays unread: what stands between may echo the request.
+    """
     try:
         code = json.loads(body)["error"]["code"]
     except (ValueError, TypeError, KeyError):

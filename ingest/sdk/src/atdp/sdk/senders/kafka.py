@@ -1,11 +1,13 @@
 """Records to Kafka, through librdkafka's idempotent producer.
 
-`acks=all` and idempotence make the producer's own retries exactly-once and ordered within a partition; the message timeout is
-infinite, because records that cannot be delivered now belong in the spool and not in an error. The key decides the partition by
-librdkafka's default partitioner, as in every producer of the platform: a trajectory's events are on one partition whoever sends them.
+`acks=all` and idempotence make the producer's own retries exactly-once and ordered within a
+partition; the message timeout is infinite, because records that cannot be delivered now belong in
+the spool and not in an error. The key decides the partition by librdkafka's default partitioner, as
+in every producer of the platform: a trajectory's events are on one partition whoever sends them.
 
-librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited one is kept from ever being destroyed
-(its destructor would wait for threads that exist only in the parent).
+librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited
+one is kept from ever being destroyed (its destructor would wait for threads that exist only in the
+parent).
 """
 
 import ctypes
@@ -69,7 +71,8 @@ class KafkaSender:
                 "compression.type": "zstd",
                 "partitioner": "murmur2_random",  # as Java and the gateway: a mix would split a trajectory over partitions
                 "reconnect.backoff.max.ms": 2000,
-                # As everywhere in the platform (see atdp.runtime.kafka_settings): keep the known brokers when none answers.
+                # As everywhere in the platform (see atdp.runtime.kafka_settings): keep the known
+                # brokers when none answers.
                 "metadata.recovery.strategy": "none",
             }
             | {name.replace("_", "."): value for name, value in conf.items()}

@@ -1,10 +1,11 @@
 """The port between the shipper and whatever takes the records.
 
-A sender owes one receipt for every record that it took. `submit` hands over a record (False: no room now, ask again later);
-`poll` waits for receipts. The shipper calls both from one thread, so a sender needs no locks of its own.
+A sender owes one receipt for every record that it took. `submit` hands over a record (False: no
+room now, ask again later); `poll` waits for receipts. The shipper calls both from one thread, so a
+sender needs no locks of its own.
 
-Three fates, three answers: DELIVERED (the receiver has it durably), RETRY (try again later, it may or may not have arrived), REFUSED
-(the receiver will never take this record).
+Three fates, three answers: DELIVERED (the receiver has it durably), RETRY (try again later, it may
+or may not have arrived), REFUSED (the receiver will never take this record).
 """
 
 from dataclasses import dataclass

@@ -63,9 +63,9 @@ def judge(
 ) -> None:
     r"""Judge the canary by the sessions that have landed since its step began, and record what follows.
 
-    PASS opens its next step (`advance`, or `promote` after the last), FAIL rolls it back at once, INCONCLUSIVE means
-    that more sessions are needed, or that somebody has to look. Looking often does not make a wrong verdict likelier.
-    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 an error.
+    PASS opens its next step (`advance`, or `promote` after the last), FAIL rolls it back at once,
+    INCONCLUSIVE means that more sessions are needed, or that somebody has to look. Looking often
+    does not make a wrong verdict likelier. Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 an error.
 
     \b
     Example:

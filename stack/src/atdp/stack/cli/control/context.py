@@ -52,7 +52,10 @@ def recording(model: str | None, *, begin: bool = False) -> Iterator[ReleaseFlow
 
 
 def model_of(store: ReleaseStore, model: str | None) -> str:
-    """The model that was named, else that of the only line. Raises `ReleaseError` when there is no such line."""
+    """The model that was named, else that of the only line.
+
+    Raises `ReleaseError` when there is no such line.
+    """
     known = [line.partition("/")[2] for line in store.lines()]
     if not known:
         raise ReleaseError(

@@ -1,6 +1,7 @@
 """Says where a line stands, to people and to programs; every verb that decides ends with it.
 
-What is said is what is in force, which is not always what was asked for: somebody may have decided since.
+What is said is what is in force, which is not always what was asked for: somebody may have decided
+since.
 """
 
 import json
