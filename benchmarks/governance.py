@@ -38,7 +38,7 @@ from atdp.governance.policy import PolicyStore, compile_policy, install_default_
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.walk import json_text
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import SigningKey, decode_record, encode, headers
+from atdp.schemas import SigningKey, decode_record, encode, signed_headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 WORDS = [
@@ -114,7 +114,7 @@ def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
                 value = encode(event)
                 yield RawRecord(
                     value=value,
-                    headers=headers(signing, value),
+                    headers=signed_headers(signing, value),
                     topic="raw",
                     partition=0,
                     offset=offset,

@@ -23,7 +23,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
 from atdp.lakehouse import open_lake
-from atdp.lakehouse.tables import definitions
+from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, encoded, many
 from atdp.schemas.codec import decode_record
 from atdp.schemas.values import Event
@@ -60,7 +60,7 @@ class Naive:
             "naive", uri=f"sqlite:///{folder}/naive.sqlite", warehouse=folder.as_uri()
         )
         catalog.create_namespace("atdp")
-        definition = definitions()["events"]
+        definition = table_definitions()["events"]
         without = [field for field in definition.schema.fields if field.name not in _OURS]
         self.table: Table = catalog.create_table(
             ("atdp", "events"), type(definition.schema)(*without)

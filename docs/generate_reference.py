@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from atdp.schemas import SchemaName, newest, topics
+from atdp.schemas import SchemaName, all_topics, newest
 from atdp.stack.cli.app import build
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -97,7 +97,7 @@ def topics_page() -> str:
     """The topics as a table."""
     rows = [
         f"| `{topic.name}` | {topic.owner} | {topic.key} | {topic.partitions} | {topic.schema} | {topic.doc} |"
-        for topic in topics().values()
+        for topic in all_topics().values()
     ]
     head = ["# Topics", "", "Generated from `schemas/src/atdp/schemas/topics.toml`.", ""]
     table = ["| topic | owner | key | partitions | record | what it holds |", "|--|--|--|--|--|--|"]

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.schemas.conversation import message_from_chat
 from atdp.sdk import as_message

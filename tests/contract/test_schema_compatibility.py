@@ -11,7 +11,7 @@ import avro.schema
 import pytest
 from avro.compatibility import ReaderWriterCompatibilityChecker, SchemaCompatibilityType
 
-from atdp.schemas import schemas, topics
+from atdp.schemas import all_topics, schemas
 
 
 def compatible(reader: Any, writer: Any) -> bool:
@@ -46,15 +46,15 @@ def test_released_files_keep_their_form() -> None:
 
 def test_every_topic_has_a_schema_and_raw_and_governed_share_their_partition_count() -> None:
     names = {schema.name for schema in schemas().values()}
-    assert {topic.schema for topic in topics().values()} <= names
-    assert set(topics()) == {
+    assert {topic.schema for topic in all_topics().values()} <= names
+    assert set(all_topics()) == {
         "events_raw",
         "events_governed",
         "events_quarantine",
         "audit",
         "control",
     }
-    assert topics()["events_raw"].partitions == topics()["events_governed"].partitions
+    assert all_topics()["events_raw"].partitions == all_topics()["events_governed"].partitions
 
 
 def event_v1() -> dict[str, Any]:

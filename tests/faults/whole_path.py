@@ -40,6 +40,7 @@ from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
     Agent,
     Event,
+    Message as ChatMessage,
     Observation,
     Part,
     Source,
@@ -52,9 +53,6 @@ from atdp.schemas import (
     event_to_json,
     new_event_id,
     topic,
-)
-from atdp.schemas import (
-    Message as ChatMessage,
 )
 from atdp.stack.ledger import Ledger, ServiceEntry
 from atdp.stack.processes import Child, ProcessId

@@ -22,6 +22,7 @@ from atdp.runtime.keys import ApiKey, KeyStore
 from atdp.schemas import (
     Agent,
     Event,
+    Message as ChatMessage,
     Observation,
     Part,
     SigningKey,
@@ -31,9 +32,8 @@ from atdp.schemas import (
     decode_record,
     deterministic_event_id,
     encode,
-    headers,
+    signed_headers,
 )
-from atdp.schemas import Message as ChatMessage
 from atdp.stack.kafka_log import KafkaLog
 
 DEADLINE_S = 180.0
@@ -134,7 +134,9 @@ class Rig:
         count = 0
         for key, value, api_key in values:
             signed = (
-                headers(SigningKey.parse(api_key), value, redelivery=redelivery) if api_key else []
+                signed_headers(SigningKey.parse(api_key), value, redelivery=redelivery)
+                if api_key
+                else []
             )
             while True:
                 try:

@@ -15,7 +15,7 @@ from atdp.governance.policy import set_consent
 from atdp.governance.policy.store import default_policy_text
 from atdp.governance.quarantine import unseal
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import REDELIVERY, SigningKey, encode, header, headers
+from atdp.schemas import REDELIVERY, SigningKey, encode, header, signed_headers
 
 from .rig import DEADLINE_S, Rig, event, replace, trajectories
 
@@ -193,7 +193,7 @@ def test_no_record_stops_those_behind_it_however_large_or_slow(rig: Rig) -> None
         (encode(many), rig.keys["acme"]),
         (encode(good), rig.keys["acme"]),
     ):
-        signed = headers(SigningKey.parse(key), value) if key else []
+        signed = signed_headers(SigningKey.parse(key), value) if key else []
         producer.produce(rig.topic("events_raw"), key=good.key, value=value, headers=signed)
         assert producer.flush(30) == 0
     rig.worker()

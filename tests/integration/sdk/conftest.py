@@ -13,11 +13,11 @@ from atdp.gateway import GatewaySettings, create_app
 from atdp.gateway.event_log import EventLog, MemoryEventLog
 from atdp.runtime.home import Home
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, headers
+from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, signed_headers
 from atdp.sdk import GatewaySender, KafkaSender, MemorySender, Sender
 from atdp.sdk.record_framing import Record
 
-from ..ingest.serving import serving  # noqa: TID252 - the tests are no package with an absolute name
+from ..gateway.serving import serving  # noqa: TID252 - the tests are no package with an absolute name
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 TENANT = "acme"
@@ -164,6 +164,6 @@ def record_of(event: Event, *, redelivery: bool = False) -> Record:
         record_id=uuid.UUID(event.event_id).bytes,
         key=event.key,
         value=value,
-        headers=tuple(headers(SigningKey.parse(API_KEY), value)),
+        headers=tuple(signed_headers(SigningKey.parse(API_KEY), value)),
         redelivery=redelivery,
     )

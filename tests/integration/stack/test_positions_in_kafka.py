@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.schemas import topics
+from atdp.schemas import all_topics
 from atdp.stack.broker.kafka import KafkaBroker
 from atdp.stack.errors import StackError
 from atdp.stack.flow import Reader, lag
@@ -113,7 +113,7 @@ def test_topics_are_created_once_and_differences_reported_but_not_repaired(
 ) -> None:
     settings = KafkaSettings(kafka_broker.bootstrap)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
-    audit = topics()["audit"]
+    audit = all_topics()["audit"]
     create(admin, audit.name, audit.partitions + 2)
 
     said = ensure_topics(settings, replication=1)
@@ -122,7 +122,7 @@ def test_topics_are_created_once_and_differences_reported_but_not_repaired(
         in said
     )
     assert all(line.startswith(audit.name) for line in said)
-    known_once(admin, {topic.name for topic in topics().values()})
+    known_once(admin, {topic.name for topic in all_topics().values()})
     assert (
         len(admin.list_topics(timeout=DEADLINE_S).topics[audit.name].partitions)
         == audit.partitions + 2
@@ -133,7 +133,7 @@ def test_topics_are_created_once_and_differences_reported_but_not_repaired(
 def test_raw_and_governed_with_different_partitions_stop_the_stack(
     kafka_broker: KafkaBroker,
 ) -> None:
-    raw = topics()["events_raw"]
+    raw = all_topics()["events_raw"]
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
     create(admin, raw.name, raw.partitions + 1)
     with pytest.raises(StackError, match="same number of partitions"):

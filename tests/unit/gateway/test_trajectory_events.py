@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from atdp.gateway.trajectory_events import Answered, Asked, Failed, Identity, LiveTrajectory
 from atdp.schemas import (

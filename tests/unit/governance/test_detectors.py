@@ -8,8 +8,7 @@ from typing import Any
 
 import phonenumbers
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from atdp.governance.budget import spending
 from atdp.governance.detect.finding import Detector, Finding

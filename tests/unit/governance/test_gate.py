@@ -10,8 +10,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from atdp.governance.errors import HomeUnavailable, SecretsError
 from atdp.governance.gate import Gate, RawRecord
@@ -26,17 +25,17 @@ from atdp.runtime.service.logs import JsonFormatter
 from atdp.schemas import (
     Agent,
     Event,
+    Message as ChatMessage,
     Observation,
     Part,
     SigningKey,
     Source,
     decode_record,
     encode,
-    headers,
     new_event_id,
     newest,
+    signed_headers,
 )
-from atdp.schemas import Message as ChatMessage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -81,7 +80,7 @@ def raw(
     value = encode(event)
     return RawRecord(
         value=value,
-        headers=headers(SigningKey.parse(key), value),
+        headers=signed_headers(SigningKey.parse(key), value),
         topic="raw",
         partition=1,
         offset=7,
@@ -234,7 +233,10 @@ def test_a_number_that_the_lakes_reader_would_choke_on_is_quarantined(
     # What another encoder writes for attempt=2**40: fastavro itself does not check.
     value = record.value[:10] + foreign_body({**event, "attempt": 1 << 40})
     decided = gate.decide(
-        dataclasses.replace(record, value=value, headers=headers(SigningKey.parse(key), value)), NOW
+        dataclasses.replace(
+            record, value=value, headers=signed_headers(SigningKey.parse(key), value)
+        ),
+        NOW,
     )
     assert (name, decided.decision, decided.reason) == ("event", "quarantined", "undecodable")
     assert decided.quarantined is not None
@@ -253,7 +255,7 @@ def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(
 ) -> None:
     key, _ = store.create("acme", "agent")
     value = b"\0" * 12_000_000  # 12 KB on the wire: compressed, it passes the topic's own bound
-    for signed in (headers(SigningKey.parse(key), value), []):
+    for signed in (signed_headers(SigningKey.parse(key), value), []):
         record = dataclasses.replace(raw(key), value=value, headers=signed)
         decided = gate.decide(record, NOW)
         assert (decided.decision, decided.reason) == ("quarantined", "too_large")
@@ -377,7 +379,7 @@ def test_whatever_is_damaged_no_log_line_audit_or_reason_quotes_the_event(
     value[place] = byte
     damaged = bytes(value[:place] if cut else value)
     record = dataclasses.replace(
-        raw(key), value=damaged, headers=headers(SigningKey.parse(key), damaged)
+        raw(key), value=damaged, headers=signed_headers(SigningKey.parse(key), damaged)
     )
     decided = gate.decide(record, NOW)
     said = decided.audit.value + (decided.quarantined.value if decided.quarantined else b"")

@@ -1,8 +1,7 @@
 """What the gate remembers has a bound in bytes, and never answers for another string, tenant or context."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.governance.byte_lru import Memory
 from atdp.governance.gate import Gate

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from atdp.governance.detect.pairs import QuotedPairs
 from atdp.governance.walk.strings import StringGovernor

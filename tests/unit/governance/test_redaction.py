@@ -5,8 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.redact.operators import Operator, OperatorName, masked

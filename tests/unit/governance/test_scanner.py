@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from atdp.governance.detect.finding import Finding
 from atdp.governance.detect.scanner import EntityThreshold, Scanner, Span

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from polars.testing import assert_frame_equal
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from atdp.lakehouse.decode import decode, decode_plainly
 from atdp.lakehouse.errors import UndecodableRecord
 from atdp.lakehouse.layout import polars_type
-from atdp.lakehouse.tables import TableName, definitions
+from atdp.lakehouse.tables import TableName, table_definitions
 from atdp.lakehouse.testing import SampleTrajectory, encoded
 from atdp.schemas.codec import encode_record, newest
 
@@ -20,7 +19,7 @@ from atdp.schemas.codec import encode_record, newest
 def columns(name: TableName) -> dict[str, pl.DataType]:
     return {
         field.name: polars_type(field.type)
-        for field in schema_to_pyarrow(definitions()[name].schema)
+        for field in schema_to_pyarrow(table_definitions()[name].schema)
     }
 
 

@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 
 from atdp.lakehouse import Lake, open_lake
 from atdp.lakehouse.derivation import derive, iceberg_type
-from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, STORED_MARK, definitions
+from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, STORED_MARK, table_definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 
 RELEASED = sorted((Path(__file__).parent / "released").glob("*.json"))
@@ -47,7 +47,7 @@ def test_the_committed_definitions_are_those_that_follow_from_the_contracts() ->
     folder = resources.files("atdp.lakehouse.definitions")
     committed = {
         name: json.loads(folder.joinpath(f"{name}.json").read_text("utf-8"))
-        for name in sorted(definitions())
+        for name in sorted(table_definitions())
     }
     assert committed == derive(), "run: python -m atdp.lakehouse.derivation, and review the diff"
 
@@ -56,7 +56,7 @@ def test_the_committed_definitions_are_those_that_follow_from_the_contracts() ->
 def test_no_released_table_breaks(file: Path) -> None:
     old = json.loads(file.read_text("utf-8"))
     name = old["name"]
-    new = next(definition for key, definition in definitions().items() if key == name)
+    new = next(definition for key, definition in table_definitions().items() if key == name)
     assert breaks(Schema.model_validate(old["schema"]), new.schema) == []
     assert [[part["column"], part["transform"]] for part in old["partition"]] == [
         list(p) for p in new.partition
@@ -64,11 +64,11 @@ def test_no_released_table_breaks(file: Path) -> None:
 
 
 def test_every_table_has_been_released() -> None:
-    assert {file.stem.partition(".")[0] for file in RELEASED} == set(definitions())
+    assert {file.stem.partition(".")[0] for file in RELEASED} == set(table_definitions())
 
 
 def test_the_comparison_finds_a_dropped_a_renamed_and_a_narrowed_column() -> None:
-    old = definitions()["rewards"].schema
+    old = table_definitions()["rewards"].schema
     dropped = Schema(*old.fields[1:])
     assert breaks(old, dropped) == ["tenant_id is gone"]
     text = old.model_dump_json().replace('"name":"value"', '"name":"score"')
@@ -78,7 +78,7 @@ def test_the_comparison_finds_a_dropped_a_renamed_and_a_narrowed_column() -> Non
 
 
 def test_a_new_catalog_has_exactly_the_field_ids_of_the_definitions(lake: Lake) -> None:
-    for name, definition in definitions().items():
+    for name, definition in table_definitions().items():
         assert lake.table(name).schema() == definition.schema
 
 
@@ -103,7 +103,7 @@ def test_a_union_of_records_has_no_column_form() -> None:
 
 
 def test_readers_load_in_the_opposite_order_of_commits() -> None:
-    governed = [name for name in COMMIT_ORDER if definitions()[name].governed]
+    governed = [name for name in COMMIT_ORDER if table_definitions()[name].governed]
     assert governed[-1] == "events"
     assert READ_ORDER[0] == "events"
     assert set(READ_ORDER) == set(COMMIT_ORDER)

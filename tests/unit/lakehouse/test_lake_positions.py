@@ -1,8 +1,7 @@
 """Offsets are compared before they are swapped."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.lakehouse.errors import CommitRefused, TopicChanged
 from atdp.lakehouse.positions import Advance, Positions, TopicIdentity

@@ -29,8 +29,8 @@ def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: Log
     emitted = [
         event.body.generation
         for event in events
-        if event.kind == "action" and event.body.generation
-    ]  # type: ignore[union-attr]
+        if isinstance(event.body, Action) and event.body.generation
+    ]
     assert [call.prompt_token_ids for call in record.generations] == [
         body.prompt_token_ids for body in emitted
     ]

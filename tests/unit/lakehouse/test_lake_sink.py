@@ -10,8 +10,7 @@ from typing import Any
 import fastavro
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
 
@@ -27,7 +26,7 @@ from atdp.lakehouse.positions import Advance, TopicIdentity
 from atdp.lakehouse.redelivery import REMEMBERED_S, SentBefore
 from atdp.lakehouse.retention import GRACE_S
 from atdp.lakehouse.sink import TableSink, TopicSink
-from atdp.lakehouse.tables import definitions
+from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 from atdp.schemas.codec import encode, encode_record, event_to_record
 from atdp.schemas.released import HEADER_BYTES, newest
@@ -471,7 +470,7 @@ def test_audit_and_quarantine_land_in_their_own_tables(lake: Lake) -> None:
     rows = lake.table("quarantine_index").scan().to_arrow().to_pylist()
     assert [row["reason"] for row in rows] == ["bad_signature"]
     assert "payload_encrypted" not in rows[0]
-    assert {definition.source for definition in definitions().values()} == {
+    assert {definition.source for definition in table_definitions().values()} == {
         "events_governed",
         "events_quarantine",
         "audit",

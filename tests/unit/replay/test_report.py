@@ -8,8 +8,8 @@ import pytest
 from atdp.replay import ReplayReport
 from atdp.replay.command import write_report
 from atdp.replay.page import render
+from atdp.replay.report_json import canonical_bytes, sha256
 from atdp.replay.testing import BigramPolicy
-from atdp.schemas.canonical_json import canonical_bytes, sha256
 
 Judge = Callable[..., ReplayReport]
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from atdp.schemas import Event, InvalidRecord, codec, encode, encode_plainly
 

@@ -9,7 +9,7 @@ from atdp.schemas import (
     SchemaError,
     SigningKey,
     header,
-    headers,
+    signed_headers,
     verify,
 )
 
@@ -25,7 +25,7 @@ def test_the_signature_binds_key_and_value() -> None:
 
 def test_only_a_redelivered_record_says_so() -> None:
     key = SigningKey.parse("atdp_id_secret")
-    once, again = headers(key, b"v"), headers(key, b"v", redelivery=True)
+    once, again = signed_headers(key, b"v"), signed_headers(key, b"v", redelivery=True)
     assert header(once, REDELIVERY) is None
     assert header(again, REDELIVERY) == b"1"
     assert header(once, KEY_ID) == b"id"

@@ -1,7 +1,6 @@
 """A frame comes back as it went in, or not at all."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.sdk.record_framing import Record, decode_frame, encode_frame
 

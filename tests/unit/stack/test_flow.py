@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.stack.flow import Reader, lag, wait_until_read
 

@@ -1,8 +1,7 @@
 """When a service that died is started again."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.stack.restarts import Life, RestartPolicy, describe_exit
 

@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from atdp.schemas import topics
+from atdp.schemas import all_topics
 from atdp.stack.topics import Found, differences
 
-RAW = topics()["events_raw"]
+RAW = all_topics()["events_raw"]
 
 
 def test_a_topic_as_defined_has_no_differences() -> None:
@@ -24,7 +24,7 @@ def test_partitions_and_settings_that_differ_are_named() -> None:
 
 
 def test_raw_and_governed_are_defined_with_the_same_partitions() -> None:
-    assert topics()["events_governed"].partitions == RAW.partitions
+    assert all_topics()["events_governed"].partitions == RAW.partitions
     assert (
         differences(dataclasses.replace(RAW, partitions=9), Found(partitions=9, config=RAW.config))
         == []

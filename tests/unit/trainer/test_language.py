@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.inference.chat_template import ChatTemplate, default_template, parse_tool_calls
 from atdp.inference.errors import RequestError

@@ -1,7 +1,6 @@
 """The position in the stream: small, exact, and stable against late events."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from atdp.trainer.position import Position
 from atdp.trainer.trajectory import Trajectory, TrajectoryKey

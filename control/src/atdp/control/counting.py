@@ -15,8 +15,7 @@ from atdp.control.events import CanaryResumed, CanaryShareRaised, CanaryStarted,
 from atdp.control.flow import ReleaseFlow
 from atdp.control.judge import CanaryCounts, Judgement
 from atdp.control.state import Line
-from atdp.lakehouse import Lake, connect
-from atdp.lakehouse.duck_types import text
+from atdp.lakehouse import Lake, connect, text
 
 _SESSIONS = """
 WITH sessions AS (

@@ -22,7 +22,8 @@ from typing import Protocol
 
 from atdp.control.errors import EffectFailed, EngineSilent
 from atdp.control.state import Line, Serving
-from atdp.runtime.file_locks import loading, locked
+from atdp.inference import loading
+from atdp.runtime import locked
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from atdp.control.outbox import Outbox
 from atdp.control.state import Line, Stage, fold
 from atdp.control.store import ReleaseStore, line_of, place
 from atdp.replay import ReplayReport
-from atdp.runtime.file_locks import locked
+from atdp.runtime import locked
 
 log = logging.getLogger(__name__)
 

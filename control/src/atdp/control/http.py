@@ -7,8 +7,7 @@ import httpx
 
 from atdp.control.effects import RouteTable
 from atdp.control.errors import EffectFailed, EngineSilent
-from atdp.inference.engine_info import engine_info
-from atdp.inference.errors import EngineError
+from atdp.inference import EngineError, engine_info
 
 Endpoints = Callable[[], Mapping[str, str]]
 """Where the services of the stack are now; ports change when a stack is started anew."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atdp.control.errors import ReleaseError
-from atdp.replay.weights import weights_sha256
+from atdp.replay import weights_sha256
 
 
 @dataclass(frozen=True, kw_only=True)

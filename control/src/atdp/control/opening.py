@@ -7,9 +7,7 @@ from atdp.control.flow import ReleaseFlow
 from atdp.control.http import HttpFleet, HttpRouter
 from atdp.control.outbox import KafkaTopic, Outbox
 from atdp.control.store import ReleaseStore
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime import Home, KafkaSettings, PlatformError
 from atdp.schemas import topic
 
 

@@ -15,8 +15,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from atdp.control.errors import PublishFailed
 from atdp.control.events import SCHEMA, Bootstrapped, Decided, GateRecorded, body_to_json
 from atdp.control.store import ReleaseStore
+from atdp.replay import canonical_bytes
 from atdp.schemas import encode_record
-from atdp.schemas.canonical_json import canonical_bytes
 
 READER = "atdp.control"
 """Name of the outbox's position in the store."""

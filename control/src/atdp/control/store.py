@@ -19,8 +19,8 @@ from eventsourcing.sqlite import SQLiteDatastore, SQLiteProcessRecorder
 from atdp.control.errors import Conflict, StoreError
 from atdp.control.events import SCHEMA, Body, Decided, body_from_json, body_to_json
 from atdp.control.state import Line, fold
+from atdp.replay import canonical_bytes
 from atdp.schemas import deterministic_event_id
-from atdp.schemas.canonical_json import canonical_bytes
 
 FILE_NAME = "release.sqlite"
 """Name of the store in `home.control`."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from atdp.stack.cli.output import print_json
+from atdp.stack import print_json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def demo(
     """
     from rich.console import Console
 
-    from atdp.runtime.home import Home
+    from atdp.runtime import Home
     from order_desk.errors import DemoError
     from order_desk.run import fresh_home, run_demo
     from order_desk.settings import DemoSettings

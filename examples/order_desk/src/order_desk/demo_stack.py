@@ -12,9 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from atdp.runtime.home import Home
-from atdp.stack import tether
-from atdp.stack.ledger import Ledger
+from atdp.runtime import Home
+from atdp.stack import Ledger, tether
 from order_desk.errors import DemoError
 
 START_TIMEOUT_S = 300.0

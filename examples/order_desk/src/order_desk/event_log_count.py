@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
+from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, decode_record, topic
 from order_desk.errors import DemoError
 from order_desk.ledger import LogCount

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atdp.control.history_text import chapter
-from atdp.trainer.trajectory import TrajectoryKey
+from atdp.control import chapter
+from atdp.trainer import TrajectoryKey
 from order_desk.customers import Planted
 from order_desk.event_log_count import count_log
 from order_desk.figures import BY_TENANT_AND_VERSION, ELIGIBILITY, QUARANTINE, THROUGHPUT, Rows, ask

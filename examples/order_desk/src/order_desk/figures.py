@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from atdp.lakehouse import connect
-from atdp.lakehouse.lake import Lake
+from atdp.lakehouse import Lake, connect
 
 Rows = list[dict[str, Any]]
 

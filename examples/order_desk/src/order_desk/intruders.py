@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
-from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime import KafkaSettings
 from atdp.schemas import (
     Event,
     Feedback,
@@ -16,8 +16,8 @@ from atdp.schemas import (
     TenantId,
     TrajectoryId,
     encode,
-    headers,
     new_event_id,
+    signed_headers,
     topic,
 )
 from order_desk.agents import AGENT
@@ -44,7 +44,7 @@ def intrude(
             (foreign, encode(foreign), True),
             (own, encode(own), False),
         ):
-            marks: Headers = list(headers(key, value if signed else value + b"!"))
+            marks: Headers = list(signed_headers(key, value if signed else value + b"!"))
             producer.produce(topic("events_raw").name, key=event.key, value=value, headers=marks)
             written += 1
     if producer.flush(30.0):

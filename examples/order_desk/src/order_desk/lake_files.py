@@ -10,8 +10,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from atdp.lakehouse.lake import Lake
-from atdp.lakehouse.tables import TableName, definitions
+from atdp.lakehouse import Lake, TableName, table_definitions
 from order_desk.errors import DemoError
 
 
@@ -36,7 +35,7 @@ def landed_ids(lake: Lake) -> list[str]:
 
 def tables(lake: Lake) -> Iterator[tuple[TableName, pa.Table]]:
     """Every table's rows, file by file."""
-    for name in definitions():
+    for name in table_definitions():
         for file in data_files(lake, name):
             yield name, pq.read_table(file, partitioning=None)
 

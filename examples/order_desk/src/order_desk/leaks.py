@@ -14,9 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from atdp.lakehouse.lake import Lake
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.lakehouse import Lake
+from atdp.runtime import Home, KafkaSettings
 from atdp.schemas import TopicRole, decode_record, topic
 from order_desk.customers import Planted
 from order_desk.event_log_count import BEHIND_THE_GATE, read_topic

@@ -13,14 +13,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from atdp.control.counting import look_at_canary
-from atdp.control.judge import CanaryPolicy
-from atdp.control.manifest import read_manifest
-from atdp.control.state import Stage
+from atdp.control import CanaryPolicy, Stage, look_at_canary, read_manifest
 from atdp.lakehouse import create_dataset
-from atdp.replay import ReplayConfig, ReplayReport, Verdict
-from atdp.replay.command import evaluate_dataset, write_report
-from atdp.trainer.errors import SourceError
+from atdp.replay import ReplayConfig, ReplayReport, Verdict, evaluate_dataset, write_report
+from atdp.trainer import SourceError
 from order_desk.agents import Served, Visit
 from order_desk.customers import Customers
 from order_desk.errors import DemoError

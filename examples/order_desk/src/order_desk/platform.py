@@ -7,18 +7,12 @@ from dataclasses import dataclass
 
 import httpx
 
-from atdp.control.flow import ReleaseFlow
-from atdp.control.opening import open_flow
-from atdp.control.store import ReleaseStore
-from atdp.governance.policy import set_consent
-from atdp.lakehouse.lake import Lake, open_lake
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.keys import KeyStore
+from atdp.control import ReleaseFlow, ReleaseStore, open_flow
+from atdp.governance import set_consent
+from atdp.lakehouse import Lake, open_lake
+from atdp.runtime import Home, KafkaSettings, KeyStore
 from atdp.sdk import KafkaSender, Recorder
-from atdp.stack.flow import Lag, wait_until_read
-from atdp.stack.kafka_log import KafkaLog
-from atdp.stack.readers import stages
+from atdp.stack import KafkaLog, Lag, stages, wait_until_read
 from order_desk.agents import AGENT, ServiceDesk, Tenant
 from order_desk.errors import DemoError
 from order_desk.settings import MODEL, TENANTS, WITHDRAWN

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from atdp.control.manifest import read_manifest
-from atdp.runtime.home import Home
+from atdp.control import read_manifest
+from atdp.runtime import Home
 from order_desk.customers import Customers
 from order_desk.demo_stack import running_stack
 from order_desk.evidence import collect

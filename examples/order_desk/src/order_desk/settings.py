@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from atdp.trainer.model import ModelShape
+from atdp.trainer import ModelShape
 
 MODEL = "orderdesk"
 CONSENTING = "acme"

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 from transformers.utils import logging as transformers_logging
 
-from atdp.runtime.home import Home
-from atdp.trainer.options import TrainOptions, TrainResult
-from atdp.trainer.registry import Published, WeightRegistry
-from atdp.trainer.training import train
+from atdp.runtime import Home
+from atdp.trainer import Published, TrainOptions, TrainResult, WeightRegistry, train
 from order_desk.settings import AGENTS_SQL, HELD_OUT, MODEL, DemoSettings
 
 OnStep = Callable[[int], None]

@@ -1,14 +1,7 @@
 """The gate between the raw event log and everything that learns from it: redaction, consent, audit.
 
-Importing this package is light; recognizers are loaded when a policy is compiled.
-"""
+Importing this package is light; recognizers are loaded when a policy is compiled."""
 
-from atdp.governance.errors import (
-    DetectorError,
-    GovernanceError,
-    PolicyError,
-    Refusal,
-    SecretsError,
-)
+import lazy_loader
 
-__all__ = ["DetectorError", "GovernanceError", "PolicyError", "Refusal", "SecretsError"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from atdp.governance.errors import HomeUnavailable, Refusal
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.keys import Principal, StoredKey, tenant_problem
+from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
 from atdp.schemas import KEY_ID, SIGNATURE, SigningKey, header, verify
 
 _EPOCH = datetime.fromtimestamp(0, UTC)

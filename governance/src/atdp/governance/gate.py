@@ -25,7 +25,7 @@ from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.store import PolicyStore
 from atdp.governance.quarantine import pointer, seal
 from atdp.governance.walk.strings import MEMORY_BYTES, Found, Governed
-from atdp.runtime.keys import UNKNOWN_TENANT
+from atdp.runtime import UNKNOWN_TENANT
 from atdp.schemas import (
     HEADER_BYTES,
     REDELIVERY,

@@ -19,11 +19,7 @@ from atdp.governance.stage.loop import Stage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.keys import KeyStore
-from atdp.runtime.service import Service
+from atdp.runtime import Home, KafkaSettings, KeyStore, PlatformError, Service
 
 _log = logging.getLogger("atdp.governance")
 _RETRY_S = 0.5

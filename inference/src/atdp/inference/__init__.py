@@ -1,1 +1,5 @@
 """Client of SGLang servers, and the embedded inference worker."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,45 +1,5 @@
 """Iceberg tables, exactly-once sink, datasets and governed SQL of ATDP."""
 
-from atdp.lakehouse.connection import Connection, Limits, connect
-from atdp.lakehouse.datasets import Dataset, create_dataset, list_datasets, load_dataset
-from atdp.lakehouse.errors import (
-    CatalogError,
-    DatasetError,
-    LakehouseError,
-    QueryFailed,
-    QueryRefused,
-    SnapshotGone,
-)
-from atdp.lakehouse.lake import Lake, open_lake
-from atdp.lakehouse.reader import (
-    GenerationRecord,
-    GovernedTrajectories,
-    TrajectoryRecord,
-    governed_trajectories,
-)
-from atdp.lakehouse.result import Result
-from atdp.lakehouse.settings import LakeSettings
+import lazy_loader
 
-__all__ = [
-    "CatalogError",
-    "Connection",
-    "Dataset",
-    "DatasetError",
-    "GenerationRecord",
-    "GovernedTrajectories",
-    "Lake",
-    "LakeSettings",
-    "LakehouseError",
-    "Limits",
-    "QueryFailed",
-    "QueryRefused",
-    "Result",
-    "SnapshotGone",
-    "TrajectoryRecord",
-    "connect",
-    "create_dataset",
-    "governed_trajectories",
-    "list_datasets",
-    "load_dataset",
-    "open_lake",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 
 from atdp.lakehouse.errors import CatalogError
 from atdp.lakehouse.settings import LakeSettings
-from atdp.lakehouse.tables import NAMESPACE, TableDefinition, definitions
+from atdp.lakehouse.tables import NAMESPACE, TableDefinition, table_definitions
 
 
 def open_catalog(settings: LakeSettings) -> Catalog:
@@ -81,7 +81,7 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
 
 def ensure_tables(catalog: Catalog) -> None:
     """Bring every table of the lake to its definition."""
-    for definition in definitions().values():
+    for definition in table_definitions().values():
         ensure_table(catalog, definition)
 
 

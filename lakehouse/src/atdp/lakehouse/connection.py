@@ -37,9 +37,9 @@ from atdp.lakehouse.tables import (
     READ_ORDER,
     TableDefinition,
     TableName,
-    definitions,
+    table_definitions,
 )
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
 MACROS: Sequence[str] = ("held_out",)
@@ -159,7 +159,7 @@ class Connection:
             files = [
                 file
                 for file in files_of(table, chosen[name])
-                if self._may_see(definitions()[name], file)
+                if self._may_see(table_definitions()[name], file)
             ]
             local += self._show(name, table, files)
         self._duck.execute("SET TimeZone = 'UTC'")

@@ -26,9 +26,8 @@ from confluent_kafka.admin import AdminClient
 from atdp.lakehouse.errors import LakehouseError, PositionsLost
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.records import RecordBatch
-from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
-from atdp.schemas.headers import REDELIVERY, header
-from atdp.schemas.topics import TopicRole
+from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.schemas import REDELIVERY, TopicRole, header
 
 _log = logging.getLogger("atdp.lakehouse")
 

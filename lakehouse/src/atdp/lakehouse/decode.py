@@ -21,8 +21,7 @@ import polars as pl
 import polars_avro
 
 from atdp.lakehouse.errors import UndecodableRecord
-from atdp.schemas.codec import HEADER_BYTES, SchemaName, decode_record, newest
-from atdp.schemas.errors import SchemaError
+from atdp.schemas import HEADER_BYTES, SchemaError, SchemaName, decode_record, newest
 
 _SYNC = bytes(range(16))  # a container of one block, never stored: any marker will do
 _ROWS_PER_CHUNK = 8192

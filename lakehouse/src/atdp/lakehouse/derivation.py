@@ -36,7 +36,7 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
-from atdp.schemas.codec import newest
+from atdp.schemas import newest
 
 _ids = itertools.count(1)  # replaced by assign_fresh_schema_ids
 

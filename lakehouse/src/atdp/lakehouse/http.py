@@ -20,10 +20,7 @@ from atdp.lakehouse.connection import ANALYTICS, Limits, connect
 from atdp.lakehouse.errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.result import Result
-from atdp.runtime.home import Home
-from atdp.runtime.keys import ANY_TENANT, KeyStore, Principal
-from atdp.runtime.service.authentication import authenticate
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import ANY_TENANT, Home, KeyStore, Principal, Problem, authenticate
 
 Format = Literal["json", "csv", "arrow"]
 

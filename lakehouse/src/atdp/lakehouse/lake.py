@@ -11,8 +11,8 @@ from atdp.lakehouse.catalog import ensure_tables, open_catalog
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.positions import positions_of
 from atdp.lakehouse.settings import LakeSettings
-from atdp.lakehouse.tables import READ_ORDER, TableName, definitions
-from atdp.runtime.home import Home
+from atdp.lakehouse.tables import READ_ORDER, TableName, table_definitions
+from atdp.runtime import Home
 
 NO_SNAPSHOT = -1
 """Stands for a table that has no snapshot yet: it reads as empty."""
@@ -32,9 +32,11 @@ class Lake:
         Raises:
             LakehouseError: there is no such table.
         """
-        definition = definitions().get(name)
+        definition = table_definitions().get(name)
         if definition is None:
-            raise LakehouseError(f"no table {name!r}; there are {', '.join(sorted(definitions()))}")
+            raise LakehouseError(
+                f"no table {name!r}; there are {', '.join(sorted(table_definitions()))}"
+            )
         return self.catalog.load_table(definition.identifier)
 
     def snapshots(self) -> dict[TableName, int]:

@@ -24,8 +24,7 @@ from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.queries import query
 from atdp.lakehouse.sampling_effects import altered_by
 from atdp.lakehouse.tables import TableName
-from atdp.schemas.context import extend
-from atdp.schemas.values import Message, Observation, Outcome, Part, TokenFidelity
+from atdp.schemas import Message, Observation, Outcome, Part, TokenFidelity, extend
 
 Purpose = Literal["train", "replay"]
 Key = tuple[str, str, int]

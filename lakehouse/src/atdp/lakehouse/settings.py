@@ -18,7 +18,7 @@ from typing import Self
 from sqlalchemy import URL, make_url
 
 from atdp.lakehouse.errors import CatalogError
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 
 _PREFIX = "ATDP_CATALOG__"
 

@@ -36,9 +36,8 @@ from atdp.lakehouse.projections import rows_of
 from atdp.lakehouse.records import REDELIVERED, RecordBatch, beyond
 from atdp.lakehouse.redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
 from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS
-from atdp.lakehouse.tables import TableDefinition, TableName, definitions
-from atdp.schemas.codec import SchemaName
-from atdp.schemas.topics import TopicRole, topic
+from atdp.lakehouse.tables import TableDefinition, TableName, table_definitions
+from atdp.schemas import SchemaName, TopicRole, topic
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -168,7 +167,7 @@ class TopicSink:
         """
         sinks = [
             make(definition, lake.table(definition.name), identity)
-            for definition in definitions().values()
+            for definition in table_definitions().values()
             if definition.source == role
         ]
         return cls(role, sinks, set_aside)

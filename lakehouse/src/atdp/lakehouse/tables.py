@@ -19,7 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
 
-from atdp.schemas.topics import TopicRole
+from atdp.schemas import TopicRole
 
 TableName = Literal["events", "generations", "rewards", "audit", "quarantine_index"]
 
@@ -137,7 +137,7 @@ NAMESPACE = "atdp"
 
 
 @functools.cache
-def definitions() -> Mapping[TableName, TableDefinition]:
+def table_definitions() -> Mapping[TableName, TableDefinition]:
     """Every table by name, in commit order."""
     return {name: _load(name) for name in COMMIT_ORDER}
 

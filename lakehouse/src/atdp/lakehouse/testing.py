@@ -14,10 +14,7 @@ from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.records import RecordBatch
 from atdp.lakehouse.sink import Committed, TopicSink
-from atdp.schemas.codec import encode
-from atdp.schemas.ids import deterministic_event_id
-from atdp.schemas.topics import TopicRole, topic
-from atdp.schemas.values import (
+from atdp.schemas import (
     Action,
     Agent,
     Body,
@@ -35,12 +32,16 @@ from atdp.schemas.values import (
     Source,
     TenantId,
     ToolCall,
+    TopicRole,
     TrajectoryEnded,
     TrajectoryId,
     TrajectoryStarted,
     Usage,
     Versions,
     VersionSpan,
+    deterministic_event_id,
+    encode,
+    topic,
 )
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

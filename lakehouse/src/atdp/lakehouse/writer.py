@@ -22,11 +22,9 @@ from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.retention import collect
 from atdp.lakehouse.sink import TableSink, TopicSink
-from atdp.lakehouse.tables import TableName, definitions
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.service.process import Service
-from atdp.schemas.topics import TopicRole, topic
+from atdp.lakehouse.tables import TableName, table_definitions
+from atdp.runtime import KafkaSettings, PlatformError, Service
+from atdp.schemas import TopicRole, topic
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -175,7 +173,7 @@ class Writer:
         if time.monotonic() - self._collected_at < self._settings.collect_every_s:
             return
         self._collected_at = time.monotonic()
-        for name in definitions():
+        for name in table_definitions():
             done = collect(self._lake.table(name))
             self._metrics.collected_bytes.labels(name).inc(done.bytes)
             if done.files:

@@ -6,7 +6,7 @@ read, never written.
 
 from pathlib import Path
 
-from atdp.inference.errors import EngineError
+from atdp.inference import EngineError
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
 from atdp.replay.engines import StackEngines
@@ -17,7 +17,7 @@ from atdp.replay.report import ReplayReport
 from atdp.replay.run import Policy, replay
 from atdp.replay.source import pinned_dataset
 from atdp.replay.weights import weights_sha256
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 
 
 def evaluate_dataset(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from atdp.replay.coverage import key_of
 from atdp.replay.records import Trajectory
-from atdp.schemas.canonical_json import canonical_bytes
+from atdp.replay.report_json import canonical_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

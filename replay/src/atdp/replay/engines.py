@@ -15,12 +15,10 @@ from pathlib import Path
 
 import httpx
 
-from atdp.inference.engine_info import engine_info
-from atdp.inference.errors import EngineError
+from atdp.inference import EngineError, engine_info, loading
 from atdp.replay.config import ReplayConfig
 from atdp.replay.run import Policy, http_scorer
 from atdp.replay.scoring import Scorer
-from atdp.runtime.file_locks import loading
 
 FIRST = "inference-0"
 """Serves everybody when the gateway has no routes file yet."""

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from atdp.replay import plots
 from atdp.replay.report import ReplayReport
+from atdp.replay.report_json import to_json
 from atdp.replay.verdict import Verdict
-from atdp.schemas.canonical_json import to_json
 
 MEANING = {
     Verdict.PASS: "The candidate may go on to a canary.",

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
+from atdp.replay.report_json import canonical_bytes, sha256, to_json
 from atdp.replay.verdict import Reason, Verdict
-from atdp.schemas.canonical_json import canonical_bytes, sha256, to_json
 
 FORMAT = "atdp.replay/1"
 """Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number

@@ -20,9 +20,9 @@ from atdp.replay.errors import ReplayError
 from atdp.replay.evaluation import Evaluation, evaluate
 from atdp.replay.gate import judge
 from atdp.replay.report import DatasetInput, PolicyInput, ReplayInputs, ReplayReport
+from atdp.replay.report_json import sha256
 from atdp.replay.scoring import HttpScorer, Scorer, score
 from atdp.replay.verdict import Reason, Verdict
-from atdp.schemas.canonical_json import sha256
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from atdp.inference.errors import EngineError
+from atdp.inference import EngineError
 
 
 def weights_sha256(directory: Path) -> str:

@@ -1,31 +1,42 @@
-"""File locks in a home: who may load weights into an engine now, among all processes and threads of the machine.
+"""Advisory file locks (flock) between processes and threads of one machine.
 
-A load takes up to minutes, and an engine goes on saying that it serves the old version until the
-last moment. So whoever loads, or lets a route name an engine because of what it serves, holds the
-engine's lock meanwhile. The kernel lets go of a lock when its holder ends, however it ends; the
-files stay, empty.
+The kernel releases a lock when its holder ends, however it ends. Lock files stay, empty.
 """
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Hold the lock `file`, waiting for it as long as it takes; it is made where it is missing."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as handle:
+    """Hold the exclusive lock on `file` for the block, waiting for it as long as it takes.
+
+    The file and its folder are made where they are missing.
+    """
+    with _opened(file) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-@contextmanager
-def loading(folder: Path, engine: str) -> Iterator[None]:
-    """Be the only one who changes, or relies on, what an engine of the stack serves.
+def try_lock(file: Path, *, shared: bool = False) -> IO[bytes] | None:
+    """Take the lock on `file` without waiting.
 
-    `folder` is the home's `control`.
+    Returns the open file, which holds the lock until it is closed, or None when another holder has
+    it. `shared` asks for a lock that other shared holders do not exclude.
     """
-    with locked(folder / f"loading-{engine}.lock"):
-        yield
+    handle = _opened(file)
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return None
+    return handle
+
+
+def _opened(file: Path) -> IO[bytes]:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from atdp.schemas import Message, Part, ToolCall
 from atdp.schemas.errors import SchemaError
+from atdp.schemas.values import Message, Part, ToolCall
 
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}

@@ -53,7 +53,9 @@ def verify(key: SigningKey, value: bytes, signature: bytes) -> bool:
     return hmac.compare_digest(key.sign(value), signature)
 
 
-def headers(key: SigningKey, value: bytes, *, redelivery: bool = False) -> list[tuple[str, bytes]]:
+def signed_headers(
+    key: SigningKey, value: bytes, *, redelivery: bool = False
+) -> list[tuple[str, bytes]]:
     """The headers of a raw record."""
     signed = [(KEY_ID, key.key_id.encode()), (SIGNATURE, key.sign(value))]
     return [*signed, (REDELIVERY, b"1")] if redelivery else signed

@@ -30,7 +30,7 @@ class Topic:
 
 
 @functools.cache
-def topics() -> Mapping[TopicRole, Topic]:
+def all_topics() -> Mapping[TopicRole, Topic]:
     """All topics by role."""
     text = resources.files("atdp.schemas").joinpath("topics.toml").read_text(encoding="utf-8")
     return {role: Topic(role=role, **fields) for role, fields in tomllib.loads(text).items()}  # type: ignore[arg-type,misc]
@@ -38,4 +38,4 @@ def topics() -> Mapping[TopicRole, Topic]:
 
 def topic(role: TopicRole) -> Topic:
     """The topic that plays `role`."""
-    return topics()[role]
+    return all_topics()[role]

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from atdp.gateway import GatewaySettings, create_app
-from atdp.lakehouse.http import router as sql_router
-from atdp.runtime.service import Service, run_http
+from atdp.lakehouse import router as sql_router
+from atdp.runtime import Service, run_http
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime import KafkaSettings
 from atdp.stack.errors import StackError
 
 

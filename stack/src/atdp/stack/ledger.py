@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 from atdp.stack.errors import AlreadyRunning, HomeUnusable
 from atdp.stack.processes import ProcessId
 from atdp.stack.restarts import Phase

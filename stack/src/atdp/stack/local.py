@@ -19,12 +19,8 @@ from pathlib import Path
 
 import psutil
 
-from atdp.governance.errors import GovernanceError
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.service import setup_logging
-from atdp.runtime.service.logs import JsonFormatter
+from atdp.governance import GovernanceError
+from atdp.runtime import Home, JsonFormatter, KafkaSettings, PlatformError, setup_logging
 from atdp.stack.broker.jars import Progress
 from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker, answers, quiet_client, tail
 from atdp.stack.errors import NotRunning, StackError

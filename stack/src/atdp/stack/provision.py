@@ -5,10 +5,8 @@ Running it again changes nothing.
 
 import shutil
 
-from atdp.governance.master_secret import load_master_secret
-from atdp.governance.policy import install_default_policy
-from atdp.runtime.home import Home
-from atdp.runtime.keys import KeyStore
+from atdp.governance import install_default_policy, load_master_secret
+from atdp.runtime import Home, KeyStore
 from atdp.stack.errors import HomeUnusable
 from atdp.stack.ledger import unwritable
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from atdp.governance.stage.settings import GROUP
-from atdp.runtime.home import Home
+from atdp.governance import GROUP
+from atdp.runtime import Home
 from atdp.schemas import topic
 from atdp.stack.flow import Offsets, Reader
 from atdp.stack.kafka_log import KafkaLog
@@ -22,8 +22,7 @@ def stages(home: Home, log: KafkaLog) -> Sequence[Sequence[Reader]]:
 
 
 def _lake_readers(home: Home) -> list[Reader]:
-    from atdp.lakehouse.lake import open_lake
-    from atdp.lakehouse.tables import TableName, definitions
+    from atdp.lakehouse import TableName, open_lake, table_definitions
 
     lake = open_lake(home)
 
@@ -32,7 +31,9 @@ def _lake_readers(home: Home) -> list[Reader]:
             return lake.committed_offsets(name)
 
         return Reader(
-            name=f"lake {name}", topic=topic(definitions()[name].source).name, positions=positions
+            name=f"lake {name}",
+            topic=topic(table_definitions()[name].source).name,
+            positions=positions,
         )
 
-    return [reader(name) for name in definitions()]
+    return [reader(name) for name in table_definitions()]

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 """Alive without weights on a fresh home; that they are not ready then is no fault of the stack."""

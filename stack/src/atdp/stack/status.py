@@ -10,11 +10,9 @@ from typing import Literal, TypeVar
 
 import httpx
 
-from atdp.governance.errors import GovernanceError
-from atdp.lakehouse.errors import LakehouseError
-from atdp.runtime.errors import PlatformError
-from atdp.runtime.home import Home
-from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.governance import GovernanceError
+from atdp.lakehouse import LakehouseError
+from atdp.runtime import Home, KafkaSettings, PlatformError
 from atdp.stack.errors import StackError
 from atdp.stack.flow import Lag, lag
 from atdp.stack.kafka_log import KafkaLog
@@ -235,7 +233,7 @@ def _flow(stack: Stack) -> tuple[Lag, ...]:
 
 
 def _tables(home: Home) -> tuple[TableStatus, ...]:
-    from atdp.lakehouse.lake import open_lake
+    from atdp.lakehouse import open_lake
 
     lake = open_lake(home)
     found = []
@@ -258,7 +256,7 @@ def _tables(home: Home) -> tuple[TableStatus, ...]:
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
-    from atdp.governance.policy import PolicyDocument, parse_policy
+    from atdp.governance import PolicyDocument, parse_policy
 
     documents = [
         parse_policy(file.read_text(encoding="utf-8"), where=str(file))

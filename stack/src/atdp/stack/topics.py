@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.schemas import Topic, topics
+from atdp.runtime import KafkaSettings
+from atdp.schemas import Topic, all_topics
 from atdp.stack.errors import StackError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({**settings.config(), "log_level": 0})
-    wanted = list(topics().values())
+    wanted = list(all_topics().values())
     try:
         existing = admin.list_topics(timeout=_TIMEOUT_S).topics
         missing = [topic for topic in wanted if topic.name not in existing]
@@ -105,7 +105,7 @@ def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
 
 
 def _check_partitions_agree(found: Mapping[str, Found]) -> None:
-    raw, governed = topics()["events_raw"], topics()["events_governed"]
+    raw, governed = all_topics()["events_raw"], all_topics()["events_governed"]
     have = {
         topic.name: found[topic.name].partitions if topic.name in found else topic.partitions
         for topic in (raw, governed)

@@ -1,1 +1,5 @@
 """Streaming GRPO trainer, weight registry and inference worker of ATDP."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

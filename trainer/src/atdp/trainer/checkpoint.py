@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from atdp.runtime.durable_files import clear_directory, sync_directory, sync_tree, write_durably
+from atdp.runtime import clear_directory, sync_directory, sync_tree, write_durably
 from atdp.trainer.errors import CheckpointError
 from atdp.trainer.model import CausalLM
 from atdp.trainer.position import Position

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from atdp.inference.tokenizer import tokenizer_hash
+from atdp.inference import tokenizer_hash
 from atdp.trainer.base import already_published, already_trained, identity, newest
 from atdp.trainer.errors import SourceError
 from atdp.trainer.groups import GroupRules

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atdp.lakehouse.connection import connect
-from atdp.lakehouse.errors import LakehouseError
-from atdp.lakehouse.lake import Lake
-from atdp.lakehouse.reader import (
+from atdp.lakehouse import (
     GenerationRecord,
     GovernedTrajectories,
+    Lake,
+    LakehouseError,
+    TableName,
     TrajectoryRecord,
+    connect,
     governed_trajectories,
 )
-from atdp.lakehouse.tables import TableName
-from atdp.schemas.values import Message
+from atdp.schemas import Message
 from atdp.trainer.errors import SourceError
 from atdp.trainer.position import Position, Start
 from atdp.trainer.source import OPEN, Poll

@@ -15,9 +15,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
-from atdp.inference.chat_template import default_template
-from atdp.inference.errors import ModelError
-from atdp.inference.tokenizer import END_OF_TEXT, TURN_END
+from atdp.inference import END_OF_TEXT, TURN_END, ModelError, default_template
 from atdp.trainer.attention import PACKED_ATTENTION
 
 CausalLM = Any

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atdp.runtime.home import Home
+from atdp.runtime import Home
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.algo.losses import Correction
 from atdp.trainer.errors import OptionsError

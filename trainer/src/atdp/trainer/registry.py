@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from atdp.runtime.durable_files import clear_directory, sync_directory, sync_tree
+from atdp.runtime import clear_directory, sync_directory, sync_tree
 from atdp.trainer.errors import RegistryError
 from atdp.trainer.trained_on import read_trained_on, write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from atdp.runtime.durable_files import write_durably
+from atdp.runtime import write_durably
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState, seed_everything
 from atdp.trainer.errors import PlanError

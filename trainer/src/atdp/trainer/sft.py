@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from atdp.inference.chat_template import ChatTemplate, default_template
-from atdp.inference.tokenizer import TURN_END, train_tokenizer
+from atdp.inference import TURN_END, ChatTemplate, default_template, train_tokenizer
 from atdp.trainer.base import already_published, identity, newest
 from atdp.trainer.errors import SourceError
 from atdp.trainer.model import load_model, new_model, save_model, save_tokenizer

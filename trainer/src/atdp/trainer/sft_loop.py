@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from atdp.inference.chat_template import ChatTemplate, Message, Tool
+from atdp.inference import ChatTemplate, Message, Tool
 from atdp.trainer.checkpoint import seed_everything
 from atdp.trainer.errors import TrainingError
 from atdp.trainer.linearize import Row

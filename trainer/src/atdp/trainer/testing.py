@@ -17,8 +17,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 
-from atdp.inference.chat_template import ChatTemplate, default_template
-from atdp.inference.tokenizer import TURN_END, train_tokenizer
+from atdp.inference import TURN_END, ChatTemplate, default_template, train_tokenizer
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.sft_loop import SftRules, conversation_row, supervise
 

@@ -10,11 +10,8 @@ from collections.abc import Mapping
 
 import torch
 
-from atdp.inference.tokenizer import register_tokenizer
-from atdp.lakehouse.datasets import load_dataset
-from atdp.lakehouse.errors import LakehouseError
-from atdp.lakehouse.lake import Lake, open_lake
-from atdp.lakehouse.tables import TableName
+from atdp.inference import register_tokenizer
+from atdp.lakehouse import Lake, LakehouseError, TableName, load_dataset, open_lake
 from atdp.trainer.base import too_old
 from atdp.trainer.errors import SourceError
 from atdp.trainer.grpo import reinforce

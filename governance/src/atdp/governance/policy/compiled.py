@@ -13,8 +13,7 @@ from atdp.governance.detect.custom import CustomPattern
 from atdp.governance.detect.finding import Detector
 from atdp.governance.detect.pairs import QuotedPairs, key_name
 from atdp.governance.detect.scanner import EntityThreshold, Scanner
-from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY
-from atdp.governance.detect.secrets import SecretDetector
+from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
 from atdp.governance.policy.document import ConsentTerms, PolicyDocument, Purpose
@@ -111,8 +110,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
 
 def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detector]:
     # Here, so that reading a policy stays light: these bring phonenumbers and Presidio.
-    from atdp.governance.detect.phones import ENTITY as PHONE_ENTITY
-    from atdp.governance.detect.phones import PhoneDetector
+    from atdp.governance.detect.phones import ENTITY as PHONE_ENTITY, PhoneDetector
     from atdp.governance.detect.presidio import pattern_detectors
 
     timeout_s = document.limits.pattern_timeout_s

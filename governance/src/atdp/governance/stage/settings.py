@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
+from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, topic
 
 GROUP = "atdp-governance"

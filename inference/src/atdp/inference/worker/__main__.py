@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from atdp.inference.errors import ModelError
     from atdp.inference.worker.admin import EngineMetrics
     from atdp.inference.worker.app import create_app
-    from atdp.runtime.service import Service, add_health_routes, run_http
+    from atdp.runtime import Service, add_health_routes, run_http
 
     service = Service.start("inference-0", argv, options=_options, description=__doc__)
     chosen = service.options

@@ -1,6 +1,5 @@
 """The HTTP gateway: events in with a durable acknowledgement, and the recording model proxy."""
 
-from atdp.gateway.app import OpenLog, create_app
-from atdp.gateway.settings import GatewaySettings
+import lazy_loader
 
-__all__ = ["GatewaySettings", "OpenLog", "create_app"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

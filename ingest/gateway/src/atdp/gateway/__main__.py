@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from atdp.gateway.app import create_app
 from atdp.gateway.settings import GatewaySettings
-from atdp.runtime.errors import SettingsError
-from atdp.runtime.service import Service, run_http
+from atdp.runtime import Service, SettingsError, run_http
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,10 +20,14 @@ from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
-from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.keys import KeyStore
-from atdp.runtime.service import Health, add_health_routes
-from atdp.runtime.service.problems import Problem, problem_response
+from atdp.runtime import (
+    Health,
+    KafkaSettings,
+    KeyStore,
+    Problem,
+    add_health_routes,
+    problem_response,
+)
 
 OpenLog = Callable[[], Awaitable[EventLog]]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
 from atdp.gateway.event_log import EventLog, Fate, Position, Record, Wanted
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.schemas import Event, InvalidRecord, SigningKey, encode, headers
+from atdp.schemas import Event, InvalidRecord, SigningKey, encode, signed_headers
 
 
 class Emitter:
@@ -30,7 +30,7 @@ class Emitter:
                 f"the event has {len(value)} bytes encoded, at most {self._max_event_bytes} are taken; "
                 "send large content as a reference"
             )
-        return Record(event.key, value, headers(key, value, redelivery=redelivery))
+        return Record(event.key, value, signed_headers(key, value, redelivery=redelivery))
 
     async def append(
         self,

@@ -25,8 +25,7 @@ import httpx
 import orjson
 
 from atdp.gateway.routes import Engine
-from atdp.runtime.errors import SettingsError
-from atdp.runtime.home import Home
+from atdp.runtime import Home, SettingsError
 
 _log = logging.getLogger("atdp.gateway.engine")
 

@@ -20,9 +20,7 @@ from atdp.gateway.event_log import Record
 from atdp.gateway.request_body import read_object
 from atdp.gateway.session_resolution import bound_trajectory
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime.keys import tenant_problem
-from atdp.runtime.service.authentication import Caller, authenticate
-from atdp.runtime.service.problems import Problem, unavailable
+from atdp.runtime import Caller, Problem, authenticate, tenant_problem, unavailable
 from atdp.schemas import InvalidRecord, event_from_json
 
 router = APIRouter()

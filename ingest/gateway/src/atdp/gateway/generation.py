@@ -11,8 +11,7 @@ log-probability is worse than none.
 from collections.abc import Mapping
 from typing import Any
 
-from atdp.schemas import Generation, Sampling, Usage, VersionSpan
-from atdp.schemas.conversation import extra_json
+from atdp.schemas import Generation, Sampling, Usage, VersionSpan, extra_json
 
 WANTED: Mapping[str, Any] = {
     "logprobs": True,

@@ -8,7 +8,7 @@ understood too.
 import string
 from urllib.parse import quote, unquote
 
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import Problem
 
 _AS_IT_IS = "".join(set(string.punctuation) - {"%"}) + " "
 

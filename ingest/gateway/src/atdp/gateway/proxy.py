@@ -29,11 +29,10 @@ from atdp.gateway.session_resolution import trajectory_of
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.gateway.trajectory_events import Answered, Asked, Failed
-from atdp.runtime.service.authentication import authenticate
-from atdp.runtime.service.problems import Problem
-from atdp.schemas import Versions
-from atdp.schemas.conversation import (
+from atdp.runtime import Problem, authenticate
+from atdp.schemas import (
     MalformedMessage,
+    Versions,
     canonical_json,
     message_from_chat,
     messages_from_chat,

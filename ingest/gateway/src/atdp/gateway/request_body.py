@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 from fastapi import Request
 
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import Problem
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:

@@ -14,8 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from atdp.runtime.errors import SettingsError
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import Problem, SettingsError
 
 Track = Literal["stable", "canary"]
 

@@ -17,8 +17,7 @@ from atdp.gateway.header_text import from_header
 from atdp.gateway.request_body import checked_id
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState
-from atdp.runtime.service.authentication import Caller, tenant_of
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import Caller, Problem, tenant_of
 
 DEFAULT_AGENT = "unnamed"
 

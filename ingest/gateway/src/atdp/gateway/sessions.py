@@ -17,8 +17,7 @@ from atdp.gateway.routes import Routes
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime.service.authentication import Caller, authenticate, tenant_of
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import Caller, Problem, authenticate, tenant_of
 from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
 
 router = APIRouter()

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from atdp.runtime.errors import SettingsError
-from atdp.runtime.home import Home
+from atdp.runtime import Home, SettingsError
 from atdp.schemas import topic
 
 

@@ -13,8 +13,7 @@ from atdp.gateway.routes import RoutesFile
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
-from atdp.runtime.keys import KeyStore
-from atdp.runtime.service import Health
+from atdp.runtime import Health, KeyStore
 
 
 @dataclass(frozen=True, kw_only=True)

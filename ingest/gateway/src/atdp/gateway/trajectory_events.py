@@ -41,10 +41,11 @@ from atdp.schemas import (
     TrajectoryId,
     Usage,
     Versions,
+    canonical_json,
     context_hash,
     new_event_id,
+    tool_calls,
 )
-from atdp.schemas.conversation import canonical_json, tool_calls
 
 SOURCE = Source(format="proxy", version="1")
 

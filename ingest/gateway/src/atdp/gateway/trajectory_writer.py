@@ -23,7 +23,7 @@ from atdp.gateway.event_log import Position
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionRow, SessionStore
 from atdp.gateway.trajectory_events import Identity, LiveTrajectory
-from atdp.runtime.service.problems import Problem, unavailable
+from atdp.runtime import Problem, unavailable
 from atdp.schemas import Agent, Body, Event, Gap, Reward, SigningKey, TrajectoryStarted
 
 _Key = tuple[str, str, int]

@@ -34,8 +34,8 @@ from atdp.schemas import (
     TrajectoryStarted,
     Versions,
     encode,
-    headers,
     new_event_id,
+    signed_headers,
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import FlushReport, Ledger
@@ -383,7 +383,7 @@ class Recorder:
             record_id=uuid.UUID(event.event_id).bytes,
             key=event.key,
             value=value,
-            headers=tuple(headers(self._signing_key, value)),
+            headers=tuple(signed_headers(self._signing_key, value)),
             redelivery=redelivery,
         )
 

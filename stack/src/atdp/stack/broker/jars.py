@@ -48,7 +48,7 @@ class Jar:
 def locked_jars() -> tuple[Jar, ...]:
     """Read the lock file of this package, in its order."""
     lock = tomllib.loads(
-        files("atdp.stack").joinpath("kafka_jars.toml").read_text(encoding="utf-8")
+        files("atdp.stack.broker").joinpath("kafka_jars.toml").read_text(encoding="utf-8")
     )
     return tuple(Jar(**row) for row in lock["jar"])
 

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from atdp.runtime.home import Home
+    from atdp.runtime import Home
 
 
 def existing_home() -> "Home":
@@ -12,7 +12,7 @@ def existing_home() -> "Home":
 
     With a catalog elsewhere (`ATDP_CATALOG_URI`) the home may be empty so far.
     """
-    from atdp.runtime.home import Home
+    from atdp.runtime import Home
     from atdp.stack.errors import HomeUnusable
 
     home = Home.from_env()

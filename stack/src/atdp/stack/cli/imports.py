@@ -11,8 +11,8 @@ import typer
 from atdp.stack.cli.output import print_json
 
 if TYPE_CHECKING:
-    from atdp.adapters.importers import ImportReport
-    from atdp.runtime.home import Home
+    from atdp.adapters import ImportReport
+    from atdp.runtime import Home
     from atdp.sdk import Recorder
 
 Progress = Callable[["ImportReport"], None]
@@ -52,8 +52,8 @@ def import_files(
       atdp import tau-bench runs/*.json --tenant retail
       atdp import tau-bench runs/ --tenant retail --dry-run --json
     """
-    from atdp.adapters.importers import run_import
-    from atdp.runtime.home import Home
+    from atdp.adapters import run_import
+    from atdp.runtime import Home
 
     with _progress_bar(shown=not as_json) as progress:
         if dry_run:
@@ -75,8 +75,7 @@ def import_files(
 
 
 def _recorder(home: "Home", tenant: str) -> "Recorder":
-    from atdp.runtime.errors import KeyStoreError
-    from atdp.runtime.kafka_settings import KafkaSettings
+    from atdp.runtime import KafkaSettings, KeyStoreError
     from atdp.sdk import KafkaSender, Recorder
 
     settings = KafkaSettings.from_env(home, os.environ)

@@ -35,8 +35,7 @@ def create(
       atdp keys create --tenant acme --role agent
       export ATDP_API_KEY=$(atdp keys create --tenant acme --role agent)
     """
-    from atdp.runtime.home import Home
-    from atdp.runtime.keys import KeyStore
+    from atdp.runtime import Home, KeyStore
 
     with KeyStore(Home.from_env().keys_db) as store:
         key, principal = store.create(tenant, role)
@@ -69,8 +68,7 @@ def list_keys(
     Example:
       atdp keys list --format json
     """
-    from atdp.runtime.home import Home
-    from atdp.runtime.keys import KeyStore
+    from atdp.runtime import Home, KeyStore
 
     with KeyStore(Home.from_env().keys_db) as store:
         found = store.list(with_sessions=sessions)
@@ -101,9 +99,7 @@ def revoke(
     Example:
       atdp keys revoke 0123456789ab
     """
-    from atdp.runtime.errors import KeyStoreError
-    from atdp.runtime.home import Home
-    from atdp.runtime.keys import KeyStore
+    from atdp.runtime import Home, KeyStore, KeyStoreError
 
     with KeyStore(Home.from_env().keys_db) as store:
         if not store.revoke(key_id):

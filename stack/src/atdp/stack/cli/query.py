@@ -46,7 +46,7 @@ def sql(
       atdp sql "SELECT weight_version, avg(reward) FROM trajectories GROUP BY ALL"
       atdp sql --tenant acme --format csv "SELECT * FROM steps LIMIT 20" > steps.csv
     """
-    from atdp.lakehouse.connection import connect
+    from atdp.lakehouse import connect
 
     with connect(existing_home(), tenant=tenant, purpose=purpose) as connection:
         text = sys.stdin.read() if statement == "-" else statement

@@ -72,8 +72,7 @@ def replay(
       atdp replay --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk --report v2.html
     """
     codes_are_verdicts(context)
-    from atdp.replay import ReplayConfig
-    from atdp.replay.command import evaluate_dataset, write_report
+    from atdp.replay import ReplayConfig, evaluate_dataset, write_report
 
     found = evaluate_dataset(
         existing_home(),

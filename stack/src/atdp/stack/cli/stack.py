@@ -175,7 +175,7 @@ def _show(found: "StackStatus") -> None:
 
 
 def _stack() -> "Stack":
-    from atdp.runtime.home import Home
+    from atdp.runtime import Home
     from atdp.stack.local import Stack
 
     return Stack(home=Home.from_env(), environ=os.environ)

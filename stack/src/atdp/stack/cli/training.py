@@ -96,8 +96,7 @@ def train(
       atdp train --model orderdesk --algo sft --dataset logs-1 --steps 300
       atdp train --model orderdesk --dataset week-12 --steps 20 --json
     """
-    from atdp.trainer.options import TrainOptions
-    from atdp.trainer.training import train as run_training
+    from atdp.trainer import TrainOptions, train as run_training
 
     options = TrainOptions(
         home=existing_home(),

@@ -32,7 +32,7 @@ def wait(
     Example:
       atdp wait --timeout 120 && atdp sql "SELECT count(*) FROM trajectories"
     """
-    from atdp.runtime.kafka_settings import KafkaSettings
+    from atdp.runtime import KafkaSettings
     from atdp.stack.errors import NotRunning
     from atdp.stack.flow import wait_until_read
     from atdp.stack.kafka_log import KafkaLog

@@ -33,6 +33,7 @@ from atdp.schemas import (
     EndStatus,
     Error,
     Generation,
+    MalformedMessage,
     Message,
     Observation,
     Outcome,
@@ -40,9 +41,6 @@ from atdp.schemas import (
     Source,
     TrajectoryEnded,
     TrajectoryStarted,
-)
-from atdp.schemas.conversation import (
-    MalformedMessage,
     canonical_json,
     message_from_chat,
     tool_calls,

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from atdp.control.counting import Look, look_at_canary
-from atdp.control.judge import CanaryPolicy
+from atdp.control import CanaryPolicy, Look, look_at_canary
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
 from atdp.stack.cli.control.context import AsFormat, Format, Model, Reason, recording

@@ -9,11 +9,8 @@ from typing import Annotated
 import httpx
 import typer
 
-from atdp.control.errors import ReleaseError
-from atdp.control.flow import ReleaseFlow
-from atdp.control.opening import open_flow
-from atdp.control.store import FILE_NAME, ReleaseStore
-from atdp.runtime.home import Home
+from atdp.control import FILE_NAME, ReleaseError, ReleaseFlow, ReleaseStore, open_flow
+from atdp.runtime import Home
 
 
 class Format(StrEnum):

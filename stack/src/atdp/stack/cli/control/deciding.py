@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from atdp.control.manifest import read_manifest
+from atdp.control import read_manifest
 from atdp.stack.cli.control.context import AsFormat, Format, Model, Reason, recording
 from atdp.stack.cli.control.state import as_json, show
 

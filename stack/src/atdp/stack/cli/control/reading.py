@@ -7,9 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from atdp.control.history_text import as_json as decision_as_json
-from atdp.control.history_text import chapter
-from atdp.control.store import line_of
+from atdp.control import as_json as decision_as_json, chapter, line_of
 from atdp.stack.cli.control.context import AsFormat, Format, Model, model_of, store_of_home
 from atdp.stack.cli.control.state import as_json
 

@@ -9,8 +9,7 @@ from typing import assert_never
 
 import typer
 
-from atdp.control.effects import desired
-from atdp.control.state import Line, Stage
+from atdp.control import Line, Stage, desired
 from atdp.stack.cli.control.context import Format
 
 

@@ -1,0 +1,14 @@
+from .errors import (
+    DetectorError as DetectorError,
+    GovernanceError as GovernanceError,
+    PolicyError as PolicyError,
+    Refusal as Refusal,
+    SecretsError as SecretsError,
+)
+from .master_secret import load_master_secret as load_master_secret
+from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
+from .policy.store import (
+    install_default_policy as install_default_policy,
+    set_consent as set_consent,
+)
+from .stage.settings import GROUP as GROUP

@@ -1,0 +1,14 @@
+from .command import evaluate_dataset as evaluate_dataset, write_report as write_report
+from .config import ReplayConfig as ReplayConfig
+from .dataset import PinnedDataset as PinnedDataset
+from .errors import (
+    ConfigError as ConfigError,
+    DatasetError as DatasetError,
+    ReplayError as ReplayError,
+    ScoringError as ScoringError,
+)
+from .report import ReplayReport as ReplayReport
+from .report_json import canonical_bytes as canonical_bytes
+from .run import Policy as Policy, replay as replay
+from .verdict import Reason as Reason, Verdict as Verdict
+from .weights import weights_sha256 as weights_sha256

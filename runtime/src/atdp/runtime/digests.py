@@ -1,0 +1,14 @@
+"""Digests of files."""
+
+import hashlib
+from pathlib import Path
+
+
+def file_sha256(path: Path) -> str:
+    """Return the hex SHA-256 of a file's content.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,70 @@
+"""Canonical JSON: equal values give equal text, so that a hash names a value.
+
+Object keys are sorted, there are no spaces, text is UTF-8. NaN and infinities are refused, since
+JSON has no form for them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from atdp.schemas.errors import SchemaError
+
+MAX_LEVELS = 254
+"""Containers nested deeper are refused: orjson, which the gateway writes with, takes no more."""
+
+
+class NotCanonical(SchemaError):
+    """A value has no canonical JSON form; the message names the reason and quotes nothing of it."""
+
+
+def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
+    """Return the canonical JSON text of `value`.
+
+    `default` gives a JSON value for an object that JSON cannot express, as in `json.dumps`.
+
+    Raises:
+        NotCanonical: the value holds something that JSON cannot express, or is nested deeper than
+            `MAX_LEVELS`.
+    """
+    try:
+        text = json.dumps(
+            value,
+            ensure_ascii=False,
+            sort_keys=True,
+            separators=(",", ":"),
+            allow_nan=False,
+            default=default,
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotCanonical(f"{_NO_FORM}: {type(error).__name__}") from None
+    # Counting brackets is cheap, and few values hold enough of them to need the exact look.
+    if text.count("[") + text.count("{") > MAX_LEVELS and _levels(json.loads(text)) > MAX_LEVELS:
+        raise NotCanonical(f"{_NO_FORM}: at most {MAX_LEVELS} levels are taken")
+    return text
+
+
+def canonical_sha256(value: object) -> str:
+    """Return the hex SHA-256 of the canonical JSON of `value`.
+
+    Raises:
+        NotCanonical: see `canonical_json`.
+    """
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_NO_FORM = "the value has no canonical JSON form"
+
+
+def _levels(value: object) -> int:
+    """Return how deep the containers of a JSON value are nested."""
+    deepest = 0
+    pending: list[tuple[object, int]] = [(value, 0)]
+    while pending:
+        item, outside = pending.pop()
+        if isinstance(item, dict | list):
+            deepest = max(deepest, outside + 1)
+            inside = item.values() if isinstance(item, dict) else item
+            pending.extend((each, outside + 1) for each in inside)
+    return deepest

@@ -1,0 +1,6 @@
+from .errors import SourceError as SourceError, TrainerError as TrainerError
+from .model import ModelShape as ModelShape
+from .options import TrainOptions as TrainOptions, TrainResult as TrainResult
+from .registry import Published as Published, WeightRegistry as WeightRegistry
+from .training import train as train
+from .trajectory import TrajectoryKey as TrajectoryKey
