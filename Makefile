@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.atdp-ready
 MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
 
+# Pages that people write; the generated reference has the form that its generator gives it.
+GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md
+PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md benchmarks/*.md))
+
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-sglang lint members format demo clean
 
@@ -24,11 +28,13 @@ test: lint members ## Everything CI runs: lint, then unit, contract, integration
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
 
-lint: setup ## Style, types and directions of imports
+lint: setup ## Style, types, directions of imports, declared dependencies, form of the pages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy .
 	@$(BIN)/lint-imports --no-cache > $(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+	@$(BIN)/python .ci/dependencies
+	@$(BIN)/mdformat --check $(PAGES)
 
 members: setup ## Import every member in an environment of its own, which holds only what it declares
 	@.ci/members-alone
@@ -36,6 +42,7 @@ members: setup ## Import every member in an environment of its own, which holds 
 format: setup ## Format the code and repair what ruff can repair
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --fix .
+	@$(BIN)/mdformat $(PAGES)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)
