@@ -16,6 +16,16 @@ from atdp.schemas.codec import (
     record_to_event,
 )
 from atdp.schemas.context import context_hash, contributed_messages, delta, extend, fold_context
+from atdp.schemas.contract_tree import (
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroType,
+    records_of,
+)
 from atdp.schemas.conversation import (
     MalformedMessage,
     extra_json,
@@ -92,6 +102,13 @@ __all__ = [
     "Agent",
     "Annotation",
     "Approval",
+    "AvroArray",
+    "AvroEnum",
+    "AvroField",
+    "AvroNullable",
+    "AvroPrimitive",
+    "AvroRecord",
+    "AvroType",
     "Body",
     "CodeEdit",
     "ConsentState",
@@ -172,6 +189,7 @@ __all__ = [
     "newest",
     "record_key",
     "record_to_event",
+    "records_of",
     "schema_of",
     "schemas",
     "tool_calls",

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import fastavro
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
+from atdp.schemas.contract_tree import AvroRecord, contract_tree
 from atdp.schemas.errors import UnknownSchema
 
 SchemaName: TypeAlias = Literal["event", "audit", "quarantine", "control_event"]
@@ -22,21 +23,26 @@ HEADER_BYTES = 10
 _FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.v(?P<version>\d+)\.avsc")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Schema:
-    """One released version of a contract."""
+    """One released version of a contract.
+
+    `definition` is the JSON of its file, `tree` the same as a typed tree, `parsed` fastavro's form,
+    `fingerprint` the 8 bytes of CRC-64-AVRO, little-endian.
+    """
 
     name: SchemaName
     version: int
     definition: Mapping[str, Any]
+    tree: AvroRecord
     fingerprint: bytes
     parsed: Any
 
 
 @functools.cache
 def schemas() -> Mapping[bytes, Schema]:
-    """Every released schema by fingerprint (8 bytes, little-endian)."""
-    found = {}
+    """Return every released schema by fingerprint (8 bytes, little-endian)."""
+    by_fingerprint = {}
     for file in sorted(
         resources.files("atdp.schemas").joinpath("avro").iterdir(), key=lambda entry: entry.name
     ):
@@ -45,19 +51,20 @@ def schemas() -> Mapping[bytes, Schema]:
             continue
         definition = json.loads(file.read_text(encoding="utf-8"))
         rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
-        found[rabin] = Schema(
+        by_fingerprint[rabin] = Schema(
             name=match["name"],  # type: ignore[arg-type]  # the files are ours; a test compares names
             version=int(match["version"]),
             definition=definition,
+            tree=contract_tree(definition),
             fingerprint=rabin,
             parsed=fastavro.parse_schema(definition, named_schemas={}),
         )
-    return found
+    return by_fingerprint
 
 
 @functools.cache
 def newest(name: SchemaName) -> Schema:
-    """The newest released version of a contract."""
+    """Return the newest released version of a contract."""
     return max(
         (schema for schema in schemas().values() if schema.name == name),
         key=lambda schema: schema.version,
@@ -65,16 +72,17 @@ def newest(name: SchemaName) -> Schema:
 
 
 def schema_of(data: bytes) -> Schema:
-    """The writer's schema of single-object bytes.
+    """Return the schema that single-object bytes were written with.
 
     Raises:
-        UnknownSchema: no marker, or a fingerprint that was never released.
+        UnknownSchema: the marker is missing, or the fingerprint was never released.
     """
     if len(data) < HEADER_BYTES or data[:2] != MARKER:
         raise UnknownSchema("not Avro single-object bytes: the C3 01 marker is missing")
     schema = schemas().get(bytes(data[2:HEADER_BYTES]))
     if schema is None:
         raise UnknownSchema(
-            f"unknown schema fingerprint {data[2:HEADER_BYTES].hex()}; upgrade atdp-schemas to read it"
+            f"unknown schema fingerprint {data[2:HEADER_BYTES].hex()}; "
+            "upgrade atdp-schemas to read it"
         )
     return schema
