@@ -286,19 +286,37 @@ def test_a_header_that_is_no_utf_8_is_refused(gateway: GatewayUnderTest) -> None
     assert "percent-encoded UTF-8" in answer.text
 
 
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{"model": "fake", "messages": [{"role": "user", "content": "x", "z": %s}]}',
+        '{"model": "fake", "messages": [{"role": "user", "content": "x"}], "tools": [%s]}',
+        '{"model": "fake", "messages": [{"role": "user", "content": "x"}], "z": %s}',
+    ],
+    ids=["message", "tools", "parameter"],
+)
 def test_a_request_nested_too_deeply_is_refused_before_the_engine_sees_it(
-    gateway: GatewayUnderTest, engine: EngineUnderTest
+    gateway: GatewayUnderTest, engine: EngineUnderTest, template: str
 ) -> None:
-    content = (
-        b'{"model": "fake", "messages": [{"role": "user", "content": "x", "z": '
-        + DEEP.encode()
-        + b"}]}"
-    )
     with gateway.http() as client:
-        answer = client.post("/v1/chat/completions", content=content)
+        answer = client.post("/v1/chat/completions", content=(template % DEEP).encode())
     assert answer.status_code == 422
+    assert answer.json()["error"]["code"] == "bad_messages"
     assert "254 levels" in answer.text
     assert engine.app.state.requests == []
+
+
+def test_the_deepest_request_that_is_accepted_reaches_the_engine(
+    gateway: GatewayUnderTest, engine: EngineUnderTest
+) -> None:
+    def answer_to(levels: int) -> int:
+        deep = "[" * (levels - 1) + "]" * (levels - 1)
+        content = f'{{"model": "fake", "messages": [{{"role": "user"}}], "z": {deep}}}'
+        with gateway.http() as client:
+            return client.post("/v1/chat/completions", content=content.encode()).status_code
+
+    assert [answer_to(254), answer_to(255)] == [200, 422]
+    assert len(engine.app.state.requests) == 1
 
 
 def test_tool_arguments_nested_too_deeply_are_kept_as_text(gateway: GatewayUnderTest) -> None:

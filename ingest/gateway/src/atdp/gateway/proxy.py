@@ -32,6 +32,7 @@ from atdp.gateway.trajectory_events import Answered, Asked, Failed
 from atdp.runtime import Problem, authenticate
 from atdp.schemas import (
     MalformedMessage,
+    NotCanonical,
     Versions,
     canonical_json,
     message_from_chat,
@@ -39,6 +40,18 @@ from atdp.schemas import (
 )
 
 router = APIRouter()
+
+_OK = 200
+# What reading an engine's answer raises when it does not have the form of a chat completion.
+_UNREADABLE = (
+    MalformedMessage,
+    NotCanonical,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
 
 
 @router.post("/v1/chat/completions")
@@ -121,10 +134,9 @@ def _asked(body: Mapping[str, Any]) -> Asked:
         raise Problem(422, "bad_tools", "'tools' must be a list")
     try:
         messages = messages_from_chat(body.get("messages"))
-        canonical_json(
-            dict(body)
-        )  # what cannot be written again can be neither forwarded nor recorded
-    except MalformedMessage as error:
+        # A body that cannot be written again can be neither forwarded nor recorded.
+        canonical_json(dict(body))
+    except (MalformedMessage, NotCanonical) as error:
         raise Problem(422, "bad_messages", str(error)) from error
     return Asked(messages=messages, tools=tools, at=datetime.now(UTC))
 
@@ -151,7 +163,7 @@ async def _result(
     try:
         orjson.dumps(document)  # the client gets it written anew: now or never
         return _answered(body, document, identity, weights, track, at)
-    except (MalformedMessage, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except _UNREADABLE as error:
         # The engine's answer is foreign data of any shape: it is passed on, and recorded as not
         # understood.
         return Failed(
@@ -181,6 +193,3 @@ def _answered(
         ext_json=generation.further_parameters(body),
         at=at,
     )
-
-
-_OK = 200

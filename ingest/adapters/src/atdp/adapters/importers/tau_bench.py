@@ -35,6 +35,7 @@ from atdp.schemas import (
     Generation,
     MalformedMessage,
     Message,
+    NotCanonical,
     Observation,
     Outcome,
     Reward,
@@ -92,7 +93,7 @@ class TauBench:
                 )
             except _BrokenRow as error:
                 yield Failed(origin, str(error))
-            except MalformedMessage as error:
+            except (MalformedMessage, NotCanonical) as error:
                 yield Failed(origin, f"in the row: {error}")
             else:
                 yield trajectory
