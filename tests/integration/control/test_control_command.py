@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from atdp.control import ReleaseStore
 from atdp.control.events import Body, CanaryObserved, CanaryPaused, GateRecorded
 from atdp.control.manifest import read_manifest
-from atdp.control.store import line_of, place
+from atdp.control.store import line_name, number_decisions
 from atdp.gateway.routes import Routes
 from atdp.replay import Verdict
 from atdp.stack.cli.app import build
@@ -204,9 +204,9 @@ def gate_passed(home: Path, version: str, baseline: str) -> None:
         snapshots={}, policy_versions=(), tenants=("acme",), predicted_reward=None, decided_at=datetime.now(UTC),
     )  # fmt: skip
     with ReleaseStore(home / "control") as store:
-        line = line_of("orderdesk")
+        line = line_name("orderdesk")
         after = len(store.history(line))
-        store.append(place(line, after, [gate], at=gate.decided_at, actor="test"))
+        store.append(number_decisions(line, after, [gate], at=gate.decided_at, actor="test"))
 
 
 def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
@@ -225,12 +225,12 @@ def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
     gate_passed(home, "v2", "v1")
     start = ("canary", "start", "v2", "--share", "0.2", "--share", "0.5")
     assert state(*start) == ("v1", "v2", 0.2)
-    line = line_of("orderdesk")
+    line = line_name("orderdesk")
 
     def happened(body: Body) -> None:
         with ReleaseStore(home / "control") as store:
             after = len(store.history(line))
-            store.append(place(line, after, [body], at=datetime.now(UTC), actor="test"))
+            store.append(number_decisions(line, after, [body], at=datetime.now(UTC), actor="test"))
 
     happened(CanaryPaused(version="v2", reason_codes=("sample_ratio_mismatch",)))
     assert state("canary", "resume", "v2", "--reason", "fixed") == ("v1", "v2", 0.2)

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer
 from atdp.control import PublishFailed, ReleaseStore
 from atdp.control.events import CanaryResumed
 from atdp.control.outbox import KafkaTopic, Outbox
-from atdp.control.store import line_of, place
+from atdp.control.store import line_name, number_decisions
 from atdp.schemas import decode_record
 
 pytestmark = pytest.mark.kafka
@@ -19,7 +19,9 @@ pytestmark = pytest.mark.kafka
 def stored(directory: Path, count: int) -> ReleaseStore:
     store = ReleaseStore(directory)
     bodies = [CanaryResumed(version=f"v{i}", reason="because") for i in range(count)]
-    store.append(place(line_of("orderdesk"), 0, bodies, at=datetime.now(UTC), actor="test"))
+    store.append(
+        number_decisions(line_name("orderdesk"), 0, bodies, at=datetime.now(UTC), actor="test")
+    )
     return store
 
 
@@ -31,7 +33,7 @@ def test_decisions_arrive_in_order_with_their_ids(
         outbox = Outbox(store, KafkaTopic(name, {"bootstrap.servers": kafka_bootstrap}))
         assert outbox.publish_pending() == 30
         assert outbox.publish_pending() == 0
-        expected = [d.event_id for d in store.history(line_of("orderdesk"))]
+        expected = [d.event_id for d in store.history(line_name("orderdesk"))]
     consumer = Consumer(
         {"bootstrap.servers": kafka_bootstrap, "group.id": name, "auto.offset.reset": "earliest"}
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from atdp.control.outbox import READER, MemoryTopic, Outbox
-from atdp.control.store import FILE_NAME, ReleaseStore, line_of
+from atdp.control.store import STORE_FILE_NAME, ReleaseStore, line_name
 from atdp.schemas import decode_record
 
 pytestmark = pytest.mark.faults
@@ -21,14 +21,14 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from atdp.control.events import CanaryResumed
-from atdp.control.store import ReleaseStore, line_of, place
+from atdp.control.store import ReleaseStore, line_name, number_decisions
 
 store = ReleaseStore(Path(sys.argv[1]))
-line = line_of("orderdesk")
+line = line_name("orderdesk")
 number = len(store.history(line))
 while True:
     bodies = [CanaryResumed(version=f"v{number}", reason="x"), CanaryResumed(version=f"v{number + 1}", reason="y")]
-    store.append(place(line, number, bodies, at=datetime.now(UTC), actor="victim"))
+    store.append(number_decisions(line, number, bodies, at=datetime.now(UTC), actor="victim"))
     number += 2
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
@@ -69,7 +69,7 @@ def killed_while_appending(directory: Path, acknowledged_wanted: int) -> int:
 
 def test_every_acknowledged_decision_survives_and_numbers_stay_gapless(tmp_path: Path) -> None:
     rng = random.Random(5)
-    line, least = line_of("orderdesk"), 0
+    line, least = line_name("orderdesk"), 0
     for _ in range(3):
         least = max(least, killed_while_appending(tmp_path, rng.randint(3, 25)))
         with ReleaseStore(tmp_path) as store:
@@ -80,7 +80,7 @@ def test_every_acknowledged_decision_survives_and_numbers_stay_gapless(tmp_path:
         assert len(numbers) >= least
         assert len(numbers) % 2 == 0  # a decision's events land together or not at all
         least = len(numbers)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as database:
+    with closing(sqlite3.connect(tmp_path / STORE_FILE_NAME)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
@@ -95,7 +95,7 @@ def test_a_publisher_killed_before_its_position_moved_repeats_the_same_ids(tmp_p
         assert store.position(READER) == 0
         topic = MemoryTopic()
         Outbox(store, topic).publish_pending()
-        decided = [d.event_id for d in store.history(line_of("orderdesk"))]
+        decided = [d.event_id for d in store.history(line_name("orderdesk"))]
         assert store.position(READER) == len(decided)
     again = [decode_record(m.value)[1]["event_id"] for m in topic.messages]
     assert again == decided

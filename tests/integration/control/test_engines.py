@@ -10,10 +10,16 @@ import httpx
 import pytest
 import torch
 
-from atdp.control import EngineSilent, Refused, ReleaseFlow, ReleaseStore, RouteTable, read_manifest
+from atdp.control import (
+    DecisionRefused,
+    EngineNotAnswering,
+    ReleaseFlow,
+    ReleaseStore,
+    RouteTable,
+    read_manifest,
+)
 from atdp.control.http import HttpFleet
-from atdp.inference.engine_info import EngineInfo, engine_info
-from atdp.inference.errors import EngineError
+from atdp.inference import EngineClient, EngineError, EngineInfo
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.replay import Policy
@@ -85,7 +91,7 @@ def begin(flow: ReleaseFlow) -> None:
 
 def loaded(url: str) -> EngineInfo:
     with httpx.Client(trust_env=False) as client:
-        return engine_info(client, url)
+        return EngineClient(http=client, url=url).info()
 
 
 def test_an_engine_that_has_no_weights_yet_gets_the_first_version(
@@ -107,7 +113,7 @@ def test_another_models_version_of_the_same_name_is_not_taken_for_it(
 
 def test_a_second_model_cannot_go_live_on_the_engines_of_the_first(open_flow: Any) -> None:
     begin(open_flow("orderdesk"))
-    with pytest.raises(Refused, match="a home of its own") as refused:
+    with pytest.raises(DecisionRefused, match="a home of its own") as refused:
         begin(open_flow("chat"))
     assert refused.value.code == "home_serves_another"
     assert open_flow("chat").history() == ()
@@ -143,9 +149,9 @@ def test_an_engine_that_does_not_answer_is_told_from_an_empty_one(
         httpx.Client(trust_env=False) as client,
         pytest.raises(EngineError, match="does not answer"),
     ):
-        engine_info(client, "http://127.0.0.1:9")
+        EngineClient(http=client, url="http://127.0.0.1:9").info()
     fleet = open_flow("chat").fleet
     assert not fleet.serves("inference-0", "chat", "v1")
     engines["inference-0"] = "http://127.0.0.1:9"
-    with pytest.raises(EngineSilent):
+    with pytest.raises(EngineNotAnswering):
         fleet.serves("inference-0", "chat", "v1")

@@ -27,7 +27,7 @@ from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.replay import DatasetError, ReplayConfig, ReplayReport, Verdict
+from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, Verdict
 from atdp.replay.command import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
 from atdp.runtime.home import Home
@@ -308,7 +308,7 @@ def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
 
 
 def test_unknown_names_are_said_plainly(world: World) -> None:
-    with pytest.raises(DatasetError, match="no dataset 'nothing'"):
+    with pytest.raises(ReplayDataError, match="no dataset 'nothing'"):
         evaluate_dataset(world.home, dataset="nothing", model="tiny", candidate="v2", baseline="v1")
     report = judged(world, "v77")
     assert report.verdict is Verdict.ERROR
@@ -351,5 +351,5 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     assert (tmp_path / "kept.html").exists()
     assert "error: nothing has been released" in unrecorded.stderr
     missing = CliRunner().invoke(app, [*asked, "--dataset", "nothing"])
-    assert isinstance(missing.exception, DatasetError)
+    assert isinstance(missing.exception, ReplayDataError)
     assert missing.exception.exit_code == 3

@@ -10,7 +10,7 @@ import pytest
 from atdp.control import (
     CanaryCounts,
     EffectFailed,
-    EngineSilent,
+    EngineNotAnswering,
     Manifest,
     ReleaseFlow,
     ReleaseStore,
@@ -38,7 +38,7 @@ class MemoryStack:
 
     def serves(self, engine: str, model: str, version: str) -> bool:
         if engine in self.down:
-            raise EngineSilent(f"{engine} does not answer")
+            raise EngineNotAnswering(f"{engine} does not answer")
         return self.engines[engine] == version
 
     def load(self, engine: str, model: str, version: str) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from atdp.control import CanaryCounts, CanaryPolicy, Manifest, Refused, ReleaseFlow
-from atdp.control.counting import comparison_began, count_sessions, look_at_canary
+from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused, Manifest, ReleaseFlow
+from atdp.control.counting import analyse_canary, comparison_start, count_sessions
 from atdp.control.events import CanaryObserved, CanaryRolledBack
 from atdp.lakehouse import Lake, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
@@ -62,7 +62,7 @@ def traffic(
 def test_sessions_count_at_their_version_once_with_the_mean_of_their_rewards(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
-    began = comparison_began(canary.history()) + timedelta(seconds=1)
+    began = comparison_start(canary.history()) + timedelta(seconds=1)
     mixed = session("mixed", began, version="v2", reward=1.0)
     land(
         log,
@@ -83,7 +83,7 @@ def test_sessions_count_at_their_version_once_with_the_mean_of_their_rewards(
 def test_what_began_before_the_comparison_or_belongs_to_somebody_else_does_not_count(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
-    began = comparison_began(canary.history())
+    began = comparison_start(canary.history())
     land(
         log,
         session("earlier", began - timedelta(milliseconds=1), version="v1"),
@@ -97,29 +97,29 @@ def test_what_began_before_the_comparison_or_belongs_to_somebody_else_does_not_c
 def test_a_look_that_passes_opens_the_next_step_and_the_comparison_starts_anew(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
-    land(log, *traffic(comparison_began(canary.history()), canary=50, stable=30))
-    look = look_at_canary(canary, lake)
+    land(log, *traffic(comparison_start(canary.history()), canary=50, stable=30))
+    look = analyse_canary(canary, lake)
     assert (look.version, look.share, look.judgement.verdict) == ("v2", 0.5, Verdict.PASS)
     observed = canary.history()[-1].body
     assert isinstance(observed, CanaryObserved)
     assert observed.snapshots == {str(k): v for k, v in lake.snapshots().items()}
     canary.raise_share("v2")
-    assert look_at_canary(canary, lake).counts.canary_sessions == 0
+    assert analyse_canary(canary, lake).counts.canary_sessions == 0
 
 
 def test_a_look_that_fails_rolls_the_canary_back(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
-    land(log, *traffic(comparison_began(canary.history()), canary=5, stable=50))
-    assert look_at_canary(canary, lake).judgement.verdict is Verdict.FAIL
+    land(log, *traffic(comparison_start(canary.history()), canary=5, stable=50))
+    assert analyse_canary(canary, lake).judgement.verdict is Verdict.FAIL
     assert isinstance(canary.history()[-1].body, CanaryRolledBack)
     assert canary.state().canary is None
 
 
 def test_an_undecided_look_leaves_no_event(canary: ReleaseFlow, lake: Lake, log: LogDouble) -> None:
     before = len(canary.history())
-    land(log, *traffic(comparison_began(canary.history()), canary=2, stable=1, sessions=5))
-    assert look_at_canary(canary, lake).judgement.verdict is Verdict.INCONCLUSIVE
+    land(log, *traffic(comparison_start(canary.history()), canary=2, stable=1, sessions=5))
+    assert analyse_canary(canary, lake).judgement.verdict is Verdict.INCONCLUSIVE
     assert len(canary.history()) == before
 
 
@@ -127,5 +127,5 @@ def test_without_a_canary_there_is_nothing_to_look_at(
     flow: ReleaseFlow, lake: Lake, manifest_of: ManifestOf
 ) -> None:
     flow.bootstrap(manifest_of("v1"), tenants=("acme",), reason="warm start")
-    with pytest.raises(Refused, match="no canary"):
-        look_at_canary(flow, lake)
+    with pytest.raises(DecisionRefused, match="no canary"):
+        analyse_canary(flow, lake)

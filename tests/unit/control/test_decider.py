@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from atdp.control import CanaryCounts, CanaryPolicy, Refused
+from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused
 from atdp.control.commands import (
     Bootstrap,
     Command,
@@ -21,7 +21,7 @@ from atdp.control.commands import (
 )
 from atdp.control.decider import decide
 from atdp.control.events import Body, GateRecorded
-from atdp.control.state import Line, Stage, evolve, fold
+from atdp.control.state import ReleaseStage, ReleaseState, evolve, fold
 from atdp.replay import Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,16 +83,16 @@ TO_LIVE: tuple[Command, ...] = (
 )
 
 
-def after(*commands: Command) -> Line:
-    line = Line()
+def after(*commands: Command) -> ReleaseState:
+    line = ReleaseState()
     for command in commands:
         for event in decide(line, command):
             line = evolve(line, event)
     return line
 
 
-def refused(line: Line, command: Command) -> str:
-    with pytest.raises(Refused) as found:
+def refused(line: ReleaseState, command: Command) -> str:
+    with pytest.raises(DecisionRefused) as found:
         decide(line, command)
     return found.value.code
 
@@ -102,7 +102,7 @@ def test_a_candidate_goes_through_gate_and_canary_to_live() -> None:
     assert line.live is not None
     assert (line.live.version, line.live.engine) == ("v2", "inference-1")
     assert line.lineage == ("v1", "v2")
-    assert line.versions["v1"].stage is Stage.SUPERSEDED
+    assert line.versions["v1"].stage is ReleaseStage.SUPERSEDED
     assert line.draining is not None
     assert line.draining.version == "v1"
 
@@ -193,7 +193,7 @@ def test_shares_must_rise(steps: tuple[float, ...]) -> None:
 def test_a_failing_canary_is_rolled_back_by_its_own_evidence() -> None:
     line = after(*TO_CANARY, Observe(version="v2", counts=looks(100, 300)))
     assert line.canary is None
-    assert line.versions["v2"].stage is Stage.ROLLED_BACK
+    assert line.versions["v2"].stage is ReleaseStage.ROLLED_BACK
     assert line.live is not None
     assert line.live.version == "v1"
     assert refused(line, canary()) == "not_a_candidate"
@@ -207,7 +207,7 @@ def test_an_undecided_look_records_nothing() -> None:
 def test_a_paused_canary_neither_rises_nor_is_promoted_until_resumed() -> None:
     skewed = replace(looks(300, 100), stable_sessions=4000)
     line = after(*TO_CANARY, Observe(version="v2", counts=skewed))
-    assert line.versions["v2"].stage is Stage.PAUSED
+    assert line.versions["v2"].stage is ReleaseStage.PAUSED
     assert refused(line, Promote(version="v2")) == "paused"
     assert refused(line, Observe(version="v2", counts=looks(300, 100))) == "paused"
     for event in decide(line, Resume(version="v2", reason="the balancer is fixed")):
@@ -235,7 +235,7 @@ def test_the_first_version_has_nothing_before_it() -> None:
     assert refused(after(BOOTSTRAP), RollBack(version="v2", reason="x")) == "unknown_version"
     assert refused(after(BOOTSTRAP, REGISTER), RollBack(version="v2", reason="x")) == "not_serving"
     assert refused(after(*TO_LIVE), RollBack(version="v1", reason="x")) == "not_serving"
-    assert refused(Line(), REGISTER) == "not_bootstrapped"
+    assert refused(ReleaseState(), REGISTER) == "not_bootstrapped"
     assert refused(after(BOOTSTRAP), replace(BOOTSTRAP, version="v9")) == "already_bootstrapped"
 
 
@@ -262,7 +262,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.line = Line()
+        self.line = ReleaseState()
         self.events: list[Body] = []
         self.clock = NOW
         self.reports = 0
@@ -272,7 +272,7 @@ class AnyOrder(RuleBasedStateMachine):
     def give(self, command: Command) -> bool:
         try:
             events = decide(self.line, command)
-        except Refused:
+        except DecisionRefused:
             return False
         for event in events:
             self.line = evolve(self.line, event)
@@ -373,18 +373,18 @@ class AnyOrder(RuleBasedStateMachine):
         )
         assert self.give(RollBack(version=version, reason="because")) == possible
         if possible:
-            assert self.line.versions[version].stage is Stage.ROLLED_BACK
+            assert self.line.versions[version].stage is ReleaseStage.ROLLED_BACK
             assert not self.give(RollBack(version=version, reason="because"))
 
     @invariant()
     def one_is_live_and_at_most_one_is_tried(self) -> None:
         stages = [v.stage for v in self.line.versions.values()]
-        assert stages.count(Stage.LIVE) == (1 if self.line.live else 0)
-        assert stages.count(Stage.CANARY) + stages.count(Stage.PAUSED) == (
+        assert stages.count(ReleaseStage.LIVE) == (1 if self.line.live else 0)
+        assert stages.count(ReleaseStage.CANARY) + stages.count(ReleaseStage.PAUSED) == (
             1 if self.line.canary else 0
         )
         if self.line.live:
-            assert self.line.versions[self.line.live.version].stage is Stage.LIVE
+            assert self.line.versions[self.line.live.version].stage is ReleaseStage.LIVE
             assert self.line.lineage[-1] == self.line.live.version
 
     @invariant()

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from atdp.control import CanaryCounts, CanaryPolicy, Refused
+from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused
 from atdp.control.commands import (
     Bootstrap,
     Command,
@@ -29,7 +29,7 @@ from atdp.control.events import (
     LiveRolledBack,
     Promoted,
 )
-from atdp.control.state import Line, Stage, evolve
+from atdp.control.state import ReleaseStage, ReleaseState, evolve
 from atdp.replay import Verdict
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -107,12 +107,12 @@ class Witness:
     was_live: tuple[str, ...] = ()
 
 
-def key(line: Line, witness: Witness) -> str:
+def key(line: ReleaseState, witness: Witness) -> str:
     return repr((replace(line, number=0), sorted(witness.verdicts), witness.was_live))
 
 
 def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
-    start = (Line(), Witness())
+    start = (ReleaseState(), Witness())
     seen = {key(*start)}
     queue = deque([start])
     promotions = canaries = transitions = 0
@@ -121,7 +121,7 @@ def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
         for command in COMMANDS:
             try:
                 events = decide(line, command)
-            except Refused:
+            except DecisionRefused:
                 continue
             after, seen_by = line, witness
             for event in events:
@@ -138,7 +138,7 @@ def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
                     new = {(event.version, event.baseline, t, event.verdict) for t in event.tenants}
                     seen_by = replace(seen_by, verdicts=frozenset(kept | new))
                 if isinstance(event, CandidateRejected):
-                    assert after.versions[event.version].stage is Stage.REJECTED
+                    assert after.versions[event.version].stage is ReleaseStage.REJECTED
                 if isinstance(event, CanaryStarted):
                     canaries += 1
                     for tenant in ("a", "b"):
@@ -169,9 +169,13 @@ def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
                     assert live_before == ()
                 if after.lineage and after.lineage[-1] not in seen_by.was_live:
                     seen_by = replace(seen_by, was_live=(*seen_by.was_live, after.lineage[-1]))
-            live = [v for v in after.versions.values() if v.stage is Stage.LIVE]
+            live = [v for v in after.versions.values() if v.stage is ReleaseStage.LIVE]
             assert len(live) == (1 if after.live else 0)
-            trying = [v for v in after.versions.values() if v.stage in (Stage.CANARY, Stage.PAUSED)]
+            trying = [
+                v
+                for v in after.versions.values()
+                if v.stage in (ReleaseStage.CANARY, ReleaseStage.PAUSED)
+            ]
             assert len(trying) == (1 if after.canary else 0)
             if after.canary and after.live:
                 assert after.canary.engine != after.live.engine

@@ -7,16 +7,16 @@ import pytest
 
 from atdp.control import (
     CanaryCounts,
-    Conflict,
+    DecisionConflict,
+    DecisionRefused,
     EffectFailed,
     Manifest,
-    Refused,
     ReleaseFlow,
-    Stage,
+    ReleaseStage,
 )
-from atdp.control.history_text import as_json, chapter
+from atdp.control.history_text import decision_to_json, describe_decision
 from atdp.control.outbox import MemoryTopic
-from atdp.control.store import place
+from atdp.control.store import number_decisions
 from atdp.replay import ReplayReport, Verdict
 from atdp.schemas import decode_record
 
@@ -76,9 +76,9 @@ def test_a_canary_that_does_worse_is_rolled_back_by_its_own_evidence(
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     live.observe("v2", replace(good_counts, canary_successes=20, stable_successes=150))
-    assert live.stage_of("v2") is Stage.ROLLED_BACK
+    assert live.stage_of("v2") is ReleaseStage.ROLLED_BACK
     assert stack.table.canary is None
-    with pytest.raises(Refused):
+    with pytest.raises(DecisionRefused):
         live.promote("v2")
 
 
@@ -105,7 +105,7 @@ def test_rolling_back_live_returns_to_the_version_before_without_loading(
     stack.journal.clear()
     live.roll_back("v2", reason="refunds are wrong")
     assert stack.journal == ["route v1"]
-    assert live.stage_of("v2") is Stage.ROLLED_BACK
+    assert live.stage_of("v2") is ReleaseStage.ROLLED_BACK
 
 
 def test_a_decision_whose_effect_failed_stands_and_is_carried_out_later(
@@ -116,7 +116,7 @@ def test_a_decision_whose_effect_failed_stands_and_is_carried_out_later(
     stack.gateway_down = True
     with pytest.raises(EffectFailed):
         live.start_canary("v2", share=0.5)
-    assert live.stage_of("v2") is Stage.CANARY
+    assert live.stage_of("v2") is ReleaseStage.CANARY
     stack.gateway_down = False
     live.reconcile()
     assert stack.table.canary.serving.version == "v2"
@@ -141,7 +141,7 @@ def test_a_roll_back_that_is_repeated_until_it_holds_takes_off_no_more_than_was_
     for _ in range(2):
         with pytest.raises(EffectFailed, match=r"decision is recorded.*reconcile.*do not repeat"):
             live.roll_back("v4", reason="bad answers")
-    with pytest.raises(Refused, match="v3 is live, name it"):
+    with pytest.raises(DecisionRefused, match="v3 is live, name it"):
         live.roll_back(reason="bad answers")
     stack.gateway_down = False
     assert live.roll_back("v4", reason="bad answers").lineage == ("v1", "v2", "v3")
@@ -188,9 +188,9 @@ def test_a_report_about_other_weights_does_not_open_the_gate(
     live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf
 ) -> None:
     live.register_candidate(manifest_of("v2"))
-    with pytest.raises(Refused, match="registered with weights"):
+    with pytest.raises(DecisionRefused, match="registered with weights"):
         live.record_gate(report_of("v2", sha256="sha-other"))
-    with pytest.raises(Refused):
+    with pytest.raises(DecisionRefused):
         live.start_canary("v2", share=0.5)
 
 
@@ -199,17 +199,21 @@ def test_a_failed_gate_rejects_the_candidate(
 ) -> None:
     live.register_candidate(manifest_of("v2"))
     live.record_gate(report_of("v2", verdict=Verdict.FAIL))
-    assert live.stage_of("v2") is Stage.REJECTED
+    assert live.stage_of("v2") is ReleaseStage.REJECTED
 
 
 def test_of_two_writers_that_decided_on_the_same_state_one_wins(
     live: ReleaseFlow, manifest_of: ManifestOf
 ) -> None:
     history = live.history()
-    first = place(live.line, len(history), [history[0].body], at=live.clock(), actor="first")
-    second = place(live.line, len(history), [history[0].body], at=live.clock(), actor="second")
+    first = number_decisions(
+        live.line, len(history), [history[0].body], at=live.clock(), actor="first"
+    )
+    second = number_decisions(
+        live.line, len(history), [history[0].body], at=live.clock(), actor="second"
+    )
     live.store.append(first)
-    with pytest.raises(Conflict, match="somebody else decided"):
+    with pytest.raises(DecisionConflict, match="somebody else decided"):
         live.store.append(second)
     assert [d.actor for d in live.history()] == ["test", "first"]
 
@@ -254,7 +258,7 @@ def test_the_story_names_verdict_share_and_evidence(
     live.observe("v2", good_counts)
     live.promote()
     live.roll_back("v2", reason="refunds are wrong")
-    told = [chapter(d) for d in live.history()]
+    told = [describe_decision(d) for d in live.history()]
     assert [c.what.split(":")[0] for c in told] == [
         "v1 goes live first, for acme, globex",
         "v2 is a candidate, trained from v1",
@@ -268,6 +272,6 @@ def test_the_story_names_verdict_share_and_evidence(
     assert report[:12] in told[2].evidence
     assert report[:12] in told[5].evidence
     assert all(c.evidence for c in told)
-    program = [as_json(d) for d in live.history()]
+    program = [decision_to_json(d) for d in live.history()]
     assert program[2]["report_sha256"] == report
     assert json.loads(json.dumps(program)) == program

@@ -1,6 +1,6 @@
 import pytest
 
-from atdp.control import CanaryCounts, CanaryPolicy, Judgement, ReleaseError
+from atdp.control import CanaryCounts, CanaryPolicy, ControlError, Judgement
 from atdp.control.judge import judge
 from atdp.replay import Verdict
 
@@ -72,7 +72,7 @@ def test_waiting_ends_in_a_hold() -> None:
 def test_impossible_counts_are_refused(
     canary: tuple[int, int, int], stable: tuple[int, int, int]
 ) -> None:
-    with pytest.raises(ReleaseError):
+    with pytest.raises(ControlError):
         counts(canary, stable)
 
 
@@ -80,5 +80,5 @@ def test_impossible_counts_are_refused(
     "change", [{"margin": -0.1}, {"alpha": 0.5}, {"min_sessions": 1}, {"min_sessions": 9999}]
 )
 def test_thresholds_that_mean_nothing_are_refused(change: dict[str, float]) -> None:
-    with pytest.raises(ReleaseError):
+    with pytest.raises(ControlError):
         CanaryPolicy(**change)  # type: ignore[arg-type]

@@ -173,7 +173,7 @@ def test_without_the_engines_lock_it_would_be(
     flow: ReleaseFlow, stack: Any, open_flow: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(effects, "loading", lambda *_: nullcontext())
+    monkeypatch.setattr(effects, "lock_engine_weights", lambda *_: nullcontext())
     slow = roll_live_back_onto_an_engine_that_is_loading(
         flow, stack, open_flow, manifest_of, report_of, good_counts,
         wait_for=lambda: stack.table.stable.version == "v1",

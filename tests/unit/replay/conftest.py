@@ -8,7 +8,7 @@ import pytest
 from atdp.replay import PinnedDataset, Policy, ReplayConfig, ReplayReport, replay
 from atdp.replay.coverage import TrajectoryKey
 from atdp.replay.scoring import Scorer
-from atdp.replay.testing import BigramPolicy, LoggedTrajectory
+from atdp.replay.testing import BigramPolicy, SampledTrajectory
 
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 Judge = Callable[..., ReplayReport]
@@ -21,7 +21,7 @@ def judged() -> Judge:
     def run(
         strength: float,
         *,
-        trajectories: list[LoggedTrajectory] | None = None,
+        trajectories: list[SampledTrajectory] | None = None,
         tasks: int = 40,
         attempts: int = 6,
         baseline: Scorer = UNIFORM,

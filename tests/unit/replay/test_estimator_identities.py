@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError
 from atdp.replay.estimators import (
     LoggedReturns,
     cwpdis,
@@ -108,7 +108,7 @@ def test_weighted_estimates_survive_weights_that_overflow() -> None:
 def test_arrays_that_mean_nothing_are_refused(
     log_ratio: list[list[float]], reward: list[list[float]], mask: list[list[bool]], gamma: float
 ) -> None:
-    with pytest.raises(DatasetError):
+    with pytest.raises(ReplayDataError):
         LoggedReturns(
             log_ratio=np.array(log_ratio), reward=np.array(reward), mask=np.array(mask), gamma=gamma
         )

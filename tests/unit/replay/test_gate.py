@@ -142,7 +142,7 @@ def test_a_tenant_with_too_few_trajectories_is_not_evidenced(judged: Judge) -> N
         ({"top_p": 0.0}, "truncated_support"),
         ({"top_p": None}, "sampling_unknown"),
         ({"top_k": None}, "sampling_unknown"),
-        ({"draw_altered_by": ("frequency_penalty",)}, "altered_draw"),
+        ({"sampling_altered_by": ("frequency_penalty",)}, "altered_draw"),
         ({"top_k": 40}, "truncated_support"),
         ({"min_p": 0.05}, "truncated_support"),
         ({"output_logprobs": None}, "no_logprobs"),

@@ -8,7 +8,7 @@ import pytest
 from atdp.replay import ReplayReport
 from atdp.replay.command import write_report
 from atdp.replay.page import render
-from atdp.replay.report_json import canonical_bytes, sha256
+from atdp.replay.report_json import rounded_canonical_json, sha256
 from atdp.replay.testing import BigramPolicy
 
 Judge = Callable[..., ReplayReport]
@@ -84,8 +84,8 @@ def test_page_and_json_are_two_files_whatever_name_was_given(
 
 def test_what_is_not_a_number_is_null_in_canonical_json() -> None:
     assert (
-        canonical_bytes({"b": float("inf"), "a": [1, 0.1 + 0.2, True]})
+        rounded_canonical_json({"b": float("inf"), "a": [1, 0.1 + 0.2, True]})
         == b'{"a":[1,0.3,true],"b":null}'
     )
     with pytest.raises(TypeError):
-        canonical_bytes({"a": object()})
+        rounded_canonical_json({"a": object()})

@@ -9,7 +9,7 @@ import pytest
 
 from atdp.replay import ScoringError
 from atdp.replay.scoring import HttpScorer, covering_sequences, score
-from atdp.replay.testing import BigramPolicy, LoggedGeneration, sglang_engine
+from atdp.replay.testing import BigramPolicy, SampledGeneration, sglang_engine
 
 POLICY = BigramPolicy.preferring(0, strength=0.7)
 FIXTURE = Path(__file__).parents[4] / "shared/fixtures/sglang_0.5.23/generate_score_only.json"
@@ -48,7 +48,7 @@ def test_turns_that_extend_each_other_are_scored_once() -> None:
 
 def test_a_turn_with_another_history_is_scored_on_its_own() -> None:
     turns = [
-        LoggedGeneration(
+        SampledGeneration(
             event_id=str(i),
             prompt_token_ids=p,
             output_token_ids=o,

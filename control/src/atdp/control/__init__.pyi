@@ -1,23 +1,26 @@
-from .counting import Look as Look, look_at_canary as look_at_canary
+from .counting import CanaryAnalysis as CanaryAnalysis, analyse_canary as analyse_canary
 from .effects import (
     CanaryRoute as CanaryRoute,
     Fleet as Fleet,
     Router as Router,
     RouteTable as RouteTable,
-    desired as desired,
+    desired_routes as desired_routes,
 )
 from .errors import (
-    Conflict as Conflict,
+    ControlError as ControlError,
+    DecisionConflict as DecisionConflict,
+    DecisionRefused as DecisionRefused,
     EffectFailed as EffectFailed,
-    EngineSilent as EngineSilent,
+    EngineNotAnswering as EngineNotAnswering,
     PublishFailed as PublishFailed,
-    Refused as Refused,
-    ReleaseError as ReleaseError,
     StoreError as StoreError,
 )
 from .events import Decided as Decided
 from .flow import ReleaseFlow as ReleaseFlow
-from .history_text import as_json as as_json, chapter as chapter
+from .history_text import (
+    decision_to_json as decision_to_json,
+    describe_decision as describe_decision,
+)
 from .judge import (
     CanaryCounts as CanaryCounts,
     CanaryPolicy as CanaryPolicy,
@@ -25,5 +28,9 @@ from .judge import (
 )
 from .manifest import Manifest as Manifest, read_manifest as read_manifest
 from .opening import open_flow as open_flow
-from .state import Line as Line, Stage as Stage
-from .store import FILE_NAME as FILE_NAME, ReleaseStore as ReleaseStore, line_of as line_of
+from .state import ReleaseStage as ReleaseStage, ReleaseState as ReleaseState
+from .store import (
+    STORE_FILE_NAME as STORE_FILE_NAME,
+    ReleaseStore as ReleaseStore,
+    line_name as line_name,
+)

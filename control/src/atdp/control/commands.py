@@ -55,7 +55,7 @@ class StartCanary:
 
 @dataclass(frozen=True, kw_only=True)
 class Observe:
-    """Look at the canary: counts since the current step began (or was resumed)."""
+    """Judge the canary: counts since the current step began (or was resumed)."""
 
     version: str
     counts: CanaryCounts

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from atdp.control.errors import Refused
+from atdp.control.errors import DecisionRefused
 from atdp.control.events import CanaryResumed, CanaryShareRaised, CanaryStarted, Decided
 from atdp.control.flow import ReleaseFlow
 from atdp.control.judge import CanaryCounts, Judgement
-from atdp.control.state import Line
+from atdp.control.state import ReleaseState
 from atdp.lakehouse import Lake, connect, text
 
 _SESSIONS = """
@@ -32,24 +32,24 @@ GROUP BY version
 """
 
 
-def comparison_began(history: Sequence[Decided]) -> datetime:
-    """When the canary's current step began, or was resumed. Raises `Refused` when none ever did."""
+def comparison_start(history: Sequence[Decided]) -> datetime:
+    """When the canary's current step began, or was resumed. Raises `DecisionRefused` when none ever did."""
     for decided in reversed(history):
         if isinstance(decided.body, CanaryStarted | CanaryShareRaised | CanaryResumed):
             return decided.occurred_at
-    raise Refused(
+    raise DecisionRefused(
         "no_canary",
         "there is no canary to judge; `atdp control canary start` makes a candidate one",
     )
 
 
-def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
+def count_sessions(lake: Lake, line: ReleaseState, *, since: datetime) -> CanaryCounts:
     """Sessions of the line's tenants that began at or after `since`, at the canary and at the live version.
 
-    Raises `Refused` when there is no canary.
+    Raises `DecisionRefused` when there is no canary.
     """
     if line.canary is None or line.live is None:
-        raise Refused(
+        raise DecisionRefused(
             "no_canary",
             "there is no canary to judge; `atdp control canary start` makes a candidate one",
         )
@@ -76,7 +76,7 @@ def count_sessions(lake: Lake, line: Line, *, since: datetime) -> CanaryCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class CanaryAnalysis:
     """One look at a canary: what was counted and what follows."""
 
     version: str
@@ -85,24 +85,24 @@ class Look:
     judgement: Judgement
 
 
-def look_at_canary(flow: ReleaseFlow, lake: Lake) -> Look:
+def analyse_canary(flow: ReleaseFlow, lake: Lake) -> CanaryAnalysis:
     """Count, judge and record: a PASS opens the next step, a FAIL rolls the canary back, a hold pauses it.
 
     Looking often is fine: the bounds hold over all looks together. An undecided look leaves no
     event.
 
-    Raises `Refused` when there is no canary, or it is paused.
+    Raises `DecisionRefused` when there is no canary, or it is paused.
     """
     line = flow.state()
-    counts = count_sessions(lake, line, since=comparison_began(flow.history()))
+    counts = count_sessions(lake, line, since=comparison_start(flow.history()))
     if line.canary is None:
-        raise Refused(
+        raise DecisionRefused(
             "no_canary",
             "there is no canary to judge; `atdp control canary start` makes a candidate one",
         )
     judgement = flow.judge(counts)
     snapshots = {str(table): snapshot for table, snapshot in lake.snapshots().items()}
     flow.observe(line.canary.version, counts, snapshots=snapshots)
-    return Look(
+    return CanaryAnalysis(
         version=line.canary.version, share=line.canary.share, counts=counts, judgement=judgement
     )

@@ -15,7 +15,7 @@ What always holds, whatever is asked in whatever order:
   names what it takes off, so that asking twice takes off no more.
 
 A command that was carried out before gives no events (same candidate, same report): callers may
-repeat themselves. A command that a guard forbids raises `Refused` with a stable code.
+repeat themselves. A command that a guard forbids raises `DecisionRefused` with a stable code.
 """
 
 from datetime import datetime
@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import assert_never
 
 from atdp.control import commands
-from atdp.control.errors import Refused
+from atdp.control.errors import DecisionRefused
 from atdp.control.events import (
     Body,
     Bootstrapped,
@@ -40,7 +40,7 @@ from atdp.control.events import (
     Promoted,
 )
 from atdp.control.judge import judge
-from atdp.control.state import Canary, Line, Stage, Version
+from atdp.control.state import Canary, ReleaseStage, ReleaseState, Version
 from atdp.replay import Verdict
 
 ENGINES = ("inference-0", "inference-1")
@@ -48,12 +48,12 @@ ENGINES = ("inference-0", "inference-1")
 that promoting and rolling back move routes, not weights."""
 
 
-def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
-    """Events that carry out the command; none when it is carried out already. Raises `Refused`."""
+def decide(line: ReleaseState, command: commands.Command) -> tuple[Body, ...]:
+    """Events that carry out the command; none when it is carried out already. Raises `DecisionRefused`."""
     if isinstance(command, commands.Bootstrap):
         return _bootstrap(line, command)
     if line.live is None:
-        raise Refused(
+        raise DecisionRefused(
             "not_bootstrapped",
             "this line has no live version yet; put the first one live with `bootstrap`",
         )
@@ -70,8 +70,10 @@ def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
             return _raise_share(line, command)
         case commands.Resume():
             canary = _running(line, command.version)
-            if line.versions[canary.version].stage is not Stage.PAUSED:
-                raise Refused("not_paused", f"canary {canary.version} is not paused; it goes on")
+            if line.versions[canary.version].stage is not ReleaseStage.PAUSED:
+                raise DecisionRefused(
+                    "not_paused", f"canary {canary.version} is not paused; it goes on"
+                )
             return (CanaryResumed(version=canary.version, reason=command.reason),)
         case commands.Promote():
             return _promote(line, command)
@@ -81,17 +83,17 @@ def decide(line: Line, command: commands.Command) -> tuple[Body, ...]:
             assert_never(command)
 
 
-def _bootstrap(line: Line, command: commands.Bootstrap) -> tuple[Body, ...]:
+def _bootstrap(line: ReleaseState, command: commands.Bootstrap) -> tuple[Body, ...]:
     if line.live is not None:
         first = line.versions[line.lineage[0]]
         if (first.name, first.weights_sha256) == (command.version, command.weights_sha256):
             return ()
-        raise Refused(
+        raise DecisionRefused(
             "already_bootstrapped",
             f"{line.model} {line.live.version} is live; other versions come as candidates, through the gate",
         )
     if not command.tenants or len(set(command.tenants)) != len(command.tenants):
-        raise Refused("tenants", "a line serves one or more tenants, each named once")
+        raise DecisionRefused("tenants", "a line serves one or more tenants, each named once")
     return (
         Bootstrapped(
             model=command.model,
@@ -105,12 +107,12 @@ def _bootstrap(line: Line, command: commands.Bootstrap) -> tuple[Body, ...]:
     )
 
 
-def _register(line: Line, command: commands.Register) -> tuple[Body, ...]:
+def _register(line: ReleaseState, command: commands.Register) -> tuple[Body, ...]:
     known = line.versions.get(command.version)
     if known is not None:
         if known.weights_sha256 == command.weights_sha256:
             return ()
-        raise Refused(
+        raise DecisionRefused(
             "version_reused",
             f"{line.model} {command.version} was registered with other weights ({known.weights_sha256[:12]}…); a"
             " version names one set of weights for ever",
@@ -128,15 +130,15 @@ def _register(line: Line, command: commands.Register) -> tuple[Body, ...]:
     )
 
 
-def _record_gate(line: Line, gate: GateRecorded) -> tuple[Body, ...]:
+def _record_gate(line: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
     version = _known(line, gate.version, gate.weights_sha256)
     known = [g for g in version.gates if g.report_sha256 == gate.report_sha256]
     if known and (
-        version.stage is not Stage.REGISTERED or _fresh(line, known[-1], gate.decided_at)
+        version.stage is not ReleaseStage.REGISTERED or _fresh(line, known[-1], gate.decided_at)
     ):
         return ()  # an evaluation that is repeated once the report is void renews it: same data, same hash
-    if version.stage is not Stage.REGISTERED:
-        raise Refused(
+    if version.stage is not ReleaseStage.REGISTERED:
+        raise DecisionRefused(
             "not_a_candidate", f"{version.name} is {version.stage}; no gate is open for it"
         )
     if gate.verdict is Verdict.FAIL:
@@ -150,7 +152,7 @@ def _record_gate(line: Line, gate: GateRecorded) -> tuple[Body, ...]:
     return (gate,)
 
 
-def opening_reports(line: Line, version: Version, at: datetime) -> dict[str, str]:
+def opening_reports(line: ReleaseState, version: Version, at: datetime) -> dict[str, str]:
     """The report that opens the gate for each tenant of the line: tenant → report hash.
 
     Pure; used by `decide`.
@@ -170,29 +172,29 @@ def opening_reports(line: Line, version: Version, at: datetime) -> dict[str, str
     }
 
 
-def _fresh(line: Line, gate: GateRecorded, at: datetime) -> bool:
+def _fresh(line: ReleaseState, gate: GateRecorded, at: datetime) -> bool:
     return 0 <= (at - gate.decided_at).total_seconds() <= line.evidence_ttl_s
 
 
-def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]:
+def _start_canary(line: ReleaseState, command: commands.StartCanary) -> tuple[Body, ...]:
     version = _known(line, command.version, command.weights_sha256)
     if line.canary is not None:
-        raise Refused(
+        raise DecisionRefused(
             "canary_running",
             f"{line.canary.version} is the canary; promote it or roll it back first",
         )
-    if version.stage is not Stage.REGISTERED:
-        raise Refused("not_a_candidate", f"{version.name} is {version.stage}")
+    if version.stage is not ReleaseStage.REGISTERED:
+        raise DecisionRefused("not_a_candidate", f"{version.name} is {version.stage}")
     steps = command.steps
     if not steps or any(not 0 < s < 1 for s in steps) or any(b <= a for a, b in pairwise(steps)):
-        raise Refused(
+        raise DecisionRefused(
             "steps",
             f"the shares {steps} must rise, each above 0 and below 1 (the rest is what the canary is compared with)",
         )
     opened = opening_reports(line, version, command.at)
     missing = [t for t in line.tenants if t not in opened]
     if missing:
-        raise Refused(
+        raise DecisionRefused(
             "gate_closed",
             f"{version.name} has no fresh replay PASS against the live {line.lineage[-1]} for tenant(s) {', '.join(missing)};"
             f" run `atdp replay --record --candidate {version.name} --baseline {line.lineage[-1]}` on a dataset with enough of"
@@ -211,16 +213,18 @@ def _start_canary(line: Line, command: commands.StartCanary) -> tuple[Body, ...]
     )
 
 
-def spare_engine(line: Line) -> str:
+def spare_engine(line: ReleaseState) -> str:
     """The engine that does not serve the live version."""
     live = line.live.engine if line.live else ENGINES[1]
     return next(e for e in ENGINES if e != live)
 
 
-def _observe(line: Line, command: commands.Observe) -> tuple[Body, ...]:
+def _observe(line: ReleaseState, command: commands.Observe) -> tuple[Body, ...]:
     canary = _running(line, command.version)
-    if line.versions[canary.version].stage is Stage.PAUSED:
-        raise Refused("paused", f"canary {canary.version} is paused; resume it or roll it back")
+    if line.versions[canary.version].stage is ReleaseStage.PAUSED:
+        raise DecisionRefused(
+            "paused", f"canary {canary.version} is paused; resume it or roll it back"
+        )
     found = judge(command.counts, share=canary.share, policy=canary.policy)
     if found.verdict is Verdict.INCONCLUSIVE and not found.hold:
         return ()
@@ -253,22 +257,22 @@ def _observe(line: Line, command: commands.Observe) -> tuple[Body, ...]:
     return (observed,)
 
 
-def _raise_share(line: Line, command: commands.RaiseShare) -> tuple[Body, ...]:
+def _raise_share(line: ReleaseState, command: commands.RaiseShare) -> tuple[Body, ...]:
     canary = _passed(line, command.version)
     if canary.at_last_step:
-        raise Refused(
+        raise DecisionRefused(
             "last_step",
             f"canary {canary.version} is at its last share, {canary.share:g}; promote it",
         )
     return (CanaryShareRaised(version=canary.version, share=canary.steps[canary.step + 1]),)
 
 
-def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
+def _promote(line: ReleaseState, command: commands.Promote) -> tuple[Body, ...]:
     if line.live is not None and line.live.version == command.version:
         return ()
     canary = _passed(line, command.version)
     if not canary.at_last_step:
-        raise Refused(
+        raise DecisionRefused(
             "not_at_last_step",
             f"canary {canary.version} has {canary.share:g} of the sessions; raise its share first",
         )
@@ -286,26 +290,26 @@ def _promote(line: Line, command: commands.Promote) -> tuple[Body, ...]:
     )
 
 
-def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
+def _roll_back(line: ReleaseState, command: commands.RollBack) -> tuple[Body, ...]:
     version = line.versions.get(command.version)
     if version is None:
-        raise Refused(
+        raise DecisionRefused(
             "unknown_version",
             f"{line.model} has no version {command.version}; see `atdp control candidate list`",
         )
-    if version.stage is Stage.ROLLED_BACK:
+    if version.stage is ReleaseStage.ROLLED_BACK:
         return ()
-    if version.stage not in (Stage.CANARY, Stage.PAUSED, Stage.LIVE):
+    if version.stage not in (ReleaseStage.CANARY, ReleaseStage.PAUSED, ReleaseStage.LIVE):
         trial = f", {line.canary.version} is the canary" if line.canary else ""
-        raise Refused(
+        raise DecisionRefused(
             "not_serving", f"{version.name} is {version.stage}; {line.lineage[-1]} is live{trial}"
         )
     events: list[Body] = []
     if line.canary is not None:
         events.append(_canary_back(line, line.canary, ("asked",), command.reason))
-    if version.stage is Stage.LIVE:
+    if version.stage is ReleaseStage.LIVE:
         if len(line.lineage) < 2:
-            raise Refused(
+            raise DecisionRefused(
                 "nothing_before",
                 f"{line.lineage[-1]} is the first version; there is none to return to",
             )
@@ -324,7 +328,7 @@ def _roll_back(line: Line, command: commands.RollBack) -> tuple[Body, ...]:
 
 
 def _canary_back(
-    line: Line, canary: Canary, codes: tuple[str, ...], reason: str
+    line: ReleaseState, canary: Canary, codes: tuple[str, ...], reason: str
 ) -> CanaryRolledBack:
     return CanaryRolledBack(
         version=canary.version,
@@ -335,38 +339,38 @@ def _canary_back(
     )
 
 
-def _known(line: Line, name: str, weights_sha256: str) -> Version:
+def _known(line: ReleaseState, name: str, weights_sha256: str) -> Version:
     version = line.versions.get(name)
     if version is None:
-        raise Refused(
+        raise DecisionRefused(
             "unknown_version",
             f"{line.model} {name} is no candidate yet; `atdp control candidate register {name}` makes it one",
         )
     if version.weights_sha256 != weights_sha256:
-        raise Refused(
+        raise DecisionRefused(
             "other_weights",
             f"{name} was registered with weights {version.weights_sha256[:12]}…, this is about {weights_sha256[:12]}…",
         )
     return version
 
 
-def _running(line: Line, version: str) -> Canary:
+def _running(line: ReleaseState, version: str) -> Canary:
     if line.canary is None or line.canary.version != version:
         found = (
             f"{line.canary.version} is"
             if line.canary
             else "there is none (`atdp control canary start`)"
         )
-        raise Refused("not_the_canary", f"{version} is not the canary; {found}")
+        raise DecisionRefused("not_the_canary", f"{version} is not the canary; {found}")
     return line.canary
 
 
-def _passed(line: Line, version: str) -> Canary:
+def _passed(line: ReleaseState, version: str) -> Canary:
     canary = _running(line, version)
-    if line.versions[version].stage is Stage.PAUSED:
-        raise Refused("paused", f"canary {version} is paused; resume it or roll it back")
+    if line.versions[version].stage is ReleaseStage.PAUSED:
+        raise DecisionRefused("paused", f"canary {version} is paused; resume it or roll it back")
     if not canary.passed:
-        raise Refused(
+        raise DecisionRefused(
             "canary_not_passed",
             f"canary {version} has no PASS at a share of {canary.share:g} yet; `atdp control canary judge --wait 600`"
             " looks at its sessions",

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from atdp.control.errors import EffectFailed, EngineSilent
-from atdp.control.state import Line, Serving
-from atdp.inference import loading
+from atdp.control.errors import EffectFailed, EngineNotAnswering
+from atdp.control.state import ReleaseState, Serving
+from atdp.inference import lock_engine_weights
 from atdp.runtime import locked
 
 
@@ -52,7 +52,7 @@ class Fleet(Protocol):
     def serves(self, engine: str, model: str, version: str) -> bool:
         """Whether the engine serves this version; False when it has no weights.
 
-        Raises `EngineSilent`.
+        Raises `EngineNotAnswering`.
         """
         ...
 
@@ -69,7 +69,7 @@ class Router(Protocol):
         ...
 
 
-def desired(line: Line) -> RouteTable | None:
+def desired_routes(line: ReleaseState) -> RouteTable | None:
     """What should be in force; None before the first version is live."""
     if line.live is None:
         return None
@@ -99,7 +99,7 @@ class Effects:
     router: Router
     locks: Path
 
-    def carry_out(self, read: Callable[[], Line]) -> Line:
+    def carry_out(self, read: Callable[[], ReleaseState]) -> ReleaseState:
         """Make what `read` says true, and again if it says something newer by then; returns the line that is in force.
 
         Raises `EffectFailed` after doing what could be done. A stable engine that does not answer
@@ -118,16 +118,16 @@ class Effects:
                 raise
             return line
 
-    def _act(self, line: Line, read: Callable[[], Line]) -> None:
-        table = desired(line)
+    def _act(self, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
+        table = desired_routes(line)
         if table is None:
             return
         stable, canary = table.stable, table.canary
         alone = RouteTable(stable=stable)
-        with loading(self.locks, stable.engine):
+        with lock_engine_weights(self.locks, stable.engine):
             try:
                 self._load(stable, line, read)
-            except EngineSilent as error:
+            except EngineNotAnswering as error:
                 self._put(alone, line, read)
                 raise EffectFailed(
                     f"new sessions are routed to {stable.engine}, but it does not answer; see `atdp status`"
@@ -140,29 +140,29 @@ class Effects:
             return
         # The lock of the stable engine is free again: a roll-back needs that one while this one is
         # being loaded.
-        with loading(self.locks, canary.serving.engine):
+        with lock_engine_weights(self.locks, canary.serving.engine):
             self._load(canary.serving, line, read)
             self._put(table, line, read)
 
-    def _serves(self, serving: Serving, line: Line) -> bool:
+    def _serves(self, serving: Serving, line: ReleaseState) -> bool:
         try:
             return self.fleet.serves(serving.engine, line.model, serving.version)
-        except EngineSilent:
+        except EngineNotAnswering:
             return False
 
-    def _load(self, serving: Serving, line: Line, read: Callable[[], Line]) -> None:
+    def _load(self, serving: Serving, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
         if self.fleet.serves(serving.engine, line.model, serving.version):
             return
         if _overruled(line, read):
             raise _Overruled
         self.fleet.load(serving.engine, line.model, serving.version)
 
-    def _put(self, table: RouteTable, line: Line, read: Callable[[], Line]) -> None:
+    def _put(self, table: RouteTable, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
         with locked(self.locks / "routes.lock"):
             if _overruled(line, read):
                 raise _Overruled
             self.router.put(table)
 
 
-def _overruled(line: Line, read: Callable[[], Line]) -> bool:
+def _overruled(line: ReleaseState, read: Callable[[], ReleaseState]) -> bool:
     return read().number != line.number

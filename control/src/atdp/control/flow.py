@@ -3,7 +3,7 @@
 Each method is one decision. Its events are on disk before anything else happens; effects follow
 from them and are repeated by `reconcile` until they hold; publishing waits for Kafka and never
 holds up a decision. Two flows on one line are safe: the store lets one win, the other gets
-`Conflict`; and the last decision is what ends up in force (`effects`). A method returns the line
+`DecisionConflict`; and the last decision is what ends up in force (`effects`). A method returns the line
 that is in force, which may be later than its own decision.
 """
 
@@ -16,13 +16,13 @@ from pathlib import Path
 from atdp.control import commands
 from atdp.control.decider import decide
 from atdp.control.effects import Effects, Fleet, Router
-from atdp.control.errors import EffectFailed, PublishFailed, Refused
+from atdp.control.errors import DecisionRefused, EffectFailed, PublishFailed
 from atdp.control.events import Decided, GateRecorded
 from atdp.control.judge import CanaryCounts, CanaryPolicy, Judgement, judge
 from atdp.control.manifest import Manifest
 from atdp.control.outbox import Outbox
-from atdp.control.state import Line, Stage, fold
-from atdp.control.store import ReleaseStore, line_of, place
+from atdp.control.state import ReleaseStage, ReleaseState, fold
+from atdp.control.store import ReleaseStore, line_name, number_decisions
 from atdp.replay import ReplayReport
 from atdp.runtime import locked
 
@@ -53,9 +53,9 @@ class ReleaseFlow:
     @property
     def line(self) -> str:
         """Name of the release line."""
-        return line_of(self.model)
+        return line_name(self.model)
 
-    def state(self) -> Line:
+    def state(self) -> ReleaseState:
         """The line as it is now."""
         return self.store.state(self.line)
 
@@ -63,7 +63,7 @@ class ReleaseFlow:
         """All decisions, in order."""
         return self.store.history(self.line)
 
-    def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> Line:
+    def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> ReleaseState:
         """Put the first version live, without a gate; once per line, and for one line of a home.
 
         The store would hold more lines, but the stack has two engines and one table of routes.
@@ -79,7 +79,7 @@ class ReleaseFlow:
             for other in self.store.lines():
                 live = None if other == self.line else self.store.state(other).live
                 if live is not None:
-                    raise Refused(
+                    raise DecisionRefused(
                         "home_serves_another",
                         f"{live.version} of {other} is live in this home, whose two engines serve one model; put"
                         f" {self.model} into a home of its own (`atdp --home DIR`, or ATDP_HOME)",
@@ -87,7 +87,7 @@ class ReleaseFlow:
             self._record(command)
         return self._bring_into_force()
 
-    def register_candidate(self, manifest: Manifest) -> Line:
+    def register_candidate(self, manifest: Manifest) -> ReleaseState:
         """Make a version known.
 
         From now on sessions of the superseded version are no longer kept on its engine.
@@ -104,14 +104,14 @@ class ReleaseFlow:
             )
         )
 
-    def record_gate(self, report: ReplayReport) -> Line:
+    def record_gate(self, report: ReplayReport) -> ReleaseState:
         """Record what replay said about a registered candidate.
 
         The report must name the weights' hash.
         """
         inputs = report.inputs
         if inputs.candidate.model != self.model:
-            raise Refused(
+            raise DecisionRefused(
                 "other_model", f"the report is about {inputs.candidate.model}, not {self.model}"
             )
         return self._carry_out(
@@ -136,7 +136,7 @@ class ReleaseFlow:
 
     def start_canary(
         self, version: str, *, share: float | Sequence[float], policy: CanaryPolicy | None = None
-    ) -> Line:
+    ) -> ReleaseState:
         """Give the candidate its first share of new sessions; a sequence names the steps to come."""
         line = self.state()
         known = line.versions.get(version)
@@ -155,11 +155,11 @@ class ReleaseFlow:
     def judge(self, counts: CanaryCounts) -> Judgement:
         """What `observe` would conclude, without recording it.
 
-        Raises `Refused` when there is no canary.
+        Raises `DecisionRefused` when there is no canary.
         """
         canary = self.state().canary
         if canary is None:
-            raise Refused(
+            raise DecisionRefused(
                 "no_canary",
                 "there is no canary to judge; `atdp control canary start` makes a candidate one",
             )
@@ -167,27 +167,27 @@ class ReleaseFlow:
 
     def observe(
         self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
-    ) -> Line:
-        """Look at the canary.
+    ) -> ReleaseState:
+        """Judge the canary.
 
         Records PASS, FAIL (which rolls it back) or a hold (which pauses); else does nothing.
         """
         command = commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
         return self._bring_into_force() if self._record(command) else self.state()
 
-    def raise_share(self, version: str) -> Line:
+    def raise_share(self, version: str) -> ReleaseState:
         """Take the canary's next step."""
         return self._carry_out(commands.RaiseShare(version=version))
 
-    def resume(self, version: str, *, reason: str) -> Line:
+    def resume(self, version: str, *, reason: str) -> ReleaseState:
         """Go on with a paused canary."""
         return self._carry_out(commands.Resume(version=version, reason=reason))
 
-    def promote(self, version: str | None = None) -> Line:
+    def promote(self, version: str | None = None) -> ReleaseState:
         """Make the canary live."""
         canary = self.state().canary
         if version is None and canary is None:
-            raise Refused(
+            raise DecisionRefused(
                 "no_canary",
                 "there is no canary to promote; `atdp control canary start` makes a candidate one",
             )
@@ -195,14 +195,14 @@ class ReleaseFlow:
             commands.Promote(version=version or (canary.version if canary else ""))
         )
 
-    def roll_back(self, version: str | None = None, *, reason: str) -> Line:
+    def roll_back(self, version: str | None = None, *, reason: str) -> ReleaseState:
         """Take a version off: the canary, or the live one (and with it the canary); None is the canary, never the live one.
 
         So repeating a roll-back, with or without the version, takes off no more than was asked for.
         """
         line = self.state()
         if version is None and line.canary is None and line.live is not None:
-            raise Refused(
+            raise DecisionRefused(
                 "no_canary",
                 f"there is no canary to roll back; {line.live.version} is live, name it to take it off",
             )
@@ -212,7 +212,7 @@ class ReleaseFlow:
             )
         )
 
-    def reconcile(self) -> Line:
+    def reconcile(self) -> ReleaseState:
         """Bring engines and routes to what the events say, and publish what waits; run at every start."""
         effects = Effects(fleet=self.fleet, router=self.router, locks=self._locks)
         try:
@@ -220,7 +220,7 @@ class ReleaseFlow:
         finally:
             self._publish()
 
-    def stage_of(self, version: str) -> Stage | None:
+    def stage_of(self, version: str) -> ReleaseStage | None:
         """Where a version stands; None when it is unknown."""
         known = self.state().versions.get(version)
         return known.stage if known else None
@@ -229,7 +229,7 @@ class ReleaseFlow:
     def _locks(self) -> Path:
         return self.store.path.parent
 
-    def _carry_out(self, command: commands.Command) -> Line:
+    def _carry_out(self, command: commands.Command) -> ReleaseState:
         self._record(command)
         return self._bring_into_force()
 
@@ -237,13 +237,15 @@ class ReleaseFlow:
         history = self.history()
         line = fold(d.body for d in history)
         bodies = decide(line, command)
-        decided = place(self.line, len(history), bodies, at=self.clock(), actor=self.actor)
+        decided = number_decisions(
+            self.line, len(history), bodies, at=self.clock(), actor=self.actor
+        )
         self.store.append(decided)
         for event in decided:
             log.info("decided %s %s #%d", event.line, event.type, event.number)
         return decided
 
-    def _bring_into_force(self) -> Line:
+    def _bring_into_force(self) -> ReleaseState:
         try:
             return self.reconcile()
         except EffectFailed as error:

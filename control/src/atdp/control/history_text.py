@@ -24,7 +24,7 @@ from atdp.control.events import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chapter:
+class DecisionText:
     """One decision for a reader."""
 
     number: int
@@ -34,10 +34,10 @@ class Chapter:
     evidence: str
 
 
-def chapter(decided: Decided) -> Chapter:
+def describe_decision(decided: Decided) -> DecisionText:
     """One decision as text."""
     what, evidence = _told(decided)
-    return Chapter(
+    return DecisionText(
         number=decided.number,
         when=decided.occurred_at.strftime("%Y-%m-%d %H:%M:%SZ"),
         actor=decided.actor,
@@ -46,7 +46,7 @@ def chapter(decided: Decided) -> Chapter:
     )
 
 
-def as_json(decided: Decided) -> dict[str, object]:
+def decision_to_json(decided: Decided) -> dict[str, object]:
     """One decision for a program: everything that was recorded."""
     return {
         "event_id": decided.event_id,

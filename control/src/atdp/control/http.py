@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 
 from atdp.control.effects import RouteTable
-from atdp.control.errors import EffectFailed, EngineSilent
-from atdp.inference import EngineError, engine_info
+from atdp.control.errors import EffectFailed, EngineNotAnswering
+from atdp.inference import EngineClient, EngineError
 
 Endpoints = Callable[[], Mapping[str, str]]
 """Where the services of the stack are now; ports change when a stack is started anew."""
@@ -33,34 +33,24 @@ class HttpFleet:
     def serves(self, engine: str, model: str, version: str) -> bool:
         """See `Fleet`."""
         try:
-            return engine_info(self._client, self._url(engine)).serves(
-                self._weights, model, version
-            )
+            info = self._engine(engine).info()
         except EngineError as error:
-            raise EngineSilent(str(error)) from error
+            raise EngineNotAnswering(str(error)) from error
+        return info.serves(self._weights, model, version)
 
     def load(self, engine: str, model: str, version: str) -> None:
         """See `Fleet`."""
-        url = self._url(engine)
-        directory = (self._weights / model / version).resolve()
-        body = {"model_path": str(directory), "weight_version": version, "flush_cache": True}
+        directory = self._weights / model / version
         try:
-            response = self._client.post(
-                f"{url}/update_weights_from_disk", json=body, timeout=self._load_timeout_s
-            )
-            answer = response.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise EffectFailed(f"{engine} at {url} did not take {version}: {error!r}") from error
-        if response.status_code != httpx.codes.OK or not answer.get("success"):
-            raise EffectFailed(
-                f"{engine} at {url} did not take {version}: {answer.get('message', answer)}"
-            )
+            self._engine(engine).load_weights(directory, version, timeout_s=self._load_timeout_s)
+        except EngineError as error:
+            raise EffectFailed(f"{engine}: {error}") from error
 
-    def _url(self, engine: str) -> str:
+    def _engine(self, engine: str) -> EngineClient:
         url = self._endpoints().get(engine)
         if url is None:
-            raise EngineSilent(f"the stack has no {engine}; start it with `atdp up`")
-        return url.rstrip("/")
+            raise EngineNotAnswering(f"the stack has no {engine}; start it with `atdp up`")
+        return EngineClient(http=self._client, url=url.rstrip("/"))
 
 
 class HttpRouter:

@@ -11,7 +11,7 @@ Missing outcomes never pass.
 import math
 from dataclasses import dataclass
 
-from atdp.control.errors import ReleaseError
+from atdp.control.errors import ControlError
 from atdp.control.sequential import best_rho, one_sided_bound, sample_ratio_p
 from atdp.replay import Verdict
 
@@ -48,7 +48,7 @@ class CanaryPolicy:
             and 0 <= self.min_ratio_p < 1
         )
         if not fine:
-            raise ReleaseError(f"these canary thresholds mean nothing: {self}")
+            raise ControlError(f"these canary thresholds mean nothing: {self}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class CanaryCounts:
             ("stable", self.stable_sessions, self.stable_judged, self.stable_successes),
         ):
             if not 0 <= w <= j <= s:
-                raise ReleaseError(
+                raise ControlError(
                     f"counts of the {side} side are impossible: {w} successes of {j} judged of {s} sessions"
                 )
 

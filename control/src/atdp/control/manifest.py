@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from atdp.control.errors import ReleaseError
+from atdp.control.errors import ControlError
 from atdp.replay import weights_sha256
 
 
@@ -25,22 +25,22 @@ class Manifest:
 
 
 def read_manifest(weights: Path, model: str, version: str) -> Manifest:
-    """The manifest of a version under the registry's root `weights`. Raises `ReleaseError`."""
+    """The manifest of a version under the registry's root `weights`. Raises `ControlError`."""
     directory = weights / model / version
     try:
         found = json.loads((directory / "manifest.json").read_text("utf-8"))
     except FileNotFoundError as error:
-        raise ReleaseError(
+        raise ControlError(
             f"there is no {model} {version} in the weight registry ({directory}); `atdp train` publishes versions"
         ) from error
     except ValueError as error:
-        raise ReleaseError(f"{directory / 'manifest.json'} is not JSON: {error}") from error
+        raise ControlError(f"{directory / 'manifest.json'} is not JSON: {error}") from error
     if (
         not isinstance(found, dict)
         or found.get("version") != version
         or found.get("model") != model
     ):
-        raise ReleaseError(
+        raise ControlError(
             f"{directory / 'manifest.json'} is not the manifest of {model} {version}"
         )
     used = found.get("trajectories_used")

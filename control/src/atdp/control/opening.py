@@ -2,7 +2,7 @@
 
 import httpx
 
-from atdp.control.errors import ReleaseError
+from atdp.control.errors import ControlError
 from atdp.control.flow import ReleaseFlow
 from atdp.control.http import HttpFleet, HttpRouter
 from atdp.control.outbox import KafkaTopic, Outbox
@@ -23,7 +23,7 @@ def open_flow(
     try:
         key = home.operator_key_file.read_text("utf-8").strip()
     except OSError as error:
-        raise ReleaseError(
+        raise ControlError(
             f"cannot read the operator's key ({error}); start the stack with `atdp up`"
         ) from error
     return ReleaseFlow(

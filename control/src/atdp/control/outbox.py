@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from atdp.control.errors import PublishFailed
 from atdp.control.events import SCHEMA, Bootstrapped, Decided, GateRecorded, body_to_json
 from atdp.control.store import ReleaseStore
-from atdp.replay import canonical_bytes
+from atdp.replay import rounded_canonical_json
 from atdp.schemas import encode_record
 
 READER = "atdp.control"
@@ -25,7 +25,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True)
-class Message:
+class OutboxMessage:
     """One record for the topic."""
 
     key: bytes
@@ -35,7 +35,7 @@ class Message:
 class DecisionTopic(Protocol):
     """Where decisions are published."""
 
-    def publish(self, messages: Sequence[Message]) -> None:
+    def publish(self, messages: Sequence[OutboxMessage]) -> None:
         """Append in order; returns when all are acknowledged, else raises `PublishFailed`."""
         ...
 
@@ -44,9 +44,9 @@ class MemoryTopic:
     """A topic in memory, for tests."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages: list[OutboxMessage] = []
 
-    def publish(self, messages: Sequence[Message]) -> None:
+    def publish(self, messages: Sequence[OutboxMessage]) -> None:
         """See `DecisionTopic`."""
         self.messages.extend(messages)
 
@@ -69,7 +69,7 @@ class KafkaTopic:
             }
         )
 
-    def publish(self, messages: Sequence[Message]) -> None:
+    def publish(self, messages: Sequence[OutboxMessage]) -> None:
         """See `DecisionTopic`."""
         failures: list[str] = []
 
@@ -115,7 +115,7 @@ class Outbox:
         return published
 
 
-def message_of(decided: Decided) -> Message:
+def message_of(decided: Decided) -> OutboxMessage:
     """The decision as a `ControlEvent` of the platform's contract, keyed by its line."""
     body = decided.body
     tenants = body.tenants if isinstance(body, GateRecorded | Bootstrapped) else ()
@@ -126,7 +126,7 @@ def message_of(decided: Decided) -> Message:
         "type": decided.type,
         "tenant_id": tenants[0] if len(tenants) == 1 else "*",
         "actor": decided.actor,
-        "payload_json": canonical_bytes({"schema": SCHEMA, **body_to_json(body)}).decode(),
+        "payload_json": rounded_canonical_json({"schema": SCHEMA, **body_to_json(body)}).decode(),
         "occurred_at": decided.occurred_at,
     }
-    return Message(key=decided.line.encode(), value=encode_record("control_event", record))
+    return OutboxMessage(key=decided.line.encode(), value=encode_record("control_event", record))

@@ -30,7 +30,7 @@ from atdp.control.judge import CanaryPolicy
 from atdp.replay import Verdict
 
 
-class Stage(StrEnum):
+class ReleaseStage(StrEnum):
     """Where a version stands."""
 
     REGISTERED = "registered"
@@ -48,7 +48,7 @@ class Version:
 
     name: str
     weights_sha256: str
-    stage: Stage
+    stage: ReleaseStage
     gates: tuple[GateRecorded, ...] = ()
 
 
@@ -84,7 +84,7 @@ class Serving:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ReleaseState:
     """One component of one model.
 
     `lineage` are the versions that were live, oldest first, the last is live.
@@ -104,7 +104,7 @@ class Line:
     """How many events have been folded."""
 
 
-def evolve(line: Line, body: Body) -> Line:
+def evolve(line: ReleaseState, body: Body) -> ReleaseState:
     """The state after one more event."""
     line = replace(line, number=line.number + 1)
     match body:
@@ -118,20 +118,20 @@ def evolve(line: Line, body: Body) -> Line:
                 lineage=(body.version,),
             )
             version = Version(
-                name=body.version, weights_sha256=body.weights_sha256, stage=Stage.LIVE
+                name=body.version, weights_sha256=body.weights_sha256, stage=ReleaseStage.LIVE
             )
             return _with(line, version)
         case CandidateRegistered():
             # The draining sessions' engine is the one that the newcomer will be loaded into.
             version = Version(
-                name=body.version, weights_sha256=body.weights_sha256, stage=Stage.REGISTERED
+                name=body.version, weights_sha256=body.weights_sha256, stage=ReleaseStage.REGISTERED
             )
             return _with(replace(line, draining=None), version)
         case GateRecorded():
             known = line.versions[body.version]
             return _with(line, replace(known, gates=(*known.gates, body)))
         case CandidateRejected():
-            return _staged(line, body.version, Stage.REJECTED)
+            return _staged(line, body.version, ReleaseStage.REJECTED)
         case CanaryStarted():
             canary = Canary(
                 version=body.version,
@@ -141,18 +141,20 @@ def evolve(line: Line, body: Body) -> Line:
                 salt=body.salt,
                 policy=body.policy,
             )
-            return _staged(replace(line, canary=canary, draining=None), body.version, Stage.CANARY)
+            return _staged(
+                replace(line, canary=canary, draining=None), body.version, ReleaseStage.CANARY
+            )
         case CanaryObserved():
             return replace(line, canary=replace(_canary(line), passed=body.verdict is Verdict.PASS))
         case CanaryPaused():
-            return _staged(line, body.version, Stage.PAUSED)
+            return _staged(line, body.version, ReleaseStage.PAUSED)
         case CanaryResumed():
-            return _staged(line, body.version, Stage.CANARY)
+            return _staged(line, body.version, ReleaseStage.CANARY)
         case CanaryShareRaised():
             canary = _canary(line)
             return replace(line, canary=replace(canary, step=canary.step + 1, passed=False))
         case CanaryRolledBack():
-            return _staged(replace(line, canary=None), body.version, Stage.ROLLED_BACK)
+            return _staged(replace(line, canary=None), body.version, ReleaseStage.ROLLED_BACK)
         case Promoted():
             line = replace(
                 line,
@@ -162,7 +164,9 @@ def evolve(line: Line, body: Body) -> Line:
                 lineage=(*line.lineage, body.version),
             )
             return _staged(
-                _staged(line, body.superseded, Stage.SUPERSEDED), body.version, Stage.LIVE
+                _staged(line, body.superseded, ReleaseStage.SUPERSEDED),
+                body.version,
+                ReleaseStage.LIVE,
             )
         case LiveRolledBack():
             line = replace(
@@ -171,25 +175,27 @@ def evolve(line: Line, body: Body) -> Line:
                 live=Serving(version=body.to, engine=body.engine),
                 lineage=line.lineage[:-1],
             )
-            return _staged(_staged(line, body.version, Stage.ROLLED_BACK), body.to, Stage.LIVE)
+            return _staged(
+                _staged(line, body.version, ReleaseStage.ROLLED_BACK), body.to, ReleaseStage.LIVE
+            )
         case _:
             assert_never(body)
 
 
-def fold(bodies: Iterable[Body]) -> Line:
+def fold(bodies: Iterable[Body]) -> ReleaseState:
     """The state after a history."""
-    return reduce(evolve, bodies, Line())
+    return reduce(evolve, bodies, ReleaseState())
 
 
-def _with(line: Line, version: Version) -> Line:
+def _with(line: ReleaseState, version: Version) -> ReleaseState:
     return replace(line, versions=MappingProxyType({**line.versions, version.name: version}))
 
 
-def _staged(line: Line, name: str, stage: Stage) -> Line:
+def _staged(line: ReleaseState, name: str, stage: ReleaseStage) -> ReleaseState:
     return _with(line, replace(line.versions[name], stage=stage))
 
 
-def _canary(line: Line) -> Canary:
+def _canary(line: ReleaseState) -> Canary:
     if line.canary is None:
         raise ValueError("the history holds a canary's event without a canary")
     return line.canary

@@ -2,7 +2,7 @@
 
 Guarantees: an append is one transaction, on disk when it returns (WAL, full sync); the n-th event
 of a line exists once (primary key), so of two writers that decided on the same state one wins and
-the other gets `Conflict`. All events of all lines also form one gapless log, in which the outbox
+the other gets `DecisionConflict`. All events of all lines also form one gapless log, in which the outbox
 keeps its position; the position lives in the same database.
 """
 
@@ -16,22 +16,22 @@ from typing import Any, Self
 from eventsourcing.persistence import IntegrityError, PersistenceError, StoredEvent, Tracking
 from eventsourcing.sqlite import SQLiteDatastore, SQLiteProcessRecorder
 
-from atdp.control.errors import Conflict, StoreError
+from atdp.control.errors import DecisionConflict, StoreError
 from atdp.control.events import SCHEMA, Body, Decided, body_from_json, body_to_json
-from atdp.control.state import Line, fold
-from atdp.replay import canonical_bytes
+from atdp.control.state import ReleaseState, fold
+from atdp.replay import rounded_canonical_json
 from atdp.schemas import deterministic_event_id
 
-FILE_NAME = "release.sqlite"
+STORE_FILE_NAME = "release.sqlite"
 """Name of the store in `home.control`."""
 
 
-def line_of(model: str, component: str = "weights") -> str:
+def line_name(model: str, component: str = "weights") -> str:
     """Name of a release line: the aggregate's id, and the key on the control topic."""
     return f"{component}/{model}"
 
 
-def place(
+def number_decisions(
     line: str, after: int, bodies: Sequence[Body], *, at: datetime, actor: str
 ) -> tuple[Decided, ...]:
     """Give bodies their place in a line; ids follow from line and number, so publishing twice gives the same id."""
@@ -56,7 +56,7 @@ class ReleaseStore:
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / FILE_NAME
+        self.path = directory / STORE_FILE_NAME
         try:
             self._datastore = SQLiteDatastore(
                 str(self.path), originator_id_type="text", lock_timeout=10
@@ -86,14 +86,14 @@ class ReleaseStore:
     def append(self, decided: Sequence[Decided]) -> None:
         """Append all or nothing; on disk when it returns.
 
-        Raises `Conflict` when a number is taken.
+        Raises `DecisionConflict` when a number is taken.
         """
         if not decided:
             return
         try:
             self._recorder.insert_events([_stored(d) for d in decided])
         except IntegrityError as error:
-            raise Conflict(
+            raise DecisionConflict(
                 f"somebody else decided on {decided[0].line} first (event {decided[0].number} exists); read"
                 " `atdp control history` and decide again"
             ) from error
@@ -107,7 +107,7 @@ class ReleaseStore:
         except PersistenceError as error:
             raise StoreError(f"cannot read the release store {self.path}: {error}") from error
 
-    def state(self, line: str) -> Line:
+    def state(self, line: str) -> ReleaseState:
         """The line as it is now."""
         return fold(d.body for d in self.history(line))
 
@@ -148,7 +148,7 @@ def _stored(decided: Decided) -> StoredEvent:
         originator_id=decided.line,
         originator_version=decided.number,
         topic=decided.type,
-        state=canonical_bytes(state),
+        state=rounded_canonical_json(state),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atdp.control import chapter
+from atdp.control import describe_decision
 from atdp.trainer import TrajectoryKey
 from order_desk.customers import Planted
 from order_desk.event_log_count import count_log
@@ -103,7 +103,7 @@ def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: 
         lineage=chain,
         story=tuple(
             Decision(number=told.number, when=told.when, what=told.what, evidence=told.evidence)
-            for told in map(chapter, platform.flow.history())
+            for told in map(describe_decision, platform.flow.history())
         ),
     )
 

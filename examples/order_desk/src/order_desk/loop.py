@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from atdp.control import CanaryPolicy, Stage, look_at_canary, read_manifest
+from atdp.control import CanaryPolicy, ReleaseStage, analyse_canary, read_manifest
 from atdp.lakehouse import create_dataset
 from atdp.replay import ReplayConfig, ReplayReport, Verdict, evaluate_dataset, write_report
 from atdp.trainer import SourceError
@@ -124,11 +124,11 @@ class Loop:
         canary = flow.state().canary
         if canary is None:
             return
-        look = look_at_canary(flow, self.platform.lake)
+        look = analyse_canary(flow, self.platform.lake)
         counts, verdict = look.counts, look.judgement.verdict
         if verdict is Verdict.PASS:
             flow.promote(canary.version)
-        elif flow.stage_of(canary.version) in (Stage.CANARY, Stage.PAUSED):
+        elif flow.stage_of(canary.version) in (ReleaseStage.CANARY, ReleaseStage.PAUSED):
             flow.roll_back(canary.version, reason="the round's sessions did not decide the canary")
         outcome = "promoted" if self.live == canary.version else "rolled back"
         self._decided(

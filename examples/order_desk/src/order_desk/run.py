@@ -46,7 +46,7 @@ def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult
 
     Raises:
         DemoError: a step failed, and which.
-        ReleaseError, StackError, TrainerError, LakehouseError, …: what the platform itself reports.
+        ControlError, StackError, TrainerError, LakehouseError, …: what the platform itself reports.
     """
     began = time.monotonic()
     screen = Screen(console)

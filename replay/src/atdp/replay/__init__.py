@@ -1,7 +1,8 @@
 """Offline replay evaluation of ATDP: estimators, gates and reports.
 
 `replay(dataset, candidate=…, baseline=…)` scores two versions of a policy on logged trajectories
-over HTTP, estimates what the candidate would have achieved, and gives a verdict with reasons."""
+over HTTP, estimates what the candidate would have achieved, and gives a verdict with reasons.
+"""
 
 import lazy_loader
 

@@ -3,12 +3,12 @@ from .config import ReplayConfig as ReplayConfig
 from .dataset import PinnedDataset as PinnedDataset
 from .errors import (
     ConfigError as ConfigError,
-    DatasetError as DatasetError,
+    ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
     ScoringError as ScoringError,
 )
 from .report import ReplayReport as ReplayReport
-from .report_json import canonical_bytes as canonical_bytes
+from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import Policy as Policy, replay as replay
 from .verdict import Reason as Reason, Verdict as Verdict
 from .weights import weights_sha256 as weights_sha256

@@ -6,11 +6,10 @@ read, never written.
 
 from pathlib import Path
 
-from atdp.inference import EngineError
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
 from atdp.replay.engines import StackEngines
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError, WeightsError
 from atdp.replay.lineage import trained_on
 from atdp.replay.page import render
 from atdp.replay.report import ReplayReport
@@ -35,14 +34,14 @@ def evaluate_dataset(
     """Evaluate version `candidate` of `model` against `baseline` on a dataset of this home.
 
     `held_out` sets aside what the candidate and its ancestors were trained on, and other attempts
-    at those tasks. Raises `DatasetError` when the dataset does not exist or cannot be read,
+    at those tasks. Raises `ReplayDataError` when the dataset does not exist or cannot be read,
     `LineageError` when nobody knows what they were trained on; what goes wrong later is the verdict
     ERROR.
     """
     try:
         lake = open_lake(home)
     except LakehouseError as error:
-        raise DatasetError(str(error)) from error
+        raise ReplayDataError(str(error)) from error
     pinned = pinned_dataset(lake, dataset)
     engines = StackEngines(
         endpoints=home.endpoints(),
@@ -64,7 +63,7 @@ def _policy(home: Home, model: str, version: str, url: str | None) -> Policy:
     """A version, with the hash of its weights where the registry has them; a foreign engine's stay unknown."""
     try:
         sha256 = weights_sha256(home.weights / model / version)
-    except EngineError:
+    except WeightsError:
         sha256 = None
     return Policy(model=model, version=version, url=(url or "").rstrip("/"), weights_sha256=sha256)
 

@@ -8,15 +8,20 @@ changes the draw behind the logged numbers, so such a decision cannot be weighte
 the whole trajectory without a weight. Without a reward a trajectory has nothing to weigh.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from atdp.replay.errors import DatasetError
-from atdp.replay.records import Generation, Trajectory
+from atdp.lakehouse import (
+    AdmissionRules,
+    GenerationFacts,
+    InadmissibleReason,
+    why_inadmissible,
+)
+from atdp.replay.errors import ReplayDataError
+from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 Uncovered = Literal[
     "no_token_ids", "no_logprobs", "length_mismatch", "no_trainable_token", "temperature", "truncated_support",
@@ -28,43 +33,51 @@ SetAside = Literal[
 TrajectoryKey = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
 
-TRUSTED_FIDELITY = frozenset({"exact"})
-"""After redaction only these token ids are still what the sampler saw and chose."""
+_UNCOVERED: Mapping[InadmissibleReason, Uncovered] = {
+    InadmissibleReason.NO_TOKEN_IDS: "no_token_ids",
+    InadmissibleReason.TOKENS_NOT_EXACT: "no_token_ids",
+    InadmissibleReason.NO_LOGPROBS: "no_logprobs",
+    InadmissibleReason.LOGPROBS_LENGTH: "length_mismatch",
+    InadmissibleReason.LOSS_MASK_LENGTH: "length_mismatch",
+    InadmissibleReason.IMPOSSIBLE_LOGPROBS: "no_logprobs",
+    InadmissibleReason.NO_TRAINABLE_TOKEN: "no_trainable_token",
+    InadmissibleReason.SAMPLING_UNKNOWN: "sampling_unknown",
+    InadmissibleReason.TEMPERATURE: "temperature",
+    InadmissibleReason.TRUNCATED_SUPPORT: "truncated_support",
+    InadmissibleReason.SAMPLING_ALTERED: "altered_draw",
+}
+"""Reasons that exclude a decision from scoring, in the order in which they are looked for, as
+reports name them."""
+
+SCORING = AdmissionRules(reasons=tuple(_UNCOVERED), temperature=1.0, empty_loss_mask_is_none=True)
+"""What may be scored. The engine is asked again at temperature 1, so only logged probabilities of
+that temperature are comparable."""
 
 
-def key_of(trajectory: Trajectory) -> TrajectoryKey:
+def key_of(trajectory: LoggedTrajectory) -> TrajectoryKey:
     """What names one attempt at one task."""
     return (trajectory.tenant_id, trajectory.trajectory_id, trajectory.attempt)
 
 
-def why_uncovered(generation: Generation) -> Uncovered | None:
-    """The reason why this decision has no valid weight, or None when it has one."""
-    if (
-        not generation.prompt_token_ids
-        or not generation.output_token_ids
-        or generation.token_fidelity not in TRUSTED_FIDELITY
-    ):
-        return "no_token_ids"
-    logprobs, mask, n = (
-        generation.output_logprobs,
-        generation.loss_mask,
-        len(generation.output_token_ids),
+def why_uncovered(generation: LoggedGeneration) -> Uncovered | None:
+    """Return the reason why this decision has no valid weight; `None` when it has one."""
+    reason = why_inadmissible(_facts(generation), SCORING)
+    return None if reason is None else _UNCOVERED[reason]
+
+
+def _facts(generation: LoggedGeneration) -> GenerationFacts:
+    return GenerationFacts(
+        prompt_token_ids=generation.prompt_token_ids,
+        output_token_ids=generation.output_token_ids,
+        output_logprobs=generation.output_logprobs,
+        loss_mask=generation.loss_mask,
+        temperature=generation.temperature,
+        top_p=generation.top_p,
+        top_k=generation.top_k,
+        min_p=generation.min_p,
+        sampling_altered_by=generation.sampling_altered_by,
+        token_fidelity=generation.token_fidelity,
     )
-    if not logprobs:
-        return "no_logprobs"
-    if len(logprobs) != n or (mask and len(mask) != n):
-        return "length_mismatch"
-    if not all(math.isfinite(p) and p <= 1e-6 for p in logprobs):
-        return "no_logprobs"
-    if mask and not any(mask):
-        return "no_trainable_token"
-    if generation.temperature is None or generation.top_p is None or generation.top_k is None:
-        return "sampling_unknown"
-    if generation.temperature != 1.0:
-        return "temperature"
-    if generation.top_p != 1.0 or generation.top_k > 0 or generation.min_p:
-        return "truncated_support"
-    return "altered_draw" if generation.draw_altered_by else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +109,10 @@ class Coverage:
 
 
 def select(
-    trajectories: Sequence[Trajectory],
+    trajectories: Sequence[LoggedTrajectory],
     *,
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
-) -> tuple[list[Trajectory], Coverage]:
+) -> tuple[list[LoggedTrajectory], Coverage]:
     """Split a dataset into usable trajectories (sorted by key) and counted reasons.
 
     Trajectories that the candidate was trained on (`trained_on`: with their tasks) are set aside,
@@ -108,14 +121,14 @@ def select(
     """
     trained_on = trained_on or {}
     tasks = {(tenant, task) for (tenant, _, _), task in trained_on.items() if task is not None}
-    usable: list[Trajectory] = []
+    usable: list[LoggedTrajectory] = []
     set_aside: Counter[str] = Counter()
     uncovered: Counter[str] = Counter()
     decisions = covered = 0
     ordered = sorted(trajectories, key=key_of)
     for before, after in pairwise(ordered):
         if key_of(before) == key_of(after):
-            raise DatasetError(
+            raise ReplayDataError(
                 f"trajectory {key_of(after)} is in the dataset twice; rebuild it before evaluating"
             )
     for trajectory in ordered:

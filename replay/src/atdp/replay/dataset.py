@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atdp.replay.coverage import key_of
-from atdp.replay.records import Trajectory
-from atdp.replay.report_json import canonical_bytes
+from atdp.replay.records import LoggedTrajectory
+from atdp.replay.report_json import rounded_canonical_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class PinnedDataset:
     """
 
     name: str
-    trajectories: Sequence[Trajectory]
+    trajectories: Sequence[LoggedTrajectory]
     snapshots: Mapping[str, int] = field(default_factory=dict)
     where: str | None = None
     policy_versions: tuple[str, ...] = ()
@@ -31,20 +31,22 @@ class PinnedDataset:
         return content_hash(self.trajectories)
 
 
-def content_hash(trajectories: Iterable[Trajectory]) -> str:
+def content_hash(trajectories: Iterable[LoggedTrajectory]) -> str:
     """SHA-256 over the fields that replay reads, trajectories in key order, generations in their own."""
     digest = hashlib.sha256()
     for t in sorted(trajectories, key=key_of):
         generations = [
             [
                 g.event_id, g.weight_version, g.token_fidelity, g.temperature, g.top_p, g.top_k, g.min_p,
-                list(g.draw_altered_by),
+                list(g.sampling_altered_by),
                 _ints(g.prompt_token_ids), _ints(g.output_token_ids), _ints(g.loss_mask),
                 None if g.output_logprobs is None else [repr(float(p)) for p in g.output_logprobs],
             ]
             for g in t.generations
         ]  # fmt: skip
-        digest.update(canonical_bytes([*key_of(t), t.task_id, t.reward, generations]) + b"\n")
+        digest.update(
+            rounded_canonical_json([*key_of(t), t.task_id, t.reward, generations]) + b"\n"
+        )
     return digest.hexdigest()
 
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError
 from atdp.replay.estimators import Floats, LoggedReturns
-from atdp.replay.records import Generation, Trajectory
+from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 TokenScores = Sequence[tuple[Floats, ...]]
 """Per trajectory, per generation: log-probability of each output token."""
 
 
-def trainable(generation: Generation) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def trainable(generation: LoggedGeneration) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which output tokens the policy chose, shape (output tokens,)."""
     n = len(generation.output_token_ids or ())
     return (
@@ -28,12 +28,12 @@ def trainable(generation: Generation) -> np.ndarray[tuple[int], np.dtype[np.bool
     )
 
 
-def behaviour(generation: Generation) -> Floats:
+def behaviour(generation: LoggedGeneration) -> Floats:
     """Logged log-probability of each output token under the sampler."""
     return np.asarray(generation.output_logprobs, dtype=np.float64)
 
 
-def logged_returns(trajectories: Sequence[Trajectory], scores: TokenScores) -> LoggedReturns:
+def logged_returns(trajectories: Sequence[LoggedTrajectory], scores: TokenScores) -> LoggedReturns:
     """Arrays for the estimators, for one policy's scores."""
     n = len(trajectories)
     horizon = max((len(t.generations) for t in trajectories), default=0)
@@ -47,14 +47,14 @@ def logged_returns(trajectories: Sequence[Trajectory], scores: TokenScores) -> L
             log_ratio[i, t] = float((policy - behaviour(generation))[chosen].sum())
             mask[i, t] = True
         if trajectory.reward is None:
-            raise DatasetError(
+            raise ReplayDataError(
                 f"trajectory {trajectory.trajectory_id} has no reward; it cannot be weighed"
             )
         reward[i, len(trajectory.generations) - 1] = trajectory.reward
     return LoggedReturns(log_ratio=log_ratio, reward=reward, mask=mask)
 
 
-def loglik_per_token(trajectories: Sequence[Trajectory], scores: TokenScores) -> Floats:
+def loglik_per_token(trajectories: Sequence[LoggedTrajectory], scores: TokenScores) -> Floats:
     """Mean log-probability per trainable token of each trajectory, shape (n,), in nats."""
     means = [
         np.concatenate(
@@ -74,7 +74,7 @@ class EngineAgreement:
 
 
 def agreement(
-    trajectories: Sequence[Trajectory], scores: TokenScores, *, version: str
+    trajectories: Sequence[LoggedTrajectory], scores: TokenScores, *, version: str
 ) -> EngineAgreement:
     """Compare an engine with the log where both claim `version`: it should agree to numerical noise."""
     gaps = [

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 
-from atdp.inference import EngineError, engine_info, loading
+from atdp.inference import EngineClient, EngineError, lock_engine_weights
 from atdp.replay.config import ReplayConfig
 from atdp.replay.run import Policy, http_scorer
 from atdp.replay.scoring import Scorer
@@ -58,7 +58,7 @@ class StackEngines:
                 if self._serves(client, url, policy):
                     return url
             for name, url in engines.items():
-                with loading(self.locks, name):
+                with lock_engine_weights(self.locks, name):
                     if not {name, url} & self._routed():
                         self._load(client, url, policy)
                         return url
@@ -70,9 +70,10 @@ class StackEngines:
 
     def _serves(self, client: httpx.Client, url: str, policy: Policy) -> bool:
         try:
-            return engine_info(client, url).serves(self.weights, policy.model, policy.version)
+            info = EngineClient(http=client, url=url).info()
         except EngineError:
             return False
+        return info.serves(self.weights, policy.model, policy.version)
 
     def _routed(self) -> set[str]:
         """Names and URLs of engines that answer customers."""
@@ -94,15 +95,6 @@ class StackEngines:
             raise EngineError(
                 f"there is no {policy.model} {policy.version} in the weight registry ({directory})"
             )
-        body = {"model_path": str(directory), "weight_version": policy.version, "flush_cache": True}
-        try:
-            response = client.post(f"{url}/update_weights_from_disk", json=body)
-            answer = response.json()
-        except (httpx.TransportError, ValueError) as error:
-            raise EngineError(
-                f"the engine at {url} did not take {policy.version}: {error!r}"
-            ) from error
-        if response.status_code != httpx.codes.OK or not answer.get("success"):
-            raise EngineError(
-                f"the engine at {url} did not take {policy.version}: {answer.get('message', answer)}"
-            )
+        EngineClient(http=client, url=url).load_weights(
+            directory, policy.version, timeout_s=self.load_timeout_s
+        )

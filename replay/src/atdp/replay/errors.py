@@ -1,24 +1,48 @@
-"""Exceptions of the replay distribution: one base, one class per boundary that can fail."""
+"""Exceptions of the replay distribution: one base, one class for each boundary that can fail."""
+
+from typing import ClassVar
 
 
 class ReplayError(Exception):
     """Base of everything that `atdp.replay` raises on purpose."""
 
     exit_code = 3
-    """What a command ends with: the same as for the verdict ERROR."""
+    """Exit code of a command that ends with this error: the same as for the verdict ERROR."""
+    code: ClassVar[str] = "replay_error"
+    """Stable code of the reason in a report whose verdict is ERROR because of this error."""
 
 
 class ConfigError(ReplayError, ValueError):
-    """A threshold or option is outside what it can mean."""
+    """A threshold or option is outside its permitted range."""
+
+    code = "config_error"
 
 
-class DatasetError(ReplayError):
+class ReplayDataError(ReplayError):
     """The pinned dataset cannot be read, or holds values that no estimator can use."""
+
+    code = "dataset_error"
 
 
 class LineageError(ReplayError):
-    """The weight registry does not say what a version was trained on."""
+    """The weight registry does not record what a version was trained on."""
+
+    code = "lineage_error"
 
 
 class ScoringError(ReplayError):
-    """An inference engine did not give the log-probabilities that were asked for."""
+    """An inference engine did not return the log-probabilities that were requested."""
+
+    code = "scoring_error"
+
+
+class NoEngineError(ReplayError):
+    """No engine serves the version that is to be scored, and none could be made to serve it."""
+
+    code = "engine_error"
+
+
+class WeightsError(ReplayError):
+    """A model directory holds no weights."""
+
+    code = "weights_error"

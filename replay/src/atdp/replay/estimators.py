@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -46,22 +46,22 @@ class LoggedReturns:
 
     def __post_init__(self) -> None:
         if not self.log_ratio.shape == self.reward.shape == self.mask.shape or self.mask.ndim != 2:
-            raise DatasetError(
+            raise ReplayDataError(
                 f"log_ratio {self.log_ratio.shape}, reward {self.reward.shape} and mask {self.mask.shape} must be one"
                 " (n, T) shape"
             )
         if self.mask.size == 0:
-            raise DatasetError("there is no trajectory to estimate from")
+            raise ReplayDataError("there is no trajectory to estimate from")
         if not 0.0 < self.gamma <= 1.0:
-            raise DatasetError(f"gamma {self.gamma} is outside (0, 1]")
+            raise ReplayDataError(f"gamma {self.gamma} is outside (0, 1]")
         if np.any(~self.mask[:, :-1] & self.mask[:, 1:]) or not self.mask[:, 0].all():
-            raise DatasetError(
+            raise ReplayDataError(
                 "a mask row must be true up to the trajectory's end and false after it"
             )
         if np.any(self.log_ratio[~self.mask]) or np.any(self.reward[~self.mask]):
-            raise DatasetError("log_ratio and reward must be 0 after a trajectory's end")
+            raise ReplayDataError("log_ratio and reward must be 0 after a trajectory's end")
         if not (np.isfinite(self.log_ratio).all() and np.isfinite(self.reward).all()):
-            raise DatasetError("log_ratio and reward must be finite")
+            raise ReplayDataError("log_ratio and reward must be finite")
 
     @property
     def cumulative_log_weight(self) -> Floats:
@@ -99,7 +99,7 @@ def per_decision_values(logged: LoggedReturns) -> Floats:
 
 
 def trajectory_is(logged: LoggedReturns) -> float:
-    """Trajectory-wise importance sampling (TIS)."""
+    """LoggedTrajectory-wise importance sampling (TIS)."""
     return float(trajectory_values(logged).mean())
 
 
@@ -157,7 +157,7 @@ def doubly_robust(
     held-out data first.
     """
     if not q_taken.shape == v_state.shape == logged.mask.shape:
-        raise DatasetError(
+        raise ReplayDataError(
             f"q_taken {q_taken.shape} and v_state {v_state.shape} must be {logged.mask.shape}"
         )
     weight = np.exp(logged.cumulative_log_weight)

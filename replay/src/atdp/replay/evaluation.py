@@ -25,10 +25,10 @@ from atdp.replay.decisions import (
     loglik_per_token,
 )
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError
 from atdp.replay.estimators import Floats, LoggedReturns, cwpdis_terms, trajectory_wis_terms
 from atdp.replay.intervals import Interval
-from atdp.replay.records import Trajectory
+from atdp.replay.records import LoggedTrajectory
 
 HISTOGRAM_BINS = 41
 """Odd, so that a weight of exactly 1 (log weight 0) falls in the middle of a bin of its own."""
@@ -95,7 +95,7 @@ class Evaluation:
         return next((e for e in self.estimates if e.name == name), None)
 
 
-def task_of(trajectory: Trajectory) -> str:
+def task_of(trajectory: LoggedTrajectory) -> str:
     """Cluster of a trajectory: its tenant's task, or itself when the task is unknown."""
     task = (
         f"task {trajectory.task_id}"
@@ -106,7 +106,7 @@ def task_of(trajectory: Trajectory) -> str:
 
 
 def evaluate(
-    usable: Sequence[Trajectory],
+    usable: Sequence[LoggedTrajectory],
     coverage: Coverage,
     *,
     candidate: TokenScores,
@@ -116,14 +116,14 @@ def evaluate(
 ) -> Evaluation:
     """Measure. `usable` and its scores come in the same order; `versions` are (candidate, baseline).
 
-    Raises `DatasetError` when a reward is outside the range that the configuration promises.
+    Raises `ReplayDataError` when a reward is outside the range that the configuration promises.
     """
     if not usable:
         return Evaluation(coverage=coverage)
     rewards = np.array([t.reward for t in usable], dtype=np.float64)
     outside = (rewards < config.reward_min) | (rewards > config.reward_max) | ~np.isfinite(rewards)
     if outside.any():
-        raise DatasetError(
+        raise ReplayDataError(
             f"{int(outside.sum())} rewards are outside [{config.reward_min}, {config.reward_max}], for example"
             f" {rewards[outside][0]}; set reward_min and reward_max to the range of this reward"
         )
@@ -151,7 +151,7 @@ def evaluate(
 
 
 def _tenants(
-    usable: Sequence[Trajectory], rewards: Floats, config: ReplayConfig
+    usable: Sequence[LoggedTrajectory], rewards: Floats, config: ReplayConfig
 ) -> tuple[TenantEvidence, ...]:
     names = np.array([t.tenant_id for t in usable])
     return tuple(
@@ -266,7 +266,7 @@ def _histogram(log_weight: Floats) -> Histogram:
 
 
 def _likelihood(
-    usable: Sequence[Trajectory],
+    usable: Sequence[LoggedTrajectory],
     candidate: TokenScores,
     baseline: TokenScores,
     rewards: Floats,

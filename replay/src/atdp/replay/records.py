@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Generation(Protocol):
+class LoggedGeneration(Protocol):
     """One model call, which is one decision.
 
     Token lists are empty or None when governance removed them.
@@ -36,12 +36,12 @@ class Generation(Protocol):
     @property
     def min_p(self) -> float | None: ...  # noqa: D102
     @property
-    def draw_altered_by(self) -> Sequence[str]: ...  # noqa: D102
+    def sampling_altered_by(self) -> Sequence[str]: ...  # noqa: D102
     @property
     def token_fidelity(self) -> str | None: ...  # noqa: D102
 
 
-class Trajectory(Protocol):
+class LoggedTrajectory(Protocol):
     """One attempt at one task, with its generations in order and its latest trajectory-level reward."""
 
     @property
@@ -55,4 +55,4 @@ class Trajectory(Protocol):
     @property
     def reward(self) -> float | None: ...  # noqa: D102
     @property
-    def generations(self) -> Sequence[Generation]: ...  # noqa: D102
+    def generations(self) -> Sequence[LoggedGeneration]: ...  # noqa: D102

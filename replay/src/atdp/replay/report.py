@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
-from atdp.replay.report_json import canonical_bytes, sha256, to_json
+from atdp.replay.report_json import rounded_canonical_json, sha256, to_json
 from atdp.replay.verdict import Reason, Verdict
 
 FORMAT = "atdp.replay/1"
@@ -76,7 +76,7 @@ class ReplayReport:
 
     def canonical(self) -> bytes:
         """Canonical JSON of the report, without its own hash."""
-        return canonical_bytes({"run_id": self.run_id, **_as_dict(self)})
+        return rounded_canonical_json({"run_id": self.run_id, **_as_dict(self)})
 
     @property
     def sha256(self) -> str:

@@ -33,7 +33,7 @@ def to_json(value: object) -> Json:
     raise TypeError(f"{type(value).__name__} has no canonical JSON form")
 
 
-def canonical_bytes(value: object) -> bytes:
+def rounded_canonical_json(value: object) -> bytes:
     """The bytes that are hashed and stored."""
     return json.dumps(
         to_json(value), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False
@@ -42,5 +42,5 @@ def canonical_bytes(value: object) -> bytes:
 
 def sha256(value: object) -> str:
     """Hex SHA-256 of the canonical bytes; raw bytes are hashed as they are."""
-    data = value if isinstance(value, bytes) else canonical_bytes(value)
+    data = value if isinstance(value, bytes) else rounded_canonical_json(value)
     return hashlib.sha256(data).hexdigest()

@@ -103,7 +103,7 @@ def replay(
         verdict, reasons = judge(evaluation, config)
     except ReplayError as error:
         verdict, failure = Verdict.ERROR, str(error)
-        reasons = (Reason(code=_code_of(error), text=failure),)
+        reasons = (Reason(code=error.code, text=failure),)
     return ReplayReport(
         inputs=ReplayInputs(
             dataset=DatasetInput(
@@ -125,12 +125,6 @@ def replay(
         reasons=reasons,
         evaluation=evaluation,
     )
-
-
-def _code_of(error: ReplayError) -> str:
-    """`ScoringError` -> `scoring_error`."""
-    name = type(error).__name__.removesuffix("Error").lower()
-    return f"{name}_error"
 
 
 def _hash_scores(scores: list[TokenScores]) -> str:

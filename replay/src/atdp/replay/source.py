@@ -2,13 +2,13 @@
 
 from atdp.lakehouse import Lake, LakehouseError, governed_trajectories, load_dataset
 from atdp.replay.dataset import PinnedDataset
-from atdp.replay.errors import DatasetError
+from atdp.replay.errors import ReplayDataError
 
 
 def pinned_dataset(lake: Lake, name: str) -> PinnedDataset:
     """The dataset's trajectories as far as governance allows them for replay.
 
-    Raises `DatasetError`.
+    Raises `ReplayDataError`.
     """
     try:
         dataset = load_dataset(lake, name)
@@ -21,7 +21,7 @@ def pinned_dataset(lake: Lake, name: str) -> PinnedDataset:
             with_messages=False,
         )
     except LakehouseError as error:
-        raise DatasetError(str(error)) from error
+        raise ReplayDataError(str(error)) from error
     return PinnedDataset(
         name=name,
         trajectories=records,

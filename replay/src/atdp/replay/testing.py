@@ -17,7 +17,7 @@ from atdp.replay.estimators import Floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedGeneration:
+class SampledGeneration:
     """A generation as replay reads it, with the defaults of a decision that is covered."""
 
     event_id: str
@@ -30,19 +30,19 @@ class LoggedGeneration:
     top_p: float | None = 1.0
     top_k: int | None = -1
     min_p: float | None = 0.0
-    draw_altered_by: tuple[str, ...] = ()
+    sampling_altered_by: tuple[str, ...] = ()
     token_fidelity: str | None = "exact"  # noqa: S105 (not a password)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggedTrajectory:
+class SampledTrajectory:
     """A trajectory as replay reads it."""
 
     tenant_id: str
     trajectory_id: str
     task_id: str | None
     reward: float | None
-    generations: tuple[LoggedGeneration, ...]
+    generations: tuple[SampledGeneration, ...]
     attempt: int = 1
 
 
@@ -95,18 +95,18 @@ class BigramPolicy:
         tenants: Sequence[str] = ("acme",),
         version: str = "v1",
         seed: int = 0,
-    ) -> list[LoggedTrajectory]:
+    ) -> list[SampledTrajectory]:
         """Act: the reward is 1 when the very last token is `winning`, so its mean is known in closed form."""
         rng = np.random.default_rng(seed)
-        made: list[LoggedTrajectory] = []
+        made: list[SampledTrajectory] = []
         for task in range(tasks):
             for attempt in range(attempts):
                 history: tuple[int, ...] = (task % len(self.log_table),)
-                generations: list[LoggedGeneration] = []
+                generations: list[SampledGeneration] = []
                 for turn in range(turns):
                     output, logprobs = self.sample(history[-1], tokens_per_turn, rng)
                     generations.append(
-                        LoggedGeneration(
+                        SampledGeneration(
                             event_id=f"{task}-{attempt}-{turn}",
                             prompt_token_ids=history,
                             output_token_ids=output,
@@ -116,7 +116,7 @@ class BigramPolicy:
                     )
                     history = (*history, *output)
                 made.append(
-                    LoggedTrajectory(
+                    SampledTrajectory(
                         tenant_id=tenants[task % len(tenants)],
                         trajectory_id=f"t{task}-{attempt}",
                         task_id=f"task-{task}",
@@ -127,7 +127,7 @@ class BigramPolicy:
         return made
 
 
-def with_generation(trajectory: LoggedTrajectory, **changes: object) -> LoggedTrajectory:
+def with_generation(trajectory: SampledTrajectory, **changes: object) -> SampledTrajectory:
     """The trajectory with its first generation changed."""
     first, *rest = trajectory.generations
     return replace(trajectory, generations=(replace(first, **changes), *rest))  # type: ignore[arg-type]

@@ -1,24 +1,25 @@
-"""Names a version's weights by their bytes, so that a verdict is about exactly what was scored."""
+"""The digest of a version's weights, which names exactly the bytes that were scored."""
 
 import hashlib
 from pathlib import Path
 
-from atdp.inference import EngineError
+from atdp.replay.errors import WeightsError
+from atdp.runtime import file_sha256
 
 
 def weights_sha256(directory: Path) -> str:
-    """Hex SHA-256 over the `*.safetensors` files of a model directory (a single file: of that file).
+    """Return the hex SHA-256 of the weights (`*.safetensors`) in a model directory.
 
-    Several shards are hashed as `name NUL digest` lines in name order. Raises `EngineError` when
-    there is none.
+    The digest of a single file is the digest of its content. Several shards are hashed as the lines
+    `name NUL digest` in the order of their names.
+
+    Raises:
+        WeightsError: the directory holds no `*.safetensors` file.
     """
     shards = sorted(directory.glob("*.safetensors"))
     if not shards:
-        raise EngineError(f"{directory} holds no *.safetensors, so there are no weights to name")
-    digests = []
-    for shard in shards:
-        with shard.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+        raise WeightsError(f"The model directory {directory} holds no *.safetensors file.")
+    digests = [file_sha256(shard) for shard in shards]
     if len(shards) == 1:
         return digests[0]
     lines = "".join(

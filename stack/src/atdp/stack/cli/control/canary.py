@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from atdp.control import CanaryPolicy, Look, look_at_canary
+from atdp.control import CanaryAnalysis, CanaryPolicy, analyse_canary
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
 from atdp.stack.cli.control.context import AsFormat, Format, Model, Reason, recording
@@ -75,7 +75,7 @@ def judge(
     with recording(model) as flow:
         lake = open_lake(existing_home())
         while True:
-            look = look_at_canary(flow, lake)
+            look = analyse_canary(flow, lake)
             undecided = look.judgement.verdict is Verdict.INCONCLUSIVE and not look.judgement.hold
             left_s = deadline - time.monotonic()
             if not undecided or left_s <= 0:
@@ -89,7 +89,7 @@ def judge(
     raise typer.Exit(look.judgement.verdict.exit_code)
 
 
-def _sentence(look: Look) -> str:
+def _sentence(look: CanaryAnalysis) -> str:
     found, counts = look.judgement, look.counts
     bounds = (
         ""

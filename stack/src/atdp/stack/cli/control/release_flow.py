@@ -9,7 +9,7 @@ from typing import Annotated
 import httpx
 import typer
 
-from atdp.control import FILE_NAME, ReleaseError, ReleaseFlow, ReleaseStore, open_flow
+from atdp.control import STORE_FILE_NAME, ControlError, ReleaseFlow, ReleaseStore, open_flow
 from atdp.runtime import Home
 
 
@@ -31,8 +31,8 @@ Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; it is recorded
 def store_of_home(*, begin: bool = False) -> Iterator[tuple[Home, ReleaseStore]]:
     """The home's store. Only a command that may `begin` a line makes one where there is none."""
     home = Home.from_env()
-    if not begin and not (home.control / FILE_NAME).exists():
-        raise ReleaseError(
+    if not begin and not (home.control / STORE_FILE_NAME).exists():
+        raise ControlError(
             f"nothing has been released in {home.root} yet; `atdp control bootstrap` begins a line, ATDP_HOME names"
             " another home"
         )
@@ -51,17 +51,17 @@ def recording(model: str | None, *, begin: bool = False) -> Iterator[ReleaseFlow
 def model_of(store: ReleaseStore, model: str | None) -> str:
     """The model that was named, else that of the only line.
 
-    Raises `ReleaseError` when there is no such line.
+    Raises `ControlError` when there is no such line.
     """
     known = [line.partition("/")[2] for line in store.lines()]
     if not known:
-        raise ReleaseError(
+        raise ControlError(
             "nothing has been released in this home yet; `atdp control bootstrap` begins a line"
         )
     if model is None and len(known) > 1:
-        raise ReleaseError(f"there are several lines ({', '.join(known)}); name one with --model")
+        raise ControlError(f"there are several lines ({', '.join(known)}); name one with --model")
     if model is not None and model not in known:
-        raise ReleaseError(
+        raise ControlError(
             f"nothing has been decided about {model} in this home, only about {', '.join(known)}; name one of these, or"
             f" begin a line with `atdp control bootstrap VERSION --model {model} --tenant TENANT`"
         )

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from atdp.control import as_json as decision_as_json, chapter, line_of
+from atdp.control import decision_to_json, describe_decision, line_name
 from atdp.stack.cli.control.context import AsFormat, Format, Model, model_of, store_of_home
 from atdp.stack.cli.control.state import as_json
 
@@ -20,10 +20,10 @@ def history(model: Model = None, output: AsFormat = Format.table) -> None:
       atdp control history --model orderdesk --format json
     """
     with store_of_home() as (_, store):
-        lines = [line_of(model_of(store, model))] if model else list(store.lines())
+        lines = [line_name(model_of(store, model))] if model else list(store.lines())
         told = [d for line in lines for d in store.history(line)]
     if output is Format.json:
-        typer.echo(json.dumps([decision_as_json(d) for d in told], indent=1, sort_keys=True))
+        typer.echo(json.dumps([decision_to_json(d) for d in told], indent=1, sort_keys=True))
         return
     console = Console()
     for line in dict.fromkeys(d.line for d in told):
@@ -35,7 +35,7 @@ def history(model: Model = None, output: AsFormat = Format.table) -> None:
             ("what and why", {}),
         ):
             table.add_column(heading, **options)  # type: ignore[arg-type]
-        for found in (chapter(d) for d in told if d.line == line):
+        for found in (describe_decision(d) for d in told if d.line == line):
             text = escape(found.what) + (
                 f"\n[dim]{escape(found.evidence)}[/]" if found.evidence else ""
             )
@@ -52,7 +52,7 @@ def status(model: Model = None, output: AsFormat = Format.table) -> None:
     """
     with store_of_home() as (_, store):
         name = model_of(store, model)
-        line = store.state(line_of(name))
+        line = store.state(line_name(name))
         if output is Format.json:
             typer.echo(as_json(line))
             return
@@ -81,7 +81,7 @@ def list_candidates(model: Model = None, output: AsFormat = Format.table) -> Non
     """
     with store_of_home() as (_, store):
         name = model_of(store, model)
-        versions = store.state(line_of(name)).versions.values()
+        versions = store.state(line_name(name)).versions.values()
     if output is Format.json:
         rows = [
             {

@@ -9,18 +9,18 @@ from typing import assert_never
 
 import typer
 
-from atdp.control import Line, Stage, desired
+from atdp.control import ReleaseStage, ReleaseState, desired_routes
 from atdp.stack.cli.control.context import Format
 
 
-def show(line: Line, version: str, form: Format) -> None:
+def show(line: ReleaseState, version: str, form: Format) -> None:
     """Print the whole state as JSON, or one sentence about a version of the line."""
     typer.echo(as_json(line) if form is Format.json else sentence(line, version))
 
 
-def as_json(line: Line) -> str:
+def as_json(line: ReleaseState) -> str:
     """The state of a line, with what engines and routes should be."""
-    table = desired(line)
+    table = desired_routes(line)
     state = {
         "model": line.model,
         "tenants": list(line.tenants),
@@ -39,23 +39,23 @@ def as_json(line: Line) -> str:
     return json.dumps(state, indent=1, sort_keys=True)
 
 
-def sentence(line: Line, version: str) -> str:
+def sentence(line: ReleaseState, version: str) -> str:
     """Where a version of the line stands, and what follows."""
     live, stage = line.lineage[-1], line.versions[version].stage
     share = line.canary.share if line.canary else 0.0
     match stage:
-        case Stage.REGISTERED:
+        case ReleaseStage.REGISTERED:
             return (
                 f"{version} is a candidate; evaluate it with `atdp replay --record --candidate {version} --baseline {live}"
                 f" --model {line.model} --dataset NAME`"
             )
-        case Stage.CANARY:
+        case ReleaseStage.CANARY:
             return f"{version} is the canary with {share:.0%} of new sessions"
-        case Stage.PAUSED:
+        case ReleaseStage.PAUSED:
             return f"canary {version} is paused at {share:.0%}; `atdp control canary resume`, or `rollback`"
-        case Stage.LIVE:
+        case ReleaseStage.LIVE:
             return f"{version} is live"
-        case Stage.SUPERSEDED | Stage.ROLLED_BACK | Stage.REJECTED:
+        case ReleaseStage.SUPERSEDED | ReleaseStage.ROLLED_BACK | ReleaseStage.REJECTED:
             return f"{version} is {stage}; {live} is live"
         case _:
             assert_never(stage)
