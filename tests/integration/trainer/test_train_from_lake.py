@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from atdp.inference.tokenizer import tokenizer_hash
+from atdp.inference import tokenizer_hash
 from atdp.inference.worker.app import create_app
 from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory

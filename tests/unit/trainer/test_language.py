@@ -8,7 +8,8 @@ from hypothesis import given, strategies as st
 
 from atdp.inference.chat_template import ChatTemplate, default_template, parse_tool_calls
 from atdp.inference.errors import RequestError
-from atdp.inference.tokenizer import TURN_END, register_tokenizer, train_tokenizer
+from atdp.inference.tokenizer import TURN_END, train_tokenizer
+from atdp.inference.tokenizer_identity import register_tokenizer
 from atdp.trainer.model import save_tokenizer
 from atdp.trainer.sft_loop import conversation_row
 from atdp.trainer.testing import ANSWER, QUESTION, TOOLS

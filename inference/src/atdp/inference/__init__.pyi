@@ -4,8 +4,11 @@ from .chat_template import (
     Tool as Tool,
     default_template as default_template,
 )
-from .engine_info import engine_info as engine_info
+from .client import EngineClient as EngineClient, ScoredSequence as ScoredSequence
+from .engine_info import EngineInfo as EngineInfo, parse_engine_info as parse_engine_info
+from .engine_lock import lock_engine_weights as lock_engine_weights
 from .errors import (
+    EngineConnectionError as EngineConnectionError,
     EngineError as EngineError,
     InferenceError as InferenceError,
     ModelError as ModelError,
@@ -15,8 +18,11 @@ from .errors import (
 from .tokenizer import (
     END_OF_TEXT as END_OF_TEXT,
     TURN_END as TURN_END,
-    register_tokenizer as register_tokenizer,
-    tokenizer_hash as tokenizer_hash,
     train_tokenizer as train_tokenizer,
 )
-from .weight_loading import loading as loading
+from .tokenizer_identity import (
+    directory_template_hash as directory_template_hash,
+    register_tokenizer as register_tokenizer,
+    template_hash as template_hash,
+    tokenizer_hash as tokenizer_hash,
+)

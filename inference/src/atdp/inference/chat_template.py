@@ -10,7 +10,6 @@ and parameters only, a turn ends with `<|im_end|>` and nothing after it. It is *
 text of n messages plus the generation prompt is a prefix of the text of n + 1 messages.
 """
 
-import hashlib
 import json
 import re
 import uuid
@@ -37,13 +36,8 @@ _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
 def default_template() -> str:
     """The template that small models of this project are trained with."""
     return (
-        resources.files("atdp.trainer").joinpath("chat_template.jinja").read_text(encoding="utf-8")
+        resources.files("atdp.inference").joinpath("chat_template.jinja").read_text(encoding="utf-8")
     )
-
-
-def template_hash(template: str) -> str:
-    """Identity of a chat template: SHA-256 (hex) of its UTF-8 text."""
-    return hashlib.sha256(template.encode()).hexdigest()
 
 
 class ChatTemplate:

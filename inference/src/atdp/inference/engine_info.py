@@ -1,33 +1,35 @@
-"""What an engine says that it serves: SGLang's `/model_info`.
+"""The answer of an engine to SGLang's `/model_info`: the model and the version that it serves.
 
-A version's name alone says little, since every model has a `v1`. The engine also answers the path
-that it loaded, which is the version's directory in the weight registry, whoever loaded it; weights
-that are in no registry are known by the model's name.
+The name of a version does not identify weights, since every model has a `v1`. The engine also
+reports the path that it loaded. For a version of the weight registry that path is the directory of
+the version, whoever loaded it; weights outside of the registry are identified by the model's name.
 """
 
-from dataclasses import dataclass
-from http import HTTPStatus
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-import httpx
 
-from atdp.inference.errors import EngineError
-
-_ANSWER_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EngineInfo:
-    """An engine that answers. Everything is None while it has no weights."""
+    """The fields of `/model_info` that ATDP reads; None where the engine does not report one.
+
+    All fields are None while the engine has no weights.
+    """
 
     weight_version: str | None = None
     model_path: str | None = None
     served_model_name: str | None = None
+    tokenizer_path: str | None = None
+    tokenizer_hash: str | None = None
+    """SHA-256 (hex) of `tokenizer.json`. The embedded worker reports it, SGLang does not."""
+    template_hash: str | None = None
+    """SHA-256 (hex) of the chat template. The embedded worker reports it, SGLang does not."""
 
     def serves(self, registry: Path, model: str, version: str) -> bool:
-        """Whether it serves this version of this model.
+        """Return True when the engine serves this version of this model.
 
-        `registry` is the weight registry's root.
+        `registry` is the root of the weight registry.
         """
         if self.weight_version != version:
             return False
@@ -40,19 +42,11 @@ class EngineInfo:
         return self.served_model_name == model
 
 
-def engine_info(client: httpx.Client, url: str) -> EngineInfo:
-    """Ask the engine at `url`.
-
-    Raises `EngineError` when it does not answer; one without weights does (with 503).
-    """
-    try:
-        response = client.get(f"{url}/model_info", timeout=_ANSWER_TIMEOUT_S)
-        if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            return EngineInfo()
-        told = response.raise_for_status().json()
-        texts = {
-            name: told.get(name) for name in ("weight_version", "model_path", "served_model_name")
-        }
-    except (httpx.HTTPError, ValueError, AttributeError) as error:
-        raise EngineError(f"the engine at {url} does not answer: {error!r}") from error
-    return EngineInfo(**{name: value for name, value in texts.items() if isinstance(value, str)})
+def parse_engine_info(document: Mapping[str, object]) -> EngineInfo:
+    """Read the JSON object of a `/model_info` answer; values that are empty or no text are None."""
+    texts: dict[str, str] = {}
+    for field in fields(EngineInfo):
+        value = document.get(field.name)
+        if isinstance(value, str) and value:
+            texts[field.name] = value
+    return EngineInfo(**texts)

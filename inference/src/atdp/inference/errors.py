@@ -1,4 +1,4 @@
-"""Errors of inference: of the worker that serves a model, and of the client that calls one."""
+"""Errors of the worker that serves a model, and of the client that calls an engine."""
 
 
 class InferenceError(Exception):
@@ -10,7 +10,7 @@ class ModelError(InferenceError):
 
 
 class RequestError(InferenceError):
-    """A request to the inference worker cannot be carried out as it stands (HTTP 400)."""
+    """The inference worker cannot carry out a request as it stands (HTTP 400)."""
 
 
 class NotReadyError(InferenceError):
@@ -18,4 +18,8 @@ class NotReadyError(InferenceError):
 
 
 class EngineError(InferenceError):
-    """No engine serves the version that is asked for, and none could be made to."""
+    """An engine refused a request, or no engine serves the version that is asked for."""
+
+
+class EngineConnectionError(EngineError):
+    """No usable answer came from an engine: it is unreachable, too slow, or speaks another API."""

@@ -12,12 +12,8 @@ Three rules make the token ids fit for logged multi-turn training:
   afford.
 """
 
-import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable
-from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
@@ -80,24 +76,3 @@ def _pieces(texts: Iterable[str]) -> Iterable[str]:
         for boundary in boundaries:
             pieces = [part for piece in pieces for part in piece.split(boundary)]
         yield from (piece for piece in pieces if piece)
-
-
-def tokenizer_hash(tokenizer_json: Path) -> str:
-    """Identity of a tokenizer: SHA-256 (hex) of its `tokenizer.json`."""
-    return hashlib.sha256(tokenizer_json.read_bytes()).hexdigest()
-
-
-def register_tokenizer(tokenizers: Path, tokenizer_json: Path) -> str:
-    """Put a tokenizer where governance finds it by hash: `<tokenizers>/<hash>/tokenizer.json`; returns the hash.
-
-    Governance decodes token ids with it before they may pass; ids of an unregistered tokenizer are
-    removed.
-    """
-    digest = tokenizer_hash(tokenizer_json)
-    target = tokenizers / digest / "tokenizer.json"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.with_suffix(f".tmp-{os.getpid()}")
-        shutil.copyfile(tokenizer_json, fresh)
-        fresh.replace(target)
-    return digest

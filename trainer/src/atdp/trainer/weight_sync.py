@@ -1,41 +1,43 @@
-"""Loading published weights into an inference server: SGLang or the embedded worker, by the same call."""
+"""Loading of published weights into an inference server: SGLang or the embedded worker."""
 
 import httpx
 
+from atdp.inference import EngineClient, EngineConnectionError, EngineError
 from atdp.trainer.errors import TrainerError
 from atdp.trainer.registry import Published
 
+_TIMEOUT_S = 120.0
+"""For each of the two calls: an engine that is busy with the weights answers late."""
+
 
 class WeightSyncError(TrainerError):
-    """An inference server did not take a version; it goes on with the one it had."""
+    """An inference server did not take a version; it continues with the version that it had."""
 
 
-def load_into_engine(url: str, published: Published, *, timeout_s: float = 120.0) -> None:
-    """Make the server at `url` serve `published`, and check that it says so.
+def load_into_engine(url: str, published: Published) -> None:
+    """Make the server at `url` serve `published`, and check that it reports this version.
 
-    The path is checked first: a path that SGLang does not find it tries as the name of a model on
+    The path is checked first: SGLang takes a path that does not exist for the name of a model on
     the hub.
+
+    Raises:
+        WeightSyncError: the server did not take the version.
     """
+    version = published.version
     if not (published.path / "model.safetensors").is_file():
         raise WeightSyncError(
-            f"{published.path} holds no weights; publish {published.model} {published.version} again"
+            f"{published.path} holds no weights; publish {published.model} {version} again"
         )
-    body = {
-        "model_path": str(published.path.resolve()),
-        "weight_version": published.version,
-        "flush_cache": True,
-    }
     try:
-        answer = httpx.post(f"{url}/update_weights_from_disk", json=body, timeout=timeout_s)
-        told = answer.json()
-        if answer.status_code != 200 or not told.get("success"):
-            raise WeightSyncError(
-                f"{url} refused {published.version}: {told.get('message', answer.text)}"
-            )
-        serves = httpx.get(f"{url}/model_info", timeout=timeout_s).json().get("weight_version")
-    except (httpx.HTTPError, ValueError) as error:
+        with httpx.Client() as http:
+            engine = EngineClient(http=http, url=url)
+            engine.load_weights(published.path, version, timeout_s=_TIMEOUT_S)
+            served = engine.info(timeout_s=_TIMEOUT_S).weight_version
+    except EngineConnectionError as error:
         raise WeightSyncError(
             f"{url} cannot be reached ({error}); is the inference server running?"
         ) from error
-    if serves != published.version:
-        raise WeightSyncError(f"{url} took {published.version} but says that it serves {serves}")
+    except EngineError as error:
+        raise WeightSyncError(str(error)) from error
+    if served != version:
+        raise WeightSyncError(f"{url} took {version} but reports that it serves {served}")

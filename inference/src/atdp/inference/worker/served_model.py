@@ -7,9 +7,9 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from atdp.inference.chat_template import ChatTemplate, default_template, template_hash
+from atdp.inference.chat_template import ChatTemplate, default_template
 from atdp.inference.errors import ModelError
-from atdp.inference.tokenizer import tokenizer_hash
+from atdp.inference.tokenizer_identity import template_hash, tokenizer_hash
 from atdp.inference.worker.decoder import Decoder
 from atdp.inference.worker.decoder_choice import DecoderKind, load_decoder
 

@@ -13,8 +13,6 @@ asked for once per engine and weight version. A tokenizer found so is also regis
 """
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +23,13 @@ import httpx
 import orjson
 
 from atdp.gateway.routes import Engine
+from atdp.inference import (
+    EngineInfo,
+    directory_template_hash,
+    parse_engine_info,
+    register_tokenizer,
+    tokenizer_hash,
+)
 from atdp.runtime import Home, SettingsError
 
 _log = logging.getLogger("atdp.gateway.engine")
@@ -113,9 +118,10 @@ class Engines:
 
     async def _ask_tokenizer(self, engine: Engine) -> TokenizerIdentity:
         try:
-            info = (await self.get(engine, "/model_info")).document or {}
+            answer = await self.get(engine, "/model_info")
         except EngineUnreachable:
             return TokenizerIdentity()
+        info = parse_engine_info(answer.document or {})
         return await asyncio.to_thread(_identity, self._home, info)
 
     async def _send(
@@ -167,49 +173,21 @@ def _object(content: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _identity(home: Home, info: Mapping[str, Any]) -> TokenizerIdentity:
-    tokenizer_hash = _hash_of(info.get("tokenizer_hash"))
-    template_hash = _hash_of(info.get("template_hash"))
-    for name in ("tokenizer_path", "model_path"):
-        folder = info.get(name)
-        file = Path(folder) / "tokenizer.json" if isinstance(folder, str) else None
-        if file is None or not file.is_file():
-            continue
-        try:
-            content = file.read_bytes()
-            found = hashlib.sha256(content).hexdigest()
-            tokenizer_hash = tokenizer_hash or found
-            template_hash = template_hash or _template_hash(file.parent)
-            if tokenizer_hash == found:
-                _register(home, found, content)
-        except (OSError, ValueError) as error:
-            _log.warning(
-                "a tokenizer cannot be read", extra={"file": str(file), "why": type(error).__name__}
-            )
-        break
-    return TokenizerIdentity(tokenizer_hash, template_hash)
-
-
-def _hash_of(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _template_hash(folder: Path) -> str | None:
-    separate = folder / "chat_template.jinja"
-    if separate.is_file():
-        return hashlib.sha256(separate.read_bytes()).hexdigest()
-    config = folder / "tokenizer_config.json"
-    template = (
-        json.loads(config.read_text("utf-8")).get("chat_template") if config.is_file() else None
-    )
-    return hashlib.sha256(template.encode()).hexdigest() if isinstance(template, str) else None
-
-
-def _register(home: Home, tokenizer_hash: str, content: bytes) -> None:
-    target = home.tokenizers / tokenizer_hash / "tokenizer.json"
-    if target.exists():
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_suffix(".gateway.tmp")
-    partial.write_bytes(content)
-    partial.replace(target)
+def _identity(home: Home, info: EngineInfo) -> TokenizerIdentity:
+    tokenizer, template = info.tokenizer_hash, info.template_hash
+    folders = [Path(name) for name in (info.tokenizer_path, info.model_path) if name is not None]
+    folder = next((each for each in folders if (each / "tokenizer.json").is_file()), None)
+    if folder is None:
+        return TokenizerIdentity(tokenizer, template)
+    file = folder / "tokenizer.json"
+    try:
+        local_hash = tokenizer_hash(file)
+        tokenizer = tokenizer or local_hash
+        template = template or directory_template_hash(folder)
+        if tokenizer == local_hash:
+            register_tokenizer(home.tokenizers, file)
+    except (OSError, ValueError) as error:
+        _log.warning(
+            "a tokenizer cannot be read", extra={"file": str(file), "why": type(error).__name__}
+        )
+    return TokenizerIdentity(tokenizer, template)
