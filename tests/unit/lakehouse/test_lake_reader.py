@@ -87,7 +87,7 @@ def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: Log
         ]
     )
     found = {
-        r.trajectory_id: r.generations[0].draw_altered_by
+        r.trajectory_id: r.generations[0].sampling_altered_by
         for r in governed_trajectories(lake, purpose="replay")
     }
     assert found == {

@@ -1,3 +1,9 @@
+from .admission import (
+    AdmissionRules as AdmissionRules,
+    GenerationFacts as GenerationFacts,
+    InadmissibleReason as InadmissibleReason,
+    why_inadmissible as why_inadmissible,
+)
 from .connection import Connection as Connection, Limits as Limits, connect as connect
 from .datasets import (
     Dataset as Dataset,

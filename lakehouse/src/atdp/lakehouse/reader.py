@@ -17,14 +17,15 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal
 
+from atdp.lakehouse.admission import EXACT
 from atdp.lakehouse.connection import ANY_PURPOSE, Connection, connect
 from atdp.lakehouse.duck_types import text
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.queries import query
-from atdp.lakehouse.sampling_effects import altered_by
+from atdp.lakehouse.sampling_effects import sampling_altered_by
 from atdp.lakehouse.tables import TableName
-from atdp.schemas import Message, Observation, Outcome, Part, TokenFidelity, extend
+from atdp.schemas import Message, Observation, Outcome, Part, extend
 
 Purpose = Literal["train", "replay"]
 Key = tuple[str, str, int]
@@ -35,7 +36,6 @@ WITHDRAWN = "consent_withdrawn"
 NO_CONSENT = "consent_unknown"
 NOT_ELIGIBLE = "not_eligible"
 NOT_EXACT = "tokens_not_exact"
-EXACT: TokenFidelity = "exact"
 DISAGREES = "row_disagrees_with_stamp"
 
 _NO_TIME_LIMIT_S = 3600.0  # a trainer's first read of a large dataset; a person's query has 60 s
@@ -68,9 +68,9 @@ class GenerationRecord:
     top_p: float | None
     top_k: int | None
     min_p: float | None
-    draw_altered_by: tuple[str, ...]
-    """Further parameters that changed the draw (see `draw`): the log-probabilities are not those of
-    the draw."""
+    sampling_altered_by: tuple[str, ...]
+    """Further request parameters that changed the sampling (see `sampling_effects`): the logged
+    log-probabilities are not those of the sampling."""
     tokenizer_hash: str | None
     template_hash: str | None
     finish_reason: str | None
@@ -81,6 +81,12 @@ class GenerationRecord:
     policy_hash: str | None
     kafka_partition: int
     kafka_offset: int
+
+    @property
+    def weight_versions(self) -> tuple[str, ...]:
+        """Weight versions that produced the output, distinct, first span first; empty: unknown."""
+        spans = tuple(dict.fromkeys(version for version, _, _ in self.policy_versions))
+        return spans or ((self.weight_version,) if self.weight_version else ())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,7 +256,9 @@ def _generations(
     connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
 ) -> dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]]:
     found: dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]] = {}
-    names = [field.name for field in fields(GenerationRecord) if field.name != "draw_altered_by"]
+    names = [
+        field.name for field in fields(GenerationRecord) if field.name != "sampling_altered_by"
+    ]
     for row in _rows(connection, "generations", filters):
         if _key(row) not in accepted:
             continue
@@ -262,7 +270,7 @@ def _generations(
             (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
         )
         penalties = {name: row[name] for name in ("frequency_penalty", "presence_penalty")}
-        values["draw_altered_by"] = altered_by(penalties, row["ext_json"])
+        values["sampling_altered_by"] = sampling_altered_by(penalties, row["ext_json"])
         values["training_eligible"] = row["training_eligible"] is True
         values["policy_id"] = row["policy_id"] or ""
         found.setdefault(_key(row), []).append((GenerationRecord(**values), row))

@@ -1,13 +1,14 @@
-"""Request parameters that change which tokens are drawn without showing in the logged log-probabilities.
+"""Request parameters that change the sampling of tokens, but not the logged log-probabilities.
 
 An engine logs the log-softmax over its full vocabulary. A penalty, a bias, a grammar or a forced
-tool call changes the draw after that, so the logged number is not the probability of the draw, and
-nothing weighted by it is right. Truncation (top-p, top-k, min-p) does the same but has columns of
-its own. Penalties are fields of an event's sampling; everything else that a client sent is its
-`ext_json`.
+tool call changes the sampling after that. The logged number is then not the probability with which
+the token was sampled, and importance weights that are computed from it are wrong. Truncation
+(top-p, top-k, min-p) has the same effect, but has columns of its own. Penalties are fields of an
+event's sampling; every other parameter that a client sent is in the event's `ext_json`.
 
-Listed by name, since callers may put anything into `ext_json`: what SGLang and vLLM call them, and
-OpenAI's `response_format` and `tool_choice`, which both engines carry out with a grammar.
+The parameters are listed by name, since callers may put anything into `ext_json`. The names are
+those of SGLang and vLLM, and OpenAI's `response_format` and `tool_choice`, which both engines carry
+out with a grammar.
 """
 
 import json
@@ -40,22 +41,26 @@ _NO_EFFECT: Mapping[str, Sequence[Any]] = {
     "guided_choice": (),
     "guided_grammar": (),
 }
-"""Parameter → the values besides null at which it changes nothing."""
+"""Parameter → the values, besides null, with which it changes nothing."""
 
 
-def altered_by(sampling: Mapping[str, Any], ext_json: str | None) -> tuple[str, ...]:
-    """Names of the parameters that changed the draw, sorted; `ext_json` itself where it cannot be read."""
+def sampling_altered_by(sampling: Mapping[str, Any], ext_json: str | None) -> tuple[str, ...]:
+    """Return the sorted names of the parameters that changed the sampling.
+
+    An `ext_json` that is not a JSON object may hold any parameter, so it is named itself.
+    """
     try:
         further = json.loads(ext_json) if ext_json else {}
     except ValueError:
         further = None
     if not isinstance(further, Mapping):
         return ("ext_json",)
-    found = {**further, **{name: value for name, value in sampling.items() if value is not None}}
+    recorded = {name: value for name, value in sampling.items() if value is not None}
+    parameters = {**further, **recorded}
     return tuple(
         sorted(
             name
             for name, harmless in _NO_EFFECT.items()
-            if found.get(name) is not None and found[name] not in harmless
+            if parameters.get(name) is not None and parameters[name] not in harmless
         )
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atdp.lakehouse import (
+    GenerationFacts,
     GenerationRecord,
     GovernedTrajectories,
     Lake,
@@ -24,7 +25,7 @@ from atdp.schemas import Message
 from atdp.trainer.errors import SourceError
 from atdp.trainer.position import Position, Start
 from atdp.trainer.source import OPEN, Poll
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn, generation_refusal
 
 _NO_ROW_LIMIT = 1 << 40
 _NO_TIME_LIMIT_S = 3600.0
@@ -169,34 +170,37 @@ def trajectory_of(record: TrajectoryRecord) -> Trajectory:
 
 
 def _turn(call: GenerationRecord) -> Turn:
-    versions = tuple(dict.fromkeys(version for version, _, _ in call.policy_versions))
     return Turn(
         prompt_ids=call.prompt_token_ids,
         output_ids=call.output_token_ids,
         logprobs=call.output_logprobs,
-        versions=versions or ((call.weight_version,) if call.weight_version else ()),
+        versions=call.weight_versions,
         loss_mask=call.loss_mask,
         temperature=1.0 if call.temperature is None else call.temperature,
         top_p=1.0 if call.top_p is None else call.top_p,
         top_k=-1 if call.top_k is None else call.top_k,
         min_p=0.0 if call.min_p is None else call.min_p,
         tokenizer=call.tokenizer_hash,
-        refusal=_refusal(call),
+        refusal=generation_refusal(_facts(call)),
     )
 
 
-def _refusal(call: GenerationRecord) -> str | None:
-    """What a turn's own fields do not tell.
-
-    An unknown parameter may be the engine's default, or its model's: not every engine has min-p.
-    """
-    if not call.training_eligible:
-        return "not eligible for training"
-    if call.temperature is None or call.top_p is None or call.top_k is None:
-        return "sampling parameters not recorded"
-    if call.draw_altered_by:
-        return f"draw altered by {', '.join(call.draw_altered_by)}"
-    return None
+def _facts(call: GenerationRecord) -> GenerationFacts:
+    """Return the facts for admission; a parameter that was not recorded stays `None` here."""
+    return GenerationFacts(
+        prompt_token_ids=call.prompt_token_ids,
+        output_token_ids=call.output_token_ids,
+        output_logprobs=call.output_logprobs,
+        loss_mask=call.loss_mask,
+        temperature=call.temperature,
+        top_p=call.top_p,
+        top_k=call.top_k,
+        min_p=call.min_p,
+        sampling_altered_by=call.sampling_altered_by,
+        token_fidelity=call.token_fidelity,
+        weight_versions=call.weight_versions,
+        training_eligible=call.training_eligible,
+    )
 
 
 def openai_message(message: Message) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the trainer needs to know of a logged trajectory.
+"""Logged trajectories as the trainer needs them, and the rule by which RL may train on them.
 
 These are the trainer's own values: its port towards any store of trajectories. Tokens are what the
 model saw and wrote, as logged; nothing here is ever tokenised again.
@@ -10,9 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-ROUNDING = 1e-6
-"""A log-probability may exceed 0 by so much, in nats: float32 arithmetic of an engine. What exceeds
-it is no log-probability."""
+from atdp.lakehouse import (
+    AdmissionRules,
+    GenerationFacts,
+    InadmissibleReason,
+    why_inadmissible,
+)
+
+_REFUSALS: Mapping[InadmissibleReason, str] = {
+    InadmissibleReason.NOT_ELIGIBLE: "not eligible for training",
+    InadmissibleReason.SAMPLING_UNKNOWN: "sampling parameters not recorded",
+    InadmissibleReason.SAMPLING_ALTERED: "draw altered",
+    InadmissibleReason.NO_TOKEN_IDS: "token ids missing",
+    InadmissibleReason.LOGPROBS_LENGTH: "log-probabilities missing",
+    InadmissibleReason.IMPOSSIBLE_LOGPROBS: "log-probabilities impossible",
+    InadmissibleReason.LOSS_MASK_LENGTH: "loss mask of another length",
+    InadmissibleReason.WEIGHT_VERSION_UNKNOWN: "weight version unknown",
+    InadmissibleReason.TEMPERATURE: "sampled greedily",
+    InadmissibleReason.TRUNCATED_SUPPORT: "sampled from a truncated vocabulary",
+}
+"""Reasons that exclude a model call from RL, in the order in which they are looked for, as the
+trainer reports them."""
+
+RL_TRAINING = AdmissionRules(reasons=tuple(_REFUSALS), admits_out_of_range=True)
+"""What may be trained on by RL. Every temperature above 0 is admissible, since the trainer divides
+the logits by it. Token fidelity is not asked for: the governed reader has done so."""
 
 
 class TrajectoryKey(NamedTuple):
@@ -42,7 +64,7 @@ class Turn:
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
     refusal: str | None = None
-    """Why governance or the log forbids training on this turn by RL; `None`: it does not."""
+    """The source's own reason why RL may not train on this turn; `None`: it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,12 +106,12 @@ class Trajectory:
 
 
 def refusal_for_rl(trajectory: Trajectory) -> str | None:
-    """Why a trajectory cannot be trained on by RL, in words that name what is missing; `None` when it can.
+    """Return why a trajectory cannot be trained on by RL; `None` when it can.
 
-    A number that is no number is refused here, where it costs one trajectory: in a step it would
-    cost the weights. Ratios need the true probability with which every token was drawn, so whatever
-    restricted the draw without being part of the logged probability (top-p, top-k, min-p,
-    temperature 0) excludes the row.
+    Numbers that are not finite are refused here, where that costs one trajectory: in an optimizer
+    step they would destroy the weights. Importance ratios need the true probability with which
+    every token was sampled. So a turn is refused when its sampling was restricted by something that
+    is not part of the logged probability (top-p, top-k, min-p, temperature 0).
     """
     if trajectory.task is None:
         return "no task id, so no group"
@@ -98,25 +120,32 @@ def refusal_for_rl(trajectory: Trajectory) -> str | None:
     if trajectory.reward is not None and not math.isfinite(trajectory.reward):
         return "reward is not a finite number"
     for turn in trajectory.turns:
-        reason = turn.refusal or _turn_refusal(turn)
+        reason = turn.refusal or generation_refusal(_facts(turn))
         if reason is not None:
             return reason
     return None
 
 
-def _turn_refusal(turn: Turn) -> str | None:
-    if not turn.prompt_ids or not turn.output_ids:
-        return "token ids missing"
-    if len(turn.logprobs) != len(turn.output_ids):
-        return "log-probabilities missing"
-    if not all(math.isfinite(p) and p <= ROUNDING for p in turn.logprobs):
-        return "log-probabilities impossible"
-    if turn.loss_mask is not None and len(turn.loss_mask) != len(turn.output_ids):
-        return "loss mask of another length"
-    if not turn.versions:
-        return "weight version unknown"
-    if turn.temperature <= 0:
-        return "sampled greedily"
-    if turn.top_p < 1 or turn.top_k > 0 or turn.min_p > 0:
-        return "sampled from a truncated vocabulary"
-    return None
+def generation_refusal(facts: GenerationFacts) -> str | None:
+    """Return why one model call cannot be trained on by RL; `None` when it can."""
+    reason = why_inadmissible(facts, RL_TRAINING)
+    if reason is None:
+        return None
+    if reason is InadmissibleReason.SAMPLING_ALTERED:
+        return f"draw altered by {', '.join(facts.sampling_altered_by)}"
+    return _REFUSALS[reason]
+
+
+def _facts(turn: Turn) -> GenerationFacts:
+    return GenerationFacts(
+        prompt_token_ids=turn.prompt_ids,
+        output_token_ids=turn.output_ids,
+        output_logprobs=turn.logprobs,
+        loss_mask=turn.loss_mask,
+        temperature=turn.temperature,
+        top_p=turn.top_p,
+        top_k=turn.top_k,
+        min_p=turn.min_p,
+        weight_versions=turn.versions,
+        training_eligible=True,
+    )
