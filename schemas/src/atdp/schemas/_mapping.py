@@ -1,9 +1,9 @@
-"""Between frozen values and plain mappings, driven by the classes' own type hints.
+"""Conversion between frozen values and plain mappings, driven by the classes' own type hints.
 
 Encoders and decoders are compiled once per class. Decoding is strict: an unknown key, a missing
 field or a wrong type raises `InvalidRecord` naming the path, so that bad input is refused at the
-boundary and not three stages later. The message names what was expected and the type that was
-found: never a value, and never a key that is not ours.
+boundary and not three stages later. The message names the expected type and the type found. It
+never quotes a value, nor a key that is not the schema's.
 """
 
 import dataclasses
@@ -15,7 +15,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal, Union
 
 from atdp.schemas import values
-from atdp.schemas._numbers import BITS, fits
+from atdp.schemas._number_ranges import BITS, fits
+from atdp.schemas.contract_tree import (
+    AvroArray,
+    AvroNullable,
+    AvroPrimitive,
+    AvroType,
+    records_of,
+)
 from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.released import newest
 
@@ -24,13 +31,13 @@ Decoder = Callable[[Any, str], Any]
 
 
 def to_mapping(value: Any, *, omit_none: bool = False) -> dict[str, Any]:
-    """Nested dict of a value; tuples become lists, times stay aware datetimes."""
+    """Return the nested dict of a value; tuples become lists, times stay aware datetimes."""
     encoded: dict[str, Any] = _encoder(typing.cast("Any", type(value)))(value)
     return _without_none(encoded) if omit_none else encoded
 
 
 def from_mapping(cls: Any, mapping: Mapping[str, Any], path: str = "$") -> Any:
-    """The value of class `cls` that `mapping` describes; missing keys take the class's defaults.
+    """Return the value of class `cls` that `mapping` describes; missing keys take its defaults.
 
     Raises:
         InvalidRecord: a key is unknown, a required field is missing or a type is wrong; the message
@@ -112,8 +119,9 @@ def _decoder(cls: Any) -> Decoder:
             step = decoders.get(name)
             if step is None:
                 raise InvalidRecord(
-                    f"{path}: {cls.__name__} has no field of the name of key {place} of {len(mapping)} here; "
-                    f"put unknown keys into an ext_json field. Known: {', '.join(sorted(decoders))}"
+                    f"{path}: {cls.__name__} has no field of the name of key {place} of "
+                    f"{len(mapping)} here; put unknown keys into an ext_json field. "
+                    f"Known: {', '.join(sorted(decoders))}"
                 )
             arguments[name] = step(item, f"{path}.{name}")
         if missing := required - arguments.keys():
@@ -204,27 +212,26 @@ def _decode_time(item: Any, path: str) -> datetime:
 
 
 def kind_of(value: Any) -> str:
-    """How a message names what it must not quote."""
+    """Return the words by which a message names a value that it must not quote."""
     return "another word" if isinstance(value, str) else type(value).__name__
 
 
 @functools.cache
 def _bits() -> Mapping[tuple[str, str], int]:
-    """Bits of the integers of each (class, field), lists of integers included: from the schema, which names records as we name classes."""
-    found: dict[tuple[str, str], int] = {}
+    """Return the bits of the integers of each (class, field), lists of integers included.
 
-    def visit(node: Any, at: tuple[str, str]) -> None:
-        match node:
-            case "int" | "long":
-                found[at] = BITS[node]
-            case list():
-                for branch in node:
-                    visit(branch, at)
-            case {"type": "array", "items": items}:
-                visit(items, at)
-            case {"type": "record", "name": name, "fields": fields}:
-                for field in fields:
-                    visit(field["type"], (name, field["name"]))
+    They come from the schema, whose records have the names of the classes.
+    """
+    return {
+        (record.name, field.name): BITS[number.name]
+        for record in records_of(newest("event").tree)
+        for field in record.fields
+        if (number := _integer(field.type)) is not None
+    }
 
-    visit(newest("event").definition, ("", ""))
-    return found
+
+def _integer(node: AvroType) -> AvroPrimitive | None:
+    while isinstance(node, AvroNullable | AvroArray):
+        node = node.item if isinstance(node, AvroNullable) else node.items
+    is_integer = isinstance(node, AvroPrimitive) and node.name in BITS and not node.logical_type
+    return node if is_integer else None

@@ -14,9 +14,11 @@ from atdp.schemas.errors import SchemaError
 MAX_LEVELS = 254
 """Containers nested deeper are refused: orjson, which the gateway writes with, takes no more."""
 
+_NO_FORM = "the value has no canonical JSON form"
+
 
 class NotCanonical(SchemaError):
-    """A value has no canonical JSON form; the message names the reason and quotes nothing of it."""
+    """A value has no canonical JSON form; the message names the reason and quotes no content."""
 
 
 def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
@@ -39,7 +41,7 @@ def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None
         )
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"{_NO_FORM}: {type(error).__name__}") from None
-    # Counting brackets is cheap, and few values hold enough of them to need the exact look.
+    # Counting brackets is cheap, and few values hold enough of them to need the exact count.
     if text.count("[") + text.count("{") > MAX_LEVELS and _levels(json.loads(text)) > MAX_LEVELS:
         raise NotCanonical(f"{_NO_FORM}: at most {MAX_LEVELS} levels are taken")
     return text
@@ -54,11 +56,8 @@ def canonical_sha256(value: object) -> str:
     return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_NO_FORM = "the value has no canonical JSON form"
-
-
 def _levels(value: object) -> int:
-    """Return how deep the containers of a JSON value are nested."""
+    """Return the depth to which the containers of a JSON value are nested."""
     deepest = 0
     pending: list[tuple[object, int]] = [(value, 0)]
     while pending:

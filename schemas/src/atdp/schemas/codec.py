@@ -5,8 +5,8 @@ the Avro body (Avro 1.12, "Single-object encoding"). No registry is needed: all 
 released ship in `avro/` and are resolved to the newest one while reading. Bytes that carry an
 unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
 
-fastavro does the Avro work. `encode`/`decode` go between `Event` and bytes,
-`encode_record`/`decode_record` between plain mappings and bytes: that is what governance walks,
+fastavro does the Avro work. `encode`/`decode` convert between `Event` and bytes,
+`encode_record`/`decode_record` between plain mappings and bytes. Governance walks the mappings,
 since it must visit fields that a value class may not know yet.
 """
 
@@ -18,32 +18,20 @@ from typing import Any
 
 import fastavro
 
-from atdp.schemas import _compiled, _mapping, _numbers
-from atdp.schemas._misfit import misfit
+from atdp.schemas import _compiled_encoder, _mapping, _number_ranges
+from atdp.schemas._overlong_integers import refuse_overlong
+from atdp.schemas._schema_mismatch import first_mismatch
 from atdp.schemas.errors import InvalidRecord
-from atdp.schemas.released import (
-    HEADER_BYTES,
-    MARKER,
-    Schema,
-    SchemaName,
-    newest,
-    schema_of,
-    schemas,
-)
+from atdp.schemas.released import HEADER_BYTES, MARKER, SchemaName, newest, schema_of, schemas
 from atdp.schemas.values import KIND_OF_BODY, Event, Kind
-
-__all__ = [
-    "HEADER_BYTES", "Schema", "SchemaName", "decode", "decode_record", "encode", "encode_plainly", "encode_record", "event_from_json",
-    "event_to_json", "event_to_record", "newest", "record_to_event", "schema_of", "schemas",
-]  # fmt: skip
 
 
 def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
-    """Single-object bytes of a mapping, in the newest schema version.
+    """Return the single-object bytes of a mapping, in the newest schema version.
 
     Raises:
-        InvalidRecord: the mapping does not fit the schema; the message says where, and quotes no
-            value.
+        InvalidRecord: the mapping does not fit the schema; the message names the place and quotes
+            no value.
     """
     schema = newest(name)
     _ranges(schema.fingerprint)(record, "$")
@@ -61,18 +49,20 @@ def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
         UnicodeError,
     ) as error:
         # Without its cause: fastavro's message, and so a traceback, would quote the record.
-        why = misfit(schema.definition, record) or f"$: does not fit ({type(error).__name__})"
+        why = first_mismatch(schema.tree, record) or f"$: does not fit ({type(error).__name__})"
         raise InvalidRecord(f"{name}: {why}") from None
     return buffer.getvalue()
 
 
 @functools.cache
-def _ranges(rabin: bytes) -> _numbers.Check:
-    return _numbers.compile_ranges(schemas()[rabin].definition)
+def _ranges(rabin: bytes) -> _number_ranges.Check:
+    return _number_ranges.compile_ranges(schemas()[rabin].tree)
 
 
 def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
-    """Name and mapping of single-object bytes, resolved to the newest schema version; times are aware datetimes.
+    """Return name and mapping of single-object bytes, resolved to the newest schema version.
+
+    Times are aware datetimes.
 
     Raises:
         UnknownSchema: see `schema_of`.
@@ -102,7 +92,7 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
         ) from None
     if buffer.read(1):
         raise InvalidRecord(f"{writer.name} v{writer.version}: bytes left over after the record")
-    _numbers.refuse_overlong(data, HEADER_BYTES, writer.definition, record)
+    refuse_overlong(data, HEADER_BYTES, writer.tree, record)
     _ranges(reader.fingerprint)(record, "$")
     return writer.name, record
 
@@ -111,10 +101,10 @@ _BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BOD
 
 
 def encode(event: Event) -> bytes:
-    """Single-object bytes of an event.
+    """Return the single-object bytes of an event.
 
-    By the compiled schema, which is several times as fast; what that does not expect goes to
-    `encode_plainly`, which encodes it or says what is wrong.
+    The compiled schema writes them, which is several times as fast as fastavro. An event that it
+    does not expect goes to `encode_plainly`, which encodes it or names the error.
 
     Raises:
         InvalidRecord: a value does not fit the schema (an int beyond 32 bits, a lone surrogate).
@@ -123,13 +113,15 @@ def encode(event: Event) -> bytes:
     parts = [prefix]
     try:
         write(event, parts)
-    except Exception:  # noqa: BLE001 - whatever it was, the plain encoder takes the event or says why not
+    except Exception:  # noqa: BLE001 - the plain encoder takes the event or names the error
         return encode_plainly(event)
     return b"".join(parts)
 
 
 def encode_plainly(event: Event) -> bytes:
-    """What `encode` gives, through a mapping and fastavro: the reference that tests hold it to.
+    """Return the bytes of an event by way of a mapping and fastavro.
+
+    This is the plain reference that tests compare `encode` with.
 
     Raises:
         InvalidRecord: see `encode`.
@@ -138,13 +130,15 @@ def encode_plainly(event: Event) -> bytes:
 
 
 @functools.cache
-def _event_writer() -> tuple[bytes, _compiled.Writer]:
+def _event_writer() -> tuple[bytes, _compiled_encoder.Writer]:
     schema = newest("event")
-    return MARKER + schema.fingerprint, _compiled.compile_event(schema.definition)
+    return MARKER + schema.fingerprint, _compiled_encoder.compile_event(schema.tree)
 
 
 def decode(data: bytes) -> Event:
-    """The event that `data` holds; `decode(encode(event)) == event` but for log-probabilities, which are 32-bit floats.
+    """Return the event that `data` holds.
+
+    `decode(encode(event)) == event`, except for log-probabilities, which are 32-bit floats.
 
     Raises:
         UnknownSchema, InvalidRecord: see `decode_record`.
@@ -156,7 +150,7 @@ def decode(data: bytes) -> Event:
 
 
 def event_to_record(event: Event) -> dict[str, Any]:
-    """The Avro mapping of an event: envelope, `kind`, and the one body field that the kind names."""
+    """Return the Avro mapping of an event: envelope, `kind`, and the body field of that kind."""
     record = _mapping.to_mapping(event)
     record["kind"] = event.kind
     record[event.kind] = record.pop("body")
@@ -164,7 +158,9 @@ def event_to_record(event: Event) -> dict[str, Any]:
 
 
 def record_to_event(record: Mapping[str, Any]) -> Event:
-    """The event of an Avro mapping, or of its JSON form (times as RFC 3339 text, absent fields left out).
+    """Return the event of an Avro mapping, or of its JSON form.
+
+    In the JSON form, times are RFC 3339 text and absent fields are left out.
 
     Raises:
         InvalidRecord: unknown kind, a body other than the one the kind names, or a field that does
@@ -188,7 +184,10 @@ def record_to_event(record: Mapping[str, Any]) -> Event:
 
 
 def event_to_json(event: Event) -> dict[str, Any]:
-    """JSON form of an event for HTTP: like the Avro mapping, times as RFC 3339 text, nulls left out."""
+    """Return the JSON form of an event for HTTP.
+
+    It is the Avro mapping with times as RFC 3339 text and without nulls.
+    """
     record = _mapping.to_mapping(event, omit_none=True)
     record["kind"] = event.kind
     record[event.kind] = record.pop("body")
@@ -196,7 +195,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(document: Mapping[str, Any]) -> Event:
-    """The event of its JSON form.
+    """Return the event of its JSON form.
 
     Raises:
         InvalidRecord: see `record_to_event`.

@@ -15,7 +15,7 @@ from atdp.schemas.values import Action, Event, Message, Observation, Outcome
 
 
 def extend(context: Sequence[Message], body: object) -> tuple[Message, ...]:
-    """The context after one event's body; bodies that add nothing leave it as it is."""
+    """Return the context after one event's body; bodies that add nothing leave it as it is."""
     match body:
         case Observation(messages=messages, context_base=base):
             kept = tuple(context) if base is None else tuple(context[:base])
@@ -27,7 +27,7 @@ def extend(context: Sequence[Message], body: object) -> tuple[Message, ...]:
 
 
 def fold_context(events: Iterable[Event]) -> tuple[Message, ...]:
-    """The context after all `events`, given in order."""
+    """Return the context after all `events`, given in order."""
     context: tuple[Message, ...] = ()
     for event in events:
         context = extend(context, event.body)
@@ -35,7 +35,7 @@ def fold_context(events: Iterable[Event]) -> tuple[Message, ...]:
 
 
 def contributed_messages(body: object) -> tuple[Message, ...]:
-    """The messages that an event's body adds."""
+    """Return the messages that an event's body adds."""
     match body:
         case Observation(messages=messages):
             return messages
@@ -46,14 +46,14 @@ def contributed_messages(body: object) -> tuple[Message, ...]:
 
 
 def context_hash(context: Sequence[Message]) -> str:
-    """SHA-256 (hex) of the canonical JSON of a context."""
+    """Return the SHA-256 (hex) of the JSON of a context, with sorted keys and ASCII text."""
     document = [to_mapping(message, omit_none=True) for message in context]
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def delta(known: Sequence[Message], shown: Sequence[Message]) -> tuple[int, tuple[Message, ...]]:
-    """How many messages of `known` are an exact prefix of `shown`, and the rest of `shown`."""
+    """Return the length of the common prefix of `known` and `shown`, and the rest of `shown`."""
     base = 0
     for before, now in zip(known, shown, strict=False):
         if before != now:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, assert_never, cast, get_args
 
-PrimitiveName: TypeAlias = Literal[
-    "string", "bytes", "boolean", "int", "long", "float", "double", "null"
-]
+from atdp.schemas.errors import SchemaError
+
+PrimitiveName: TypeAlias = Literal["string", "bytes", "boolean", "int", "long", "float", "double"]
 AvroType: TypeAlias = "AvroRecord | AvroEnum | AvroArray | AvroNullable | AvroPrimitive"
 
 TIMESTAMP_MICROS: Final = "timestamp-micros"
@@ -79,11 +79,11 @@ def contract_tree(definition: Mapping[str, Any]) -> AvroRecord:
     """Return the tree of the schema `definition`, which is the parsed JSON of an `.avsc` file.
 
     Raises:
-        ValueError: the definition is not a record, or holds a type that the contracts do not use.
+        SchemaError: the definition is not a record, or holds a type that the contracts do not use.
     """
     tree = _Builder().build(definition)
     if not isinstance(tree, AvroRecord):
-        raise ValueError("a contract must be a record")
+        raise SchemaError("a contract must be a record")
     return tree
 
 
@@ -140,7 +140,7 @@ class _Builder:
             case {"type": str() as name} if name in get_args(PrimitiveName):
                 return AvroPrimitive(cast("PrimitiveName", name), node.get("logicalType"))
             case _:
-                raise ValueError(f"the contracts use no type such as {node!r}")
+                raise SchemaError(f"the contracts use no type such as {node!r}")
 
     def _field(self, field: Mapping[str, Any]) -> AvroField:
         return AvroField(
@@ -156,5 +156,5 @@ class _Builder:
             return AvroPrimitive(cast("PrimitiveName", name))
         named = self._named.get(name.rpartition(".")[2])
         if named is None:
-            raise ValueError(f"the type {name!r} is used before its definition ends")
+            raise SchemaError(f"the type {name!r} is used before its definition ends")
         return named

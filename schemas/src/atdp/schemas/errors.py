@@ -1,8 +1,8 @@
-"""What can go wrong with a contract."""
+"""Errors of the contracts."""
 
 
 class SchemaError(Exception):
-    """Base of everything that this distribution raises."""
+    """Base of all errors of this distribution."""
 
 
 class UnknownSchema(SchemaError):
@@ -12,7 +12,7 @@ class UnknownSchema(SchemaError):
 class InvalidRecord(SchemaError):
     """The bytes or the mapping do not fit the schema they claim.
 
-    The message says where, what was expected and which type was found. It never quotes a value or a
-    key that is not the schema's: it is logged, answered and counted by people whom governance never
-    asked.
+    The message names the place, the expected type and the type found. It never quotes a value, nor
+    a key that is not the schema's, because it reaches logs and answers that governance has not
+    cleaned.
     """

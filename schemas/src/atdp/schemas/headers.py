@@ -1,8 +1,8 @@
-"""Record headers: who sent a record, and whether it may have been sent before.
+"""Record headers: the key that signed a record, and the mark of a redelivery.
 
 A producer never puts its API key on the wire. It signs the value: HMAC-SHA256 under the key's
 *verifier* (SHA-256 of the secret), which is what the key store holds. The gate recomputes the
-signature, so a record that reached the log by any path is tied to a tenant.
+signature, so every record in the log is tied to a tenant, whatever path it took.
 """
 
 import hashlib
@@ -15,22 +15,22 @@ from atdp.schemas.errors import SchemaError
 KEY_ID = "atdp-key-id"
 SIGNATURE = "atdp-signature"
 REDELIVERY = "atdp-redelivery"
-"""`b"1"` when the producer may have sent this event before; only such events are looked up before
-they land."""
+"""`b"1"` when the producer may have sent this event before; only such events are looked up in
+the lake before they are appended."""
 
 _PREFIX = "atdp"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SigningKey:
-    """An API key's id and verifier (32 bytes): all that signing and checking need."""
+    """An API key's id and verifier (32 bytes), which are enough to sign and to check."""
 
     key_id: str
     verifier: bytes
 
     @classmethod
     def parse(cls, api_key: str) -> "SigningKey":
-        """From the text `atdp_<key id>_<secret>`.
+        """Return the signing key of the API key `atdp_<key id>_<secret>`.
 
         Raises:
             SchemaError: the text does not look like an API key.
@@ -44,27 +44,27 @@ class SigningKey:
         return cls(key_id=key_id, verifier=hashlib.sha256(secret.encode()).digest())
 
     def sign(self, value: bytes) -> bytes:
-        """Signature of a record's value, lower-case hex."""
+        """Return the signature of a record's value, in lower-case hex."""
         return hmac.digest(self.verifier, value, "sha256").hex().encode()
 
 
 def verify(key: SigningKey, value: bytes, signature: bytes) -> bool:
-    """Whether `signature` is the key's signature of `value`; constant time."""
+    """Return whether `signature` is the key's signature of `value`, in constant time."""
     return hmac.compare_digest(key.sign(value), signature)
 
 
 def signed_headers(
     key: SigningKey, value: bytes, *, redelivery: bool = False
 ) -> list[tuple[str, bytes]]:
-    """The headers of a raw record."""
+    """Return the headers of a raw record."""
     signed = [(KEY_ID, key.key_id.encode()), (SIGNATURE, key.sign(value))]
     return [*signed, (REDELIVERY, b"1")] if redelivery else signed
 
 
-def header(found: Sequence[tuple[str, bytes]] | None, name: str) -> bytes | None:
-    """The last value of a header, or `None`."""
+def header(headers: Sequence[tuple[str, bytes]] | None, name: str) -> bytes | None:
+    """Return the last value of the header `name`, or None when it is absent."""
     value = None
-    for key, item in found or ():
+    for key, item in headers or ():
         if key == name:
             value = item
     return value

@@ -1,4 +1,4 @@
-"""Identifiers: time-ordered for what happens now, derived from content for what is imported again.
+"""Event ids: time-ordered for live events, derived from content for imported ones.
 
 An `event_id` is the idempotency key of the whole platform. Live events take a random UUIDv7 (RFC
 9562 §5.7), so that files sorted by time are nearly sorted by id. Importers derive the id from the
@@ -20,12 +20,15 @@ _RANDOM_MASK = ~((0xF << 76) | (0b11 << 62)) & ((1 << 80) - 1)
 
 
 def new_event_id(now_ms: int | None = None) -> EventId:
-    """A random UUIDv7; `now_ms` is milliseconds since the epoch (default: now)."""
+    """Return a random UUIDv7; `now_ms` is milliseconds since the epoch (default: now)."""
     return _uuid7(time.time_ns() // 1_000_000 if now_ms is None else now_ms, os.urandom(10))
 
 
 def deterministic_event_id(occurred_at: datetime, *content: str) -> EventId:
-    """A UUIDv7 whose random part is derived from `content`: the same content and time give the same id, on any machine."""
+    """Return a UUIDv7 whose random part is derived from `content`.
+
+    The same content and time give the same id on any machine.
+    """
     digest = hashlib.sha256("\x1f".join(content).encode("utf-8", "surrogatepass")).digest()
     return _uuid7(int(occurred_at.timestamp() * 1000), digest[:10])
 

@@ -1,4 +1,4 @@
-"""Topic definitions, read from `topics.toml`: name, owner, key, partitions, configuration, schema."""
+"""Topic definitions, read from `topics.toml`."""
 
 import functools
 import tomllib
@@ -14,7 +14,7 @@ TopicRole: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Topic:
     """One topic as it is to be created."""
 
@@ -31,11 +31,14 @@ class Topic:
 
 @functools.cache
 def all_topics() -> Mapping[TopicRole, Topic]:
-    """All topics by role."""
+    """Return all topics by role."""
     text = resources.files("atdp.schemas").joinpath("topics.toml").read_text(encoding="utf-8")
-    return {role: Topic(role=role, **fields) for role, fields in tomllib.loads(text).items()}  # type: ignore[arg-type,misc]
+    return {
+        role: Topic(role=role, **fields)  # type: ignore[arg-type,misc]
+        for role, fields in tomllib.loads(text).items()
+    }
 
 
 def topic(role: TopicRole) -> Topic:
-    """The topic that plays `role`."""
+    """Return the topic of the role `role`."""
     return all_topics()[role]

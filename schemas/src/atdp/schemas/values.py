@@ -1,12 +1,12 @@
-"""Event values: what an agent's trajectory is made of, as frozen Python values.
+"""Event values: the parts of an agent's trajectory as frozen Python values.
 
 The Avro files in `avro/` are the contract; these classes mirror the newest version field by field
-(a test holds them together) and are what Python code passes around. An `Event` is an envelope plus
+(a test compares the two), and Python code passes them around. An `Event` is an envelope plus
 exactly one body; its kind follows from the body's type, so the two cannot disagree. Times are aware
 and UTC; on the wire they are microseconds since the epoch.
 
-`None` always means "not known" or "not given": a missing reward is no event at all, an unknown
-token count is not zero.
+`None` always means "not known" or "not given". A missing reward is the absence of an event, and an
+unknown token count is not zero.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ FeedbackType: TypeAlias = Literal[
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Agent:
-    """Who acts in a trajectory."""
+    """The agent that acts in a trajectory."""
 
     id: str
     version: str | None = None
@@ -63,7 +63,7 @@ class Agent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """What an event was made from: a format and its version."""
+    """The format, with its version, that an event was made from."""
 
     format: str
     version: str | None = None
@@ -71,7 +71,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Versions:
-    """Versions of everything that shaped the behaviour."""
+    """The versions of everything that shaped the behaviour."""
 
     harness: str | None = None
     prompt: str | None = None
@@ -148,7 +148,7 @@ class VersionSpan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sampling:
-    """How tokens were drawn."""
+    """The parameters of sampling."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -186,7 +186,10 @@ class Generation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
-    """A tool call as sent (`arguments`) and as parsed (`arguments_json`, `None` when it does not parse)."""
+    """A tool call as sent (`arguments`) and as parsed (`arguments_json`).
+
+    `arguments_json` is `None` when the arguments are not JSON.
+    """
 
     call_id: str
     name: str
@@ -232,7 +235,7 @@ class Approval:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What governance replaced, where and how often; never the value."""
+    """A replacement by governance: its place, kind and count, never the value."""
 
     path: str
     entity: str
@@ -242,9 +245,9 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Governance:
-    """What may be done with an event.
+    """The permitted uses of an event.
 
-    `policy_id` is `None` before the gate, and then nothing is allowed.
+    `policy_id` is `None` before the gate. Such an event may be used for nothing.
     """
 
     classification: str = "unclassified"
@@ -265,7 +268,7 @@ class Governance:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrajectoryStarted:
-    """The trajectory begins."""
+    """The start of a trajectory."""
 
     task: str | None = None
     environment: str | None = None
@@ -274,7 +277,10 @@ class TrajectoryStarted:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Observation:
-    """What the model was shown, as a delta against the context held so far (see `atdp.schemas.context`)."""
+    """The messages shown to the model, as a delta against the context held so far.
+
+    `atdp.schemas.context` explains the delta.
+    """
 
     messages: tuple[Message, ...] = ()
     context_base: int | None = None
@@ -295,7 +301,10 @@ class InternalState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
-    """What the agent did; `type` names the field that is set (`generation` and `message` may both carry `message`)."""
+    """An action of the agent; `type` names the field that is set.
+
+    Actions of the types `generation` and `message` may both carry `message`.
+    """
 
     type: ActionType
     message: Message | None = None
@@ -309,7 +318,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What an action led to; `message` is the result as it joins the context."""
+    """The outcome of an action; `message` is the result as it joins the context."""
 
     call_id: str | None = None
     name: str | None = None
@@ -338,7 +347,7 @@ class Reward:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Feedback:
-    """What a person said or did about an event, a step or the trajectory."""
+    """A person's reaction to an event, a step or the trajectory."""
 
     target_kind: TargetKind = "trajectory"
     target_event_id: str | None = None
@@ -364,7 +373,7 @@ class Annotation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gap:
-    """What was not observed, and why; seqs are inclusive."""
+    """A part of the trajectory that was not observed, with the reason; seqs are inclusive."""
 
     code: str
     detail: str | None = None
@@ -374,7 +383,7 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrajectoryEnded:
-    """The trajectory ends; rewards and feedback may still come."""
+    """The end of a trajectory; rewards and feedback may still follow."""
 
     status: EndStatus
     error: Error | None = None
@@ -405,7 +414,7 @@ KIND_OF_BODY: dict[type, Kind] = {
     Gap: "gap",
     TrajectoryEnded: "trajectory_ended",
 }
-"""The tagged union's tags: also the name of the Avro field that holds the body."""
+"""The tags of the union; each is also the name of the Avro field that holds the body."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -444,15 +453,15 @@ class Event:
 
     @property
     def kind(self) -> Kind:
-        """The body's kind."""
+        """The kind of the body."""
         return KIND_OF_BODY[type(self.body)]
 
     @property
     def key(self) -> bytes:
-        """The Kafka key: order holds per tenant and trajectory."""
+        """The Kafka key, which keeps the order within a tenant's trajectory."""
         return record_key(self.tenant_id, self.trajectory_id)
 
 
 def record_key(tenant_id: str, trajectory_id: str) -> bytes:
-    """Kafka key of every record of a trajectory."""
+    """Return the Kafka key of every record of a trajectory."""
     return f"{tenant_id}/{trajectory_id}".encode()
