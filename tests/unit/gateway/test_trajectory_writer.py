@@ -15,7 +15,7 @@ from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionRow, SessionStore
 from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
-from atdp.runtime.service.problems import Problem
+from atdp.runtime import HttpProblem
 from atdp.schemas import Event, Feedback, Gap, SigningKey, decode
 
 KEY = SigningKey(key_id="0" * 12, verifier=b"v" * 32)
@@ -118,7 +118,7 @@ def test_an_unacknowledged_event_keeps_its_place_in_the_sequence(world: Make) ->
     here = world()
     here.record("a", "one")
     here.log.available = False
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(HttpProblem) as raised:
         here.record("a", "two")
     assert raised.value.status == 503
     here.log.available = True
@@ -134,7 +134,7 @@ def test_an_unacknowledged_event_keeps_its_place_in_the_sequence(world: Make) ->
 
 def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> None:
     here = world()
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(HttpProblem) as raised:
         here.record("a", "y" * 3_000)
     assert raised.value.status == 413
     here.record("a", "after")

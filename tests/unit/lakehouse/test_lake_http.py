@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from atdp.lakehouse import Lake
 from atdp.lakehouse.http import router
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.runtime import HttpProblem, http_problem_response
 from atdp.runtime.keys import KeyStore
-from atdp.runtime.service.problems import Problem, problem_response
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def client(lake: Lake, log: LogDouble, keys: KeyStore) -> Iterator[TestClient]:
     log.land(SampleTrajectory(tenant="acme", name="mine").events())
     log.land(SampleTrajectory(tenant="rival", name="theirs").events())
     app = FastAPI()
-    app.add_exception_handler(Problem, problem_response)
+    app.add_exception_handler(HttpProblem, http_problem_response)
     app.include_router(router(lake.home, keys=keys))
     with TestClient(app) as client:
         yield client

@@ -15,15 +15,14 @@ from typing import TypeVar
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from atdp.runtime.errors import SettingsError
-from atdp.runtime.service import PARENT_PID, Health, HealthServer
-from atdp.runtime.service.logs import JsonFormatter
+from atdp.runtime import PARENT_PID, Health, JsonFormatter, SettingsError
+from atdp.runtime.service.health import HealthServer
 
 T = TypeVar("T")
 
 WORKER = """
 import sys
-from atdp.runtime.service import Service
+from atdp.runtime import Service
 service = Service.start("worker", sys.argv[1:])
 with service.serving():
     service.health.ready()
@@ -32,7 +31,7 @@ with service.serving():
 HTTP = """
 import sys
 from fastapi import FastAPI
-from atdp.runtime.service import Service, add_health_routes, run_http
+from atdp.runtime import Service, add_health_routes, run_http
 service = Service.start("web", sys.argv[1:])
 app = FastAPI()
 add_health_routes(app, service.health)

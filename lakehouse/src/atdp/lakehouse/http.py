@@ -20,7 +20,7 @@ from atdp.lakehouse.connection import ANALYTICS, Limits, connect
 from atdp.lakehouse.errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.result import Result
-from atdp.runtime import ANY_TENANT, Home, KeyStore, Principal, Problem, authenticate
+from atdp.runtime import ANY_TENANT, Home, HttpProblem, KeyStore, Principal, authenticate
 
 Format = Literal["json", "csv", "arrow"]
 
@@ -73,7 +73,7 @@ class _Place:
     @contextmanager
     def taken(self) -> Iterator[None]:
         if not self._free.acquire(blocking=False):
-            raise Problem(
+            raise HttpProblem(
                 429,
                 "too_many_statements",
                 f"{_PLACES} statements are running; try again",
@@ -86,7 +86,7 @@ class _Place:
 
 
 def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LIMITS) -> APIRouter:
-    """The route, for an application that handles `atdp.runtime.service.problems.Problem`."""
+    """The route, for an application that handles `atdp.runtime.HttpProblem`."""
     place = _Place(home, keys)
     routes = APIRouter()
 
@@ -105,13 +105,13 @@ def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LI
                         name: str(id_) for name, id_ in connection.snapshots.items()
                     }
             except QueryRefused as error:
-                raise Problem(400, "statement_refused", str(error)) from error
+                raise HttpProblem(400, "statement_refused", str(error)) from error
             except QueryFailed as error:
-                raise Problem(400, "query_failed", str(error)) from error
+                raise HttpProblem(400, "query_failed", str(error)) from error
             except CatalogError as error:
-                raise Problem(503, "lake_unavailable", str(error), retry_after_s=1) from error
+                raise HttpProblem(503, "lake_unavailable", str(error), retry_after_s=1) from error
             except LakehouseError as error:
-                raise Problem(500, "lake_error", str(error)) from error
+                raise HttpProblem(500, "lake_error", str(error)) from error
         return Response(
             _body(result, question.format, snapshots), media_type=_MEDIA_TYPE[question.format]
         )
@@ -123,16 +123,16 @@ def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None
     """Tenant and purpose of a caller's connection; `None` = all.
 
     Raises:
-        Problem: 403 when the caller names a tenant that is not its own, or has no tenant and is no
-            operator.
+        HttpProblem: 403 when the caller names a tenant that is not its own, or has no tenant and is
+            no operator.
     """
     tenant = named_tenant or principal.tenant
     if principal.may_act_for(tenant) and tenant == ANY_TENANT:
         return None, None
     if tenant == ANY_TENANT or not principal.may_act_for(tenant):
-        raise Problem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
+        raise HttpProblem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
     if not principal.may("read:analytics"):
-        raise Problem(403, "role_denied", f"role {principal.role!r} may not read for analytics")
+        raise HttpProblem(403, "role_denied", f"role {principal.role!r} may not read for analytics")
     return tenant, ANALYTICS
 
 

@@ -1,4 +1,4 @@
-"""Home, API keys, Kafka settings, service frame and durable files: what every process of the platform stands on."""
+"""The basis of every platform process: home, API keys, Kafka settings, service frame, files."""
 
 import lazy_loader
 

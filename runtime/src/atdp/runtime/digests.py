@@ -5,7 +5,9 @@ from pathlib import Path
 
 
 def file_sha256(path: Path) -> str:
-    """Return the hex SHA-256 of a file's content.
+    """Return the SHA-256 of a file's content as 64 lower-case hex digits.
+
+    The file is read in pieces, so that its size does not matter.
 
     Raises:
         OSError: the file cannot be read.

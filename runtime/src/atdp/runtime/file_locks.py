@@ -1,6 +1,8 @@
-"""Advisory file locks (flock) between processes and threads of one machine.
+"""Advisory locks on files (flock), between the processes and threads of one machine.
 
-The kernel releases a lock when its holder ends, however it ends. Lock files stay, empty.
+The kernel releases a lock when the last process that holds it ends, however it ends. A process that
+is started with exec does not inherit the lock; a forked child does (see `try_lock`). Lock files are
+never removed: another process might hold or wait for the lock of a file that no longer has a name.
 """
 
 import fcntl
@@ -13,30 +15,53 @@ from typing import IO
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Hold the exclusive lock on `file` for the block, waiting for it as long as it takes.
+    """Hold the exclusive lock on `file` for the block; waits for it without a time limit.
 
-    The file and its folder are made where they are missing.
+    The file and its directory are created where they are missing. The lock is not reentrant: a
+    thread that holds it and asks for it again waits for ever. A child that is forked inside the
+    block does not keep the lock when the block ends.
+
+    Raises:
+        OSError: the file cannot be opened or locked.
     """
-    with _opened(file) as handle:
+    owner = os.getpid()
+    with _open(file) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            # A forked child shares the lock. Closing the file here would leave the lock with the
+            # child, and the child must not release the lock that its parent still needs.
+            if os.getpid() == owner:
+                fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def try_lock(file: Path, *, shared: bool = False) -> IO[bytes] | None:
     """Take the lock on `file` without waiting.
 
     Returns the open file, which holds the lock until it is closed, or None when another holder has
-    it. `shared` asks for a lock that other shared holders do not exclude.
+    it. `shared` asks for a lock that several holders with `shared` may have at the same time. The
+    file and its directory are created where they are missing.
+
+    A child that is forked while the file is open holds the lock too, until it closes the file or
+    ends.
+
+    Raises:
+        OSError: the file cannot be opened or locked.
     """
-    handle = _opened(file)
+    handle = _open(file)
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         handle.close()
         return None
+    except OSError:
+        handle.close()
+        raise
     return handle
 
 
-def _opened(file: Path) -> IO[bytes]:
+def _open(file: Path) -> IO[bytes]:
     file.parent.mkdir(parents=True, exist_ok=True)
-    return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b")
+    # Python opens files with O_CLOEXEC, so that a process started with exec does not inherit them.
+    return os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b")

@@ -1,7 +1,8 @@
-"""The home of one local stack: where everything lives on disk.
+"""The home of one local stack: the directory in which everything lies.
 
-Pure paths. Nothing here creates, locks or writes; the owner of each path does. The single exception
-to "no I/O" is `Home.endpoints`, which reads what the supervisor published about the running stack.
+`Home` holds paths and does no I/O: nothing here creates, locks or writes; the owner of each path
+does. The one exception is `Home.endpoints`, which reads the addresses that the supervisor published
+for the running stack.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Self
 from atdp.runtime.errors import SettingsError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Home:
     """The directory tree of one stack (`$ATDP_HOME`, by default `./.atdp`)."""
 
@@ -22,7 +23,10 @@ class Home:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """The home named by `ATDP_HOME`, else `./.atdp`; always absolute, so that services agree on it."""
+        """Return the home that `ATDP_HOME` names, else `./.atdp`.
+
+        The path is absolute, so that services with different working directories agree on it.
+        """
         text = (os.environ if environ is None else environ).get("ATDP_HOME") or ".atdp"
         return cls(Path(text).expanduser().resolve())
 
@@ -38,7 +42,10 @@ class Home:
 
     @property
     def endpoints_file(self) -> Path:
-        """`{"kafka": "127.0.0.1:P", "gateway": "http://127.0.0.1:P", …}`, written by the supervisor."""
+        """Addresses of the running stack, written by its supervisor.
+
+        `{"kafka": "127.0.0.1:P", "gateway": "http://127.0.0.1:P", …}`.
+        """
         return self.run / "endpoints.json"
 
     @property
@@ -78,7 +85,10 @@ class Home:
 
     @property
     def tokenizers(self) -> Path:
-        """`<sha256 of tokenizer.json>/tokenizer.json` for every tokenizer whose ids may occur in events."""
+        """Every tokenizer whose token ids may occur in events.
+
+        `<sha256 of tokenizer.json>/tokenizer.json`.
+        """
         return self.root / "tokenizers"
 
     @property
@@ -93,7 +103,7 @@ class Home:
 
     @property
     def logs(self) -> Path:
-        """`<service>.log`, JSON lines."""
+        """Logs of the services as JSON lines: `<service>.log`."""
         return self.root / "logs"
 
     @property
@@ -113,11 +123,13 @@ class Home:
 
     @property
     def routes_file(self) -> Path:
-        """Which engine serves which share of sessions."""
+        """Routing table of the gateway: the engines and their shares of the sessions."""
         return self.gateway / "routes.json"
 
     def endpoints(self) -> dict[str, str]:
-        """What the supervisor last published; empty when no stack has run in this home.
+        """Return the addresses that the supervisor published last.
+
+        Empty when no stack has run in this home.
 
         Raises:
             SettingsError: the file exists and is not a JSON object of strings.
@@ -127,16 +139,17 @@ class Home:
         except FileNotFoundError:
             return {}
         try:
-            found = json.loads(text)
+            endpoints = json.loads(text)
         except json.JSONDecodeError as error:
             raise SettingsError(
                 f"{self.endpoints_file} is not JSON ({error.msg}, line {error.lineno}); "
                 "run `atdp down` and `atdp up` to write it anew"
             ) from error
-        if not isinstance(found, dict) or not all(
-            isinstance(value, str) for value in found.values()
+        if not isinstance(endpoints, dict) or not all(
+            isinstance(address, str) for address in endpoints.values()
         ):
             raise SettingsError(
-                f"{self.endpoints_file} is not an object of strings; run `atdp down`, `atdp up`"
+                f"{self.endpoints_file} is not an object of strings; "
+                "run `atdp down` and `atdp up` to write it anew"
             )
-        return found
+        return endpoints

@@ -1,7 +1,7 @@
-"""Where the broker is and how to talk to it, for every process of the stack.
+"""Address and security settings of the Kafka broker, for every process of the stack.
 
-`ATDP_KAFKA_BOOTSTRAP` (with the security settings) points at an existing cluster; without it, the
-broker that the supervisor of this home published is used.
+`ATDP_KAFKA_BOOTSTRAP` (with the security settings) names an existing cluster. Without it, the
+broker is used that the supervisor of this home published.
 """
 
 import os
@@ -14,14 +14,14 @@ from atdp.runtime.home import Home
 
 KafkaValue = str | int | float | bool
 
-# librdkafka 2.16 forgets all brokers when none answers and starts over from the bootstrap list
-# (KIP-899). A request to a coordinator that was under way is then never finished:
-# send_offsets_to_transaction does not return, whatever its time-out. Seen with one broker killed
-# and started again; without that strategy the client reconnects. To be tried again with a newer
-# librdkafka.
+# librdkafka 2.16 forgets all brokers when none answers, and starts again from the bootstrap list
+# (KIP-899). A request to a coordinator that is under way at that moment never finishes:
+# send_offsets_to_transaction does not return, whatever its time-out is. This was seen when a single
+# broker was killed and started again. With the strategy "none" the client reconnects. Test again
+# with a newer librdkafka whether the setting can be removed.
 _KEEP_BROKERS: Mapping[str, KafkaValue] = {"metadata.recovery.strategy": "none"}
 
-# environment variable → librdkafka property
+# Environment variable → librdkafka property.
 _SECURITY = {
     "ATDP_KAFKA_SECURITY_PROTOCOL": "security.protocol",
     "ATDP_KAFKA_SASL_MECHANISM": "sasl.mechanism",
@@ -31,7 +31,7 @@ _SECURITY = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KafkaSettings:
     """Bootstrap servers (`host:port,…`) and further librdkafka properties (security)."""
 
@@ -40,7 +40,7 @@ class KafkaSettings:
 
     @classmethod
     def from_env(cls, home: Home | None = None, environ: Mapping[str, str] | None = None) -> Self:
-        """Settings from the environment, else from the running stack of `home`.
+        """Return the settings of the environment, else of the running stack of `home`.
 
         Raises:
             SettingsError: neither names a broker.
@@ -53,14 +53,16 @@ class KafkaSettings:
         if bootstrap := home.endpoints().get("kafka"):
             return cls(bootstrap, extra)
         raise SettingsError(
-            f"no Kafka broker is known: {home.endpoints_file} names none and ATDP_KAFKA_BOOTSTRAP "
-            "is not set; start the local stack with `atdp up`, or set ATDP_KAFKA_BOOTSTRAP=host:port"
+            f"no Kafka broker is known: {home.endpoints_file} names none and "
+            "ATDP_KAFKA_BOOTSTRAP is not set; start the local stack with `atdp up`, or set "
+            "ATDP_KAFKA_BOOTSTRAP=host:port"
         )
 
     def config(self, **overrides: KafkaValue) -> dict[str, KafkaValue]:
-        """Properties for a confluent-kafka client; `group_id=…` and `**{"group.id": …}` mean the same.
+        """Return the properties of a confluent-kafka client.
 
-        Callback properties are not values; add them to the returned dictionary.
+        `group_id=…` and `**{"group.id": …}` mean the same. Callback properties are not values: add
+        them to the returned dictionary.
         """
         merged: dict[str, KafkaValue] = {
             "bootstrap.servers": self.bootstrap,

@@ -22,11 +22,11 @@ from atdp.gateway.state import GatewayState, keep_state
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.runtime import (
     Health,
+    HttpProblem,
     KafkaSettings,
     KeyStore,
-    Problem,
     add_health_routes,
-    problem_response,
+    http_problem_response,
 )
 
 OpenLog = Callable[[], Awaitable[EventLog]]
@@ -55,7 +55,7 @@ def create_app(
             own_health.not_ready("stopping")
 
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
-    app.add_exception_handler(Problem, problem_response)
+    app.add_exception_handler(HttpProblem, http_problem_response)
     add_health_routes(app, own_health)
     for part in (events, proxy, sessions):
         app.include_router(part.router)

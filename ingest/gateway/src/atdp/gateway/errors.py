@@ -1,4 +1,6 @@
-"""Errors of the gateway. Three fates are three types: retry later, set aside, stop."""
+"""Errors of the gateway: one class for each thing that a caller can do next."""
+
+from atdp.runtime import HttpProblem
 
 
 class GatewayError(Exception):
@@ -6,12 +8,22 @@ class GatewayError(Exception):
 
 
 class EventLogUnavailable(GatewayError):
-    """The event log did not acknowledge in time; the caller may retry, with the redelivery flag."""
+    """The event log did not acknowledge in time; the caller may retry, marked as redelivery."""
 
 
 class EventRejected(GatewayError):
-    """The event log will never take this record (too large, for example); retrying is useless."""
+    """The event log will never take this record (too large, for example); do not retry."""
 
 
 class SessionStoreError(GatewayError):
     """The session store cannot be opened; the gateway does not start."""
+
+
+def log_unavailable(detail: str) -> HttpProblem:
+    """Return the answer for events that the log did not acknowledge: the caller should retry."""
+    return HttpProblem(
+        503,
+        "event_log_unavailable",
+        f"{detail}. Retry with the header X-ATDP-Redelivery: 1",
+        retry_after_s=1,
+    )

@@ -15,12 +15,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from atdp.gateway.errors import EventLogUnavailable, EventRejected
+from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
 from atdp.gateway.event_log import Record
 from atdp.gateway.request_body import read_object
 from atdp.gateway.session_resolution import bound_trajectory
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime import Caller, Problem, authenticate, tenant_problem, unavailable
+from atdp.runtime import Caller, HttpProblem, authenticate, tenant_problem
 from atdp.schemas import InvalidRecord, event_from_json
 
 router = APIRouter()
@@ -34,9 +34,9 @@ async def post_events(request: Request) -> JSONResponse:
     document = await read_object(request, gateway.settings.max_body_bytes)
     events = document.get("events")
     if not isinstance(events, list):
-        raise Problem(422, "field_missing", "the body needs a list under 'events'")
+        raise HttpProblem(422, "field_missing", "the body needs a list under 'events'")
     if len(events) > gateway.settings.max_events:
-        raise Problem(
+        raise HttpProblem(
             413,
             "too_many_events",
             f"{len(events)} events; at most {gateway.settings.max_events} in one request",
@@ -50,7 +50,7 @@ async def post_events(request: Request) -> JSONResponse:
     fates = await gateway.emitter.append(records, source="http", wanted=wanted)
     unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
     if unknown:
-        raise unavailable(
+        raise log_unavailable(
             f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}"
         )
     rejected = [

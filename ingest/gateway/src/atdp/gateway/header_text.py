@@ -8,7 +8,7 @@ understood too.
 import string
 from urllib.parse import quote, unquote
 
-from atdp.runtime import Problem
+from atdp.runtime import HttpProblem
 
 _AS_IT_IS = "".join(set(string.punctuation) - {"%"}) + " "
 
@@ -22,7 +22,7 @@ def from_header(value: str, name: str) -> str:
     """The identifier in a header value as the server decoded it (ISO 8859-1).
 
     Raises:
-        Problem: 422 when percent-encoding is not that of UTF-8.
+        HttpProblem: 422 when percent-encoding is not that of UTF-8.
     """
     raw = value.encode("latin-1")
     try:
@@ -32,4 +32,4 @@ def from_header(value: str, name: str) -> str:
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:
-        raise Problem(422, "bad_identifier", f"{name} must be percent-encoded UTF-8") from error
+        raise HttpProblem(422, "bad_identifier", f"{name} must be percent-encoded UTF-8") from error

@@ -29,7 +29,7 @@ from atdp.gateway.session_resolution import trajectory_of
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.gateway.trajectory_events import Answered, Asked, Failed
-from atdp.runtime import Problem, authenticate
+from atdp.runtime import HttpProblem, authenticate
 from atdp.schemas import (
     MalformedMessage,
     NotCanonical,
@@ -69,7 +69,7 @@ async def chat_completions(request: Request) -> Response:
         problem = None
     except EngineUnreachable as error:
         answer = None
-        problem = Problem(502, error.code, str(error), retry_after_s=1)
+        problem = HttpProblem(502, error.code, str(error), retry_after_s=1)
     gateway.metrics.engine_seconds.labels(track).observe(time.perf_counter() - began)
     result = await _result(gateway, engine, track, body, answer, problem)
     if isinstance(result, Failed):
@@ -105,7 +105,7 @@ async def models(request: Request) -> Response:
     try:
         answer = await gateway.engines.get(gateway.routes.current.stable, "/v1/models")
     except EngineUnreachable as error:
-        raise Problem(502, error.code, str(error), retry_after_s=1) from error
+        raise HttpProblem(502, error.code, str(error), retry_after_s=1) from error
     return Response(answer.body, answer.status, media_type="application/json")
 
 
@@ -126,18 +126,18 @@ def engine_of(gateway: GatewayState, row: SessionRow) -> tuple[Track, Engine]:
 def _asked(body: Mapping[str, Any]) -> Asked:
     count = body.get("n")
     if count not in (None, 1):
-        raise Problem(
+        raise HttpProblem(
             422, "several_choices", "n > 1 cannot be recorded as one decision; make n calls instead"
         )
     tools = [] if body.get("tools") is None else body["tools"]
     if not isinstance(tools, list):
-        raise Problem(422, "bad_tools", "'tools' must be a list")
+        raise HttpProblem(422, "bad_tools", "'tools' must be a list")
     try:
         messages = messages_from_chat(body.get("messages"))
         # A body that cannot be written again can be neither forwarded nor recorded.
         canonical_json(dict(body))
     except (MalformedMessage, NotCanonical) as error:
-        raise Problem(422, "bad_messages", str(error)) from error
+        raise HttpProblem(422, "bad_messages", str(error)) from error
     return Asked(messages=messages, tools=tools, at=datetime.now(UTC))
 
 
@@ -147,7 +147,7 @@ async def _result(
     track: Track,
     body: Mapping[str, Any],
     answer: EngineAnswer | None,
-    problem: Problem | None,
+    problem: HttpProblem | None,
 ) -> Answered | Failed:
     at = datetime.now(UTC)
     if answer is None:

@@ -5,17 +5,17 @@ from typing import Any
 import orjson
 from fastapi import Request
 
-from atdp.runtime import Problem
+from atdp.runtime import HttpProblem
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
     """The whole body.
 
     Raises:
-        Problem: 413 as soon as it is known to be larger than `max_bytes`.
+        HttpProblem: 413 as soon as it is known to be larger than `max_bytes`.
     """
     declared = request.headers.get("content-length", "")
-    too_large = Problem(
+    too_large = HttpProblem(
         413, "body_too_large", f"the body is larger than {max_bytes} bytes; send less at a time"
     )
     if declared.isdigit() and int(declared) > max_bytes:
@@ -34,15 +34,15 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
     """The body as a JSON object; an empty body is an empty object.
 
     Raises:
-        Problem: 413 (too large) or 422 (not a JSON object).
+        HttpProblem: 413 (too large) or 422 (not a JSON object).
     """
     body = await read_body(request, max_bytes)
     try:
         document = orjson.loads(body) if body else {}
     except orjson.JSONDecodeError as error:
-        raise Problem(422, "not_json", f"the body is not JSON (line {error.lineno})") from error
+        raise HttpProblem(422, "not_json", f"the body is not JSON (line {error.lineno})") from error
     if not isinstance(document, dict):
-        raise Problem(422, "not_an_object", "the body must be a JSON object")
+        raise HttpProblem(422, "not_an_object", "the body must be a JSON object")
     return document
 
 
@@ -50,13 +50,13 @@ def text_field(document: dict[str, Any], name: str, *, required: bool = False) -
     """A text field of a body.
 
     Raises:
-        Problem: 422 when it is missing though required, empty, too long for an identifier, or not
+        HttpProblem: 422 when it is missing though required, empty, too long for an identifier, or not
             text.
     """
     value = document.get(name)
     if value is None:
         if required:
-            raise Problem(422, "field_missing", f"the body needs the field {name!r}")
+            raise HttpProblem(422, "field_missing", f"the body needs the field {name!r}")
         return None
     return checked_id(value, name)
 
@@ -65,11 +65,13 @@ def attempt_field(document: dict[str, Any]) -> int:
     """The field `attempt` of a body; 0 when it is missing.
 
     Raises:
-        Problem: 422 when it is not a whole number from 0 that an event can hold.
+        HttpProblem: 422 when it is not a whole number from 0 that an event can hold.
     """
     attempt = document.get("attempt", 0)
     if isinstance(attempt, bool) or not isinstance(attempt, int) or not 0 <= attempt < _ATTEMPTS:
-        raise Problem(422, "bad_attempt", "'attempt' must be a whole number from 0 to 2147483647")
+        raise HttpProblem(
+            422, "bad_attempt", "'attempt' must be a whole number from 0 to 2147483647"
+        )
     return attempt
 
 
@@ -77,10 +79,10 @@ def checked_id(value: object, name: str) -> str:
     """An identifier that a caller chose.
 
     Raises:
-        Problem: 422 when it is not printable text of 1 to 256 characters.
+        HttpProblem: 422 when it is not printable text of 1 to 256 characters.
     """
     if not isinstance(value, str) or not 1 <= len(value) <= _MAX_ID or not value.isprintable():
-        raise Problem(
+        raise HttpProblem(
             422, "bad_identifier", f"{name!r} must be printable text of 1 to {_MAX_ID} characters"
         )
     return value

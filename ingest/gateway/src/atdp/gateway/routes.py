@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from atdp.runtime import Problem, SettingsError
+from atdp.runtime import HttpProblem, SettingsError
 
 Track = Literal["stable", "canary"]
 
@@ -54,7 +54,7 @@ class Routes:
         """From the form of `PUT /v1/routes`.
 
         Raises:
-            Problem: 422 naming the field that is wrong.
+            HttpProblem: 422 naming the field that is wrong.
         """
         if not isinstance(document, dict):
             raise _wrong("the body", "an object")
@@ -112,7 +112,7 @@ class RoutesFile:
             return Routes.from_json(json.loads(self._path.read_text("utf-8")))
         except FileNotFoundError:
             return None
-        except (json.JSONDecodeError, Problem) as error:
+        except (json.JSONDecodeError, HttpProblem) as error:
             raise SettingsError(
                 f"{self._path} is no routing table ({error}); correct or remove it"
             ) from error
@@ -149,5 +149,5 @@ def _canary(document: Any) -> Canary:
     return Canary(engine=engine, share=float(share), salt=salt)
 
 
-def _wrong(where: str, what: str) -> Problem:
-    return Problem(422, "bad_routes", f"{where} must be {what}")
+def _wrong(where: str, what: str) -> HttpProblem:
+    return HttpProblem(422, "bad_routes", f"{where} must be {what}")

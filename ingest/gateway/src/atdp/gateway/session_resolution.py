@@ -17,7 +17,7 @@ from atdp.gateway.header_text import from_header
 from atdp.gateway.request_body import checked_id
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState
-from atdp.runtime import Caller, Problem, tenant_of
+from atdp.runtime import Caller, HttpProblem, tenant_of
 
 DEFAULT_AGENT = "unnamed"
 
@@ -26,13 +26,13 @@ def trajectory_of(gateway: GatewayState, caller: Caller, request: Request) -> Se
     """The trajectory attempt that a model call belongs to, made when it is new.
 
     Raises:
-        Problem: 422 for a malformed header, 409 when the trajectory has ended.
+        HttpProblem: 422 for a malformed header, 409 when the trajectory has ended.
     """
     tenant = tenant_of(caller, request)
     bound = bound_trajectory(caller)
     row = _named(gateway, request, tenant) if bound is None else _bound(gateway, tenant, *bound)
     if row.ended:
-        raise Problem(
+        raise HttpProblem(
             409,
             "trajectory_ended",
             f"trajectory {row.trajectory_id!r} has ended; open a new session or attempt",
@@ -58,7 +58,7 @@ def bound_trajectory(caller: Caller) -> tuple[str, int] | None:
 def _bound(gateway: GatewayState, tenant: str, trajectory_id: str, attempt: int) -> SessionRow:
     row = gateway.sessions.find(tenant, trajectory_id, attempt)
     if row is None:
-        raise Problem(
+        raise HttpProblem(
             409, "session_unknown", "this session key's session is unknown here; open a new session"
         )
     return row
@@ -70,7 +70,7 @@ def _named(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
     trajectory_id = _header_id(headers, "X-ATDP-Trajectory") or session_id
     attempt = headers.get("x-atdp-attempt", "0")
     if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
-        raise Problem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
+        raise HttpProblem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
     return gateway.sessions.open(
         tenant=tenant,
         trajectory_id=trajectory_id,

@@ -17,7 +17,7 @@ from atdp.gateway.routes import Routes
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime import Caller, Problem, authenticate, tenant_of
+from atdp.runtime import Caller, HttpProblem, authenticate, tenant_of
 from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
 
 router = APIRouter()
@@ -32,7 +32,7 @@ async def open_session(request: Request) -> JSONResponse:
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
     if caller.principal.session is not None:
-        raise Problem(
+        raise HttpProblem(
             403,
             "session_denied",
             "a session key opens no sessions; use the key that its session was opened with",
@@ -43,7 +43,7 @@ async def open_session(request: Request) -> JSONResponse:
     attempt = attempt_field(body)
     tags = body.get("tags") or {}
     if not isinstance(tags, dict):
-        raise Problem(422, "bad_tags", "'tags' must be an object")
+        raise HttpProblem(422, "bad_tags", "'tags' must be an object")
     row = gateway.sessions.open(
         tenant=tenant,
         trajectory_id=text_field(body, "trajectory_id") or session_id,
@@ -55,7 +55,7 @@ async def open_session(request: Request) -> JSONResponse:
         now=datetime.now(UTC),
     )
     if row.ended or row.session_id != session_id:
-        raise Problem(
+        raise HttpProblem(
             409,
             "trajectory_taken",
             f"trajectory {row.trajectory_id!r} exists already; choose another id",
@@ -136,13 +136,13 @@ async def _session(
     else:
         row = gateway.sessions.find(tenant, trajectory_id, attempt)
     if row is None or row.session_id != session_id:
-        raise Problem(
+        raise HttpProblem(
             404,
             "session_unknown",
             f"tenant {tenant!r} has no session {session_id!r} at this gateway",
         )
     if caller.principal.session is not None and caller.principal.session != session_binding(row):
-        raise Problem(403, "session_denied", "a session key is good for its own session only")
+        raise HttpProblem(403, "session_denied", "a session key is good for its own session only")
     return gateway, caller, row, body
 
 
@@ -159,16 +159,16 @@ async def _record_once(gateway: GatewayState, caller: Caller, row: SessionRow, b
 def _reward(body: dict[str, Any]) -> Reward:
     value, critique = body.get("value"), body.get("critique")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise Problem(
+        raise HttpProblem(
             422, "bad_reward", "'value' must be a number (leave it out when there is none)"
         )
     if critique is not None and not isinstance(critique, str):
-        raise Problem(422, "bad_reward", "'critique' must be text")
+        raise HttpProblem(422, "bad_reward", "'critique' must be text")
     if value is None and critique is None:
-        raise Problem(422, "bad_reward", "a reward needs a 'value', a 'critique' or both")
+        raise HttpProblem(422, "bad_reward", "a reward needs a 'value', a 'critique' or both")
     event_id, step = text_field(body, "target_event_id"), body.get("target_step")
     if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
-        raise Problem(422, "bad_reward", "'target_step' must be a whole number from 0")
+        raise HttpProblem(422, "bad_reward", "'target_step' must be a whole number from 0")
     kind: TargetKind = "event" if event_id else "step" if step is not None else "trajectory"
     return Reward(
         target_kind=kind,
@@ -187,13 +187,13 @@ def _reward(body: dict[str, Any]) -> Reward:
 def _ended(body: dict[str, Any]) -> TrajectoryEnded:
     status = body.get("status", "completed")
     if status not in get_args(EndStatus):
-        raise Problem(
+        raise HttpProblem(
             422, "bad_status", f"'status' must be one of {', '.join(get_args(EndStatus))}"
         )
     kind = body.get("error_type")
     message = body.get("error_message")
     if message is not None and not isinstance(message, str):
-        raise Problem(422, "bad_error", "'error_message' must be text")
+        raise HttpProblem(422, "bad_error", "'error_message' must be text")
     error = None if kind is None else Error(type=checked_id(kind, "error_type"), message=message)
     return TrajectoryEnded(status=status, error=error)
 

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from atdp.gateway.emitter import Emitter
-from atdp.gateway.errors import EventLogUnavailable, EventRejected
+from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
 from atdp.gateway.event_log import Position
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionRow, SessionStore
 from atdp.gateway.trajectory_events import Identity, LiveTrajectory
-from atdp.runtime import Problem, unavailable
+from atdp.runtime import HttpProblem
 from atdp.schemas import Agent, Body, Event, Gap, Reward, SigningKey, TrajectoryStarted
 
 _Key = tuple[str, str, int]
@@ -75,7 +75,7 @@ class TrajectoryRecorder:
         up to the log.
 
         Raises:
-            Problem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413
+            HttpProblem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413
                 when an event
             is too large for the log (a gap stands in its place).
         """
@@ -114,8 +114,8 @@ class TrajectoryRecorder:
                 reported, writer.unreported = writer.unreported, 0
                 return reported
         if unknown:
-            raise unavailable(str(unknown[0]))
-        raise Problem(413, "event_too_large", f"this call cannot be recorded: {refused[0]}")
+            raise log_unavailable(str(unknown[0]))
+        raise HttpProblem(413, "event_too_large", f"this call cannot be recorded: {refused[0]}")
 
     def owes(self, row: SessionRow, body: Body) -> bool:
         """Whether an event with this body waits to be sent again.

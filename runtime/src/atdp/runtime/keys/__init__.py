@@ -1,16 +1,17 @@
-"""API keys: who is calling, for which tenant, in which role."""
+"""API keys: each stands for a caller of one tenant in one role."""
 
 from atdp.runtime.keys.api_key import ApiKey
-from atdp.runtime.keys.principals import ANY_TENANT, Action, Principal, Role
-from atdp.runtime.keys.store import KeyStore, StoredKey
+from atdp.runtime.keys.principals import ANY_TENANT, Permission, Principal, Role
+from atdp.runtime.keys.store import KeyStore
+from atdp.runtime.keys.stored_key import StoredKey
 from atdp.runtime.keys.tenants import UNKNOWN_TENANT, tenant_problem
 
 __all__ = [
     "ANY_TENANT",
     "UNKNOWN_TENANT",
-    "Action",
     "ApiKey",
     "KeyStore",
+    "Permission",
     "Principal",
     "Role",
     "StoredKey",

@@ -11,24 +11,25 @@ _KEY = re.compile(r"atdp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 class ApiKey(str):
     """The text of a key.
 
-    A string for senders; its `repr` hides the secret, so that it does not slip into a log.
+    It is a string, so that clients can send it. Its `repr` hides the secret, which therefore does
+    not get into a log by accident.
     """
 
     __slots__ = ()
 
     @classmethod
     def generate(cls) -> Self:
-        """A new random key."""
+        """Return a new random key."""
         return cls(f"atdp_{secrets.token_hex(6)}_{secrets.token_urlsafe(32)}")
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The key in `text`, or None when it does not have the form of one."""
+        """Return the key in `text`, or None when it does not have the form of one."""
         return cls(text) if _KEY.fullmatch(text) else None
 
     @property
     def key_id(self) -> str:
-        """The public part: safe to log."""
+        """The public part; it may be logged."""
         return self[5:17]
 
     @property
@@ -38,7 +39,7 @@ class ApiKey(str):
 
     @property
     def verifier(self) -> bytes:
-        """SHA-256 of the secret, 32 bytes: what is stored, and the HMAC key of record signatures."""
+        """SHA-256 of the secret, 32 bytes: stored, and the HMAC key of record signatures."""
         return hashlib.sha256(self.secret.encode()).digest()
 
     def __repr__(self) -> str:

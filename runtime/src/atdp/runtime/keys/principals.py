@@ -1,10 +1,13 @@
-"""Roles and what they may do; who a verified key stands for. Unknown role or action: denied."""
+"""Roles with their permissions, and the principal that a verified key stands for.
+
+An unknown role or permission is denied.
+"""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 Role = Literal["agent", "analyst", "trainer", "steward", "operator"]
-Action = Literal[
+Permission = Literal[
     "emit",  # send events
     "generate",  # use the recording model proxy
     "query",  # SQL
@@ -12,39 +15,38 @@ Action = Literal[
     "read:train",
     "read:replay",
     "govern",  # policies, consent, erasure
-    "route",  # which engine serves which sessions
+    "route",  # set the engines and their shares of the sessions
     "manage_keys",
 ]
 
-_EVERYTHING_OF_A_TENANT: frozenset[str] = frozenset(get_args(Action)) - {"route", "manage_keys"}
-MAY: dict[str, frozenset[str]] = {
+_OF_ONE_TENANT: frozenset[str] = frozenset(get_args(Permission)) - {"route", "manage_keys"}
+ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "agent": frozenset({"emit", "generate"}),
     "analyst": frozenset({"query", "read:analytics"}),
     "trainer": frozenset({"read:train", "read:replay"}),
-    "steward": _EVERYTHING_OF_A_TENANT,
-    "operator": frozenset(get_args(Action)),
+    "steward": _OF_ONE_TENANT,
+    "operator": frozenset(get_args(Permission)),
 }
 
 ANY_TENANT = "*"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Principal:
-    """Who a verified key stands for."""
+    """The caller that a verified key stands for."""
 
     key_id: str
     tenant: str
     role: str
     session: str | None = None
-    """JSON text, for a session key: the session that it is bound to (see `atdp.gateway.sessions`).
-    """
+    """JSON text of the session that a session key is bound to; None for every other key."""
 
-    def may(self, action: str) -> bool:
-        """Whether the role allows `action`; unknown role or action → False."""
-        return action in MAY.get(self.role, frozenset())
+    def may(self, permission: str) -> bool:
+        """Return whether the role has `permission`; False for an unknown role or permission."""
+        return permission in ROLE_PERMISSIONS.get(self.role, frozenset())
 
     def may_act_for(self, tenant: str) -> bool:
-        """Whether events or questions of `tenant` are this principal's business."""
+        """Return whether the principal may send events and ask questions for `tenant`."""
         if self.role == "operator":
             return self.tenant == ANY_TENANT
         return self.tenant == tenant and tenant != ANY_TENANT

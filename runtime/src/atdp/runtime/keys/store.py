@@ -1,14 +1,15 @@
-"""API keys: who is calling, for which tenant, in which role.
+"""The store of API keys, one sqlite file for all processes of a home.
 
 A key reads `atdp_<key_id>_<secret>`. Only SHA-256 of the secret is stored: the *verifier*. The
-secret has 256 bits of entropy, so a plain hash is enough (nothing to guess, nothing to stretch).
+secret has 256 bits of entropy, so a plain hash is enough: it can be neither guessed nor searched.
 The verifier is also the HMAC key with which records are signed, so that governance can check a
-record in the log without ever seeing a secret.
+record in the log without knowing a secret.
 
-Guarantees: comparison takes constant time; an unknown role or action is denied; a revoked key stays
-in the store (its records can be named) but is never verified again. Session keys belong to one
-session of a parent key, open no further sessions, and die with the parent. Reads are cached per
-store object; `PRAGMA data_version` tells when another process wrote, and clears the cache.
+Guarantees: comparison takes constant time; an unknown role or permission is denied; a revoked key
+stays in the store, so that its records can be named, but is never verified again. A session key
+belongs to one session of a parent key, opens no further sessions, and is revoked with the parent.
+Reads are cached per store object; `PRAGMA data_version` changes when another process wrote, and
+then the cache is cleared.
 """
 
 import hmac
@@ -17,13 +18,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from atdp.runtime.durable_files import write_durably
 from atdp.runtime.errors import KeyStoreError
 from atdp.runtime.keys.api_key import ApiKey
-from atdp.runtime.keys.principals import ANY_TENANT, MAY, Principal
+from atdp.runtime.keys.principals import ANY_TENANT, ROLE_PERMISSIONS, Principal
+from atdp.runtime.keys.stored_key import StoredKey
 from atdp.runtime.keys.tenants import tenant_problem
 
 _SCHEMA = """
@@ -33,7 +35,7 @@ CREATE TABLE IF NOT EXISTS keys (
     role       TEXT NOT NULL,
     verifier   BLOB NOT NULL,             -- sha256(secret)
     parent     TEXT REFERENCES keys,      -- set for session keys
-    session    TEXT,                      -- JSON, set for session keys: what the key stands for
+    session    TEXT,                      -- JSON, set for session keys: the session
     created_at INTEGER NOT NULL,          -- microseconds since the epoch, UTC
     revoked_at INTEGER
 ) STRICT;
@@ -47,32 +49,17 @@ _REVOKED_AT = """(
     )
     SELECT min(revoked_at) FROM line
 )"""
-"""When a key, or the first key above it, was revoked; NULL for one that holds."""
+"""SQL: the earliest time at which a key or a key above it was revoked; NULL when none was."""
 
+_COLUMNS = f"k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED_AT}"
 
-@dataclass(frozen=True)
-class StoredKey:
-    """A key as the store knows it.
-
-    `verifier` is the HMAC key (32 bytes); `revoked` includes a revoked ancestor, `revoked_at_us` is
-    the earliest of these (microseconds since the epoch).
-    """
-
-    principal: Principal
-    verifier: bytes
-    created_at_us: int
-    revoked: bool
-    revoked_at_us: int | None = None
-
-    def __repr__(self) -> str:
-        return f"StoredKey({self.principal!r}, revoked={self.revoked})"
+# Bounds memory when many session keys are in use. One lookup costs about 10 µs, so it does no harm
+# to clear the cache now and then.
+_CACHED_KEYS = 10_000
 
 
 class KeyStore:
-    """Keys in one sqlite file (WAL), shared by all processes of a home.
-
-    Safe to use from several threads.
-    """
+    """API keys in one sqlite file (WAL); safe to use from several threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,9 +72,8 @@ class KeyStore:
                 path, timeout=10, isolation_level=None, check_same_thread=False
             )
             self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute(
-                "PRAGMA synchronous=FULL"
-            )  # a key shown once must exist after a power cut
+            # A key is shown only once, so it must still exist after a power failure.
+            self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise KeyStoreError(
@@ -96,7 +82,7 @@ class KeyStore:
         self._seen_version = self._data_version()
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         with self._lock:
             self._db.close()
 
@@ -107,13 +93,14 @@ class KeyStore:
         self.close()
 
     def create(self, tenant: str, role: str) -> tuple[ApiKey, Principal]:
-        """A new key for `tenant`; the returned text cannot be shown again.
+        """Create a key for `tenant`; the returned text cannot be shown again.
 
         Raises:
             KeyStoreError: unknown role, bad tenant name, or a tenant that the role cannot have.
         """
-        if role not in MAY:
-            raise KeyStoreError(f"unknown role {role!r}; known roles: {', '.join(MAY)}")
+        if role not in ROLE_PERMISSIONS:
+            known = ", ".join(ROLE_PERMISSIONS)
+            raise KeyStoreError(f"unknown role {role!r}; known roles: {known}")
         if role == "operator":
             if tenant != ANY_TENANT:
                 raise KeyStoreError(
@@ -126,35 +113,36 @@ class KeyStore:
     def create_session_key(
         self, parent: Principal, *, tenant: str, session: str
     ) -> tuple[ApiKey, Principal]:
-        """A key of role `agent` bound to one session (`session`: JSON text) that dies with its parent key.
+        """Create a key of role `agent` for one session (`session`: JSON text) under a parent key.
 
         Raises:
-            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself: it is
-                good for its own session only.
+            KeyStoreError: the parent may not emit for `tenant`, or is a session key itself.
         """
         if parent.session is not None:
             raise KeyStoreError(
-                f"key {parent.key_id} is a session key and opens no further sessions; use the key it was made with"
+                f"key {parent.key_id} is a session key and opens no further sessions; "
+                "use the key that it was made with"
             )
         if not parent.may("emit") or not parent.may_act_for(tenant):
             raise KeyStoreError(
-                f"key {parent.key_id} (role {parent.role}) may not open sessions of tenant {tenant!r}"
+                f"key {parent.key_id} (role {parent.role}) may not open sessions of "
+                f"tenant {tenant!r}"
             )
         return self._insert(
             Principal(key_id="", tenant=tenant, role="agent", session=session), parent=parent.key_id
         )
 
     def verify(self, text: str) -> Principal | None:
-        """The principal of a key text; None when malformed, unknown, wrong or revoked."""
+        """Return the principal of a key; None when malformed, unknown, wrong or revoked."""
         key = ApiKey.parse(text)
         stored = self.get(key.key_id) if key is not None else None
         if key is None or stored is None:
             return None
-        right = hmac.compare_digest(key.verifier, stored.verifier)
-        return stored.principal if right and not stored.revoked else None
+        matches = hmac.compare_digest(key.verifier, stored.verifier)
+        return stored.principal if matches and not stored.revoked else None
 
     def get(self, key_id: str) -> StoredKey | None:
-        """The stored key of an id, revoked or not; None when unknown."""
+        """Return the stored key of an id, revoked or not; None when unknown."""
         with self._lock:
             version = self._data_version()
             if version != self._seen_version:
@@ -165,38 +153,36 @@ class KeyStore:
             rows = self._select("WHERE k.key_id = ?", key_id)
             if len(self._cache) >= _CACHED_KEYS:
                 self._cache.clear()
-            found = self._cache[key_id] = rows[0] if rows else None
-            return found
+            stored = self._cache[key_id] = rows[0] if rows else None
+            return stored
 
     def revoke(self, key_id: str) -> bool:
-        """Make a key (and the session keys under it) useless; False when there is no such key."""
+        """Revoke a key and the session keys under it; False when there is no such key."""
         with self._writing():
-            done = self._db.execute(
+            update = self._db.execute(
                 "UPDATE keys SET revoked_at = coalesce(revoked_at, ?) WHERE key_id = ?",
                 (_now_us(), key_id),
             )
-            return done.rowcount > 0
+            return update.rowcount > 0
 
     def list(self, *, with_sessions: bool = False) -> Sequence[StoredKey]:
-        """All keys by age; session keys only when asked for."""
+        """Return the keys, oldest first; session keys only with `with_sessions`."""
         with self._lock:
             return self._select("" if with_sessions else "WHERE k.parent IS NULL")
 
     def ensure_operator(self, key_file: Path) -> ApiKey:
-        """The operator's key of this home.
+        """Return the operator's key of this home.
 
-        Read from `key_file` (mode 0600), made when missing or no longer valid.
+        It is read from `key_file` (mode 0600), and created when the file is missing or holds no
+        valid key.
         """
-        if (
-            key_file.exists()
-            and self.verify(text := key_file.read_text("utf-8").strip()) is not None
-        ):
-            return ApiKey(text)
+        if key_file.exists():
+            text = key_file.read_text("utf-8").strip()
+            if self.verify(text) is not None:
+                return ApiKey(text)
         key, _ = self.create(ANY_TENANT, "operator")
         key_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        key_file.touch(mode=0o600)
-        key_file.chmod(0o600)
-        key_file.write_text(key + "\n", "utf-8")
+        write_durably(key_file, key + "\n", mode=0o600)
         return key
 
     def _insert(self, principal: Principal, parent: str | None) -> tuple[ApiKey, Principal]:
@@ -219,8 +205,7 @@ class KeyStore:
 
     def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
         rows = self._db.execute(
-            f"SELECT k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED_AT}"  # noqa: S608 - constant text
-            f" FROM keys k {where} ORDER BY k.created_at, k.key_id",
+            f"SELECT {_COLUMNS} FROM keys k {where} ORDER BY k.created_at, k.key_id",  # noqa: S608 - constant text
             parameters,
         )
         return [
@@ -248,11 +233,6 @@ class KeyStore:
                 ) from error
             finally:
                 self._cache.clear()
-
-
-# Bounds memory when many session keys are in use; one lookup costs about 10 µs, so clearing now and
-# then is harmless.
-_CACHED_KEYS = 10_000
 
 
 def _now_us() -> int:

@@ -1,32 +1,36 @@
-"""Who calls: from the `Authorization` header to a principal and the key that signs its records."""
+"""Authentication of HTTP requests by the API key in their `Authorization` header."""
 
 from dataclasses import dataclass
 
 from fastapi import Request
 
-from atdp.runtime.keys import ANY_TENANT, Action, KeyStore, Principal, tenant_problem
-from atdp.runtime.service.problems import Problem
+from atdp.runtime.keys import ANY_TENANT, KeyStore, Permission, Principal, tenant_problem
+from atdp.runtime.service.http_problem import HttpProblem
 from atdp.schemas import SigningKey
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Caller:
-    """A verified caller; `signing_key` signs on its behalf, so that governance sees who sent a record."""
+    """A verified caller.
+
+    Records that are sent on its behalf are signed with `signing_key`, so that governance can tell
+    who sent them.
+    """
 
     principal: Principal
     signing_key: SigningKey
 
 
-def authenticate(request: Request, keys: KeyStore, action: Action) -> Caller:
-    """The caller of a request that needs `action`.
+def authenticate(request: Request, keys: KeyStore, permission: Permission) -> Caller:
+    """Return the caller of a request that needs `permission`.
 
     Raises:
-        Problem: 401 without a valid key, 403 when its role may not do this.
+        HttpProblem: 401 without a valid key, 403 when the caller's role lacks the permission.
     """
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     text = text.strip()
     if scheme.lower() != "bearer" or not text:
-        raise Problem(
+        raise HttpProblem(
             401,
             "missing_key",
             "no API key: send `Authorization: Bearer atdp_…` (OpenAI clients: api_key=). "
@@ -34,35 +38,35 @@ def authenticate(request: Request, keys: KeyStore, action: Action) -> Caller:
         )
     principal = keys.verify(text)
     if principal is None:
-        raise Problem(
+        raise HttpProblem(
             401,
             "invalid_key",
             "this API key is unknown, wrong or revoked; `atdp keys create` makes a new one",
         )
-    if not principal.may(action):
-        raise Problem(
+    if not principal.may(permission):
+        raise HttpProblem(
             403,
             "role_denied",
-            f"role {principal.role!r} may not {action}; use a key of a role that may",
+            f"role {principal.role!r} may not {permission}; use a key of a role that may",
         )
     return Caller(principal, SigningKey.parse(text))
 
 
 def tenant_of(caller: Caller, request: Request) -> str:
-    """The tenant a call is for: the key's; an operator names it by `X-ATDP-Tenant`.
+    """Return the tenant of a call: the key's; an operator names it by `X-ATDP-Tenant`.
 
     Raises:
-        Problem: 422 when an operator names none or what no tenant can be called, 403 when another
-            key names a tenant not its own.
+        HttpProblem: 422 when an operator names no tenant or an impossible name, 403 when another
+            key names a tenant that is not its own.
     """
     named = request.headers.get("x-atdp-tenant")
     tenant = named or caller.principal.tenant
     if tenant == ANY_TENANT:
-        raise Problem(
+        raise HttpProblem(
             422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant"
         )
     if not caller.principal.may_act_for(tenant):
-        raise Problem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
+        raise HttpProblem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
     if (problem := tenant_problem(tenant)) is not None:
-        raise Problem(422, "bad_tenant", f"X-ATDP-Tenant: {problem}")
+        raise HttpProblem(422, "bad_tenant", f"X-ATDP-Tenant: {problem}")
     return tenant

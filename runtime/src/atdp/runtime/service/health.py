@@ -1,8 +1,8 @@
-"""Health of one process, and the small HTTP server that shows it for workers that have no HTTP of their own.
+"""Health of one process, and a small HTTP server that shows it for workers without HTTP.
 
-`/healthz` answers 200 while the process should live on, `/readyz` 200 while it can do its work,
-`/metrics` gives the Prometheus registry. Both health answers list the failing checks by name; a
-check never shows event data.
+`/healthz` answers 200 while the process should keep running, `/readyz` 200 while it can do its
+work, and `/metrics` gives the Prometheus registry. Both health answers list the failing checks by
+name. A check never shows event data.
 """
 
 import json
@@ -13,51 +13,51 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
-from atdp.runtime.service.logs import describe
+from atdp.runtime.service.logs import describe_error
 
 Check = Callable[[], str | None]
-"""None when all is well, else one sentence that says what is wrong."""
+"""Returns None when all is well, else one sentence that says what is wrong."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Health:
-    """What `/healthz` and `/readyz` answer. Not ready until `ready()` is called."""
+    """The state behind `/healthz` and `/readyz`. It is not ready until `ready()` is called."""
 
     service: str
     registry: CollectorRegistry = field(default_factory=lambda: REGISTRY, repr=False)
-    _why_not_ready: str | None = "starting"
+    _not_ready_reason: str | None = "starting"
     _live_checks: dict[str, Check] = field(default_factory=dict)
     _ready_checks: dict[str, Check] = field(default_factory=dict)
 
     def ready(self) -> None:
-        """From now on able to work."""
-        self._why_not_ready = None
+        """Declare the process able to work."""
+        self._not_ready_reason = None
 
-    def not_ready(self, why: str) -> None:
-        """For now unable to work, for the reason `why`."""
-        self._why_not_ready = why
+    def not_ready(self, reason: str) -> None:
+        """Declare the process unable to work for now, with the reason."""
+        self._not_ready_reason = reason
 
     def add_live_check(self, name: str, check: Check) -> None:
-        """A failing live check asks the supervisor for a restart."""
+        """Add a check of `/healthz`; the supervisor restarts a process when one fails."""
         self._live_checks[name] = check
 
     def add_ready_check(self, name: str, check: Check) -> None:
-        """A failing ready check says: alive, but cannot work now."""
+        """Add a check of `/readyz`; one that fails means: running, but unable to work now."""
         self._ready_checks[name] = check
 
     def live(self) -> tuple[int, dict[str, object]]:
-        """HTTP status and body of `/healthz`."""
-        return self._answer(_run(self._live_checks))
+        """Return HTTP status and body of `/healthz`."""
+        return self._answer(_failing(self._live_checks))
 
     def readiness(self) -> tuple[int, dict[str, object]]:
-        """HTTP status and body of `/readyz`."""
-        failing = _run(self._ready_checks)
-        if self._why_not_ready is not None:
-            failing["state"] = self._why_not_ready
+        """Return HTTP status and body of `/readyz`."""
+        failing = _failing(self._ready_checks)
+        if self._not_ready_reason is not None:
+            failing["state"] = self._not_ready_reason
         return self._answer(failing)
 
     def metrics(self) -> bytes:
-        """Prometheus text of the registry."""
+        """Return the registry as Prometheus text."""
         return generate_latest(self.registry)
 
     def _answer(self, failing: dict[str, str]) -> tuple[int, dict[str, object]]:
@@ -112,19 +112,20 @@ class HealthServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def close(self) -> None:
-        """Stop answering."""
+        """Stop the server and close its socket."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
 
-def _run(checks: dict[str, Check]) -> dict[str, str]:
+def _failing(checks: dict[str, Check]) -> dict[str, str]:
+    """Run the checks and return the problems by name of check."""
     failing: dict[str, str] = {}
     for name, check in list(checks.items()):
         try:
-            wrong = check()
-        except Exception as error:  # noqa: BLE001 - a check that breaks is a failing check, not a broken endpoint
-            wrong = f"the check itself failed: {describe(error)}"
-        if wrong is not None:
-            failing[name] = wrong
+            problem = check()
+        except Exception as error:  # noqa: BLE001 - a check that raises is a failing check
+            problem = f"the check itself failed: {describe_error(error)}"
+        if problem is not None:
+            failing[name] = problem
     return failing

@@ -1,4 +1,7 @@
-"""Running a FastAPI application as a service of the stack: loopback, known port, drain on SIGTERM."""
+"""A FastAPI application as a service of the stack.
+
+It listens on the loopback interface, on a known port, and finishes its requests on SIGTERM.
+"""
 
 import asyncio
 import contextlib
@@ -19,7 +22,7 @@ _log = logging.getLogger("atdp.service")
 
 
 def add_health_routes(app: FastAPI, health: Health) -> None:
-    """`/healthz`, `/readyz` and `/metrics` of `health` on `app`."""
+    """Add `/healthz`, `/readyz` and `/metrics` of `health` to `app`."""
 
     @app.get("/healthz", include_in_schema=False)
     def healthz() -> JSONResponse:
@@ -37,9 +40,10 @@ def add_health_routes(app: FastAPI, health: Health) -> None:
 
 
 def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
-    """Serve `app` on 127.0.0.1 until `service.stop`; requests in flight get `drain_s` seconds to finish.
+    """Serve `app` on 127.0.0.1 until `service.stop` is set.
 
-    The application's own start-up (lifespan) says when it is ready, by `service.health.ready()`.
+    Requests in flight then get `drain_s` seconds to finish. The application's own start-up
+    (lifespan) calls `service.health.ready()`.
 
     Raises:
         SettingsError: the port is taken.
@@ -56,7 +60,7 @@ def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
     server = _Server(config)
 
     async def serve() -> None:
-        stopper = asyncio.create_task(_stop_when_told(service, server))
+        stopper = asyncio.create_task(_stop_with_service(service, server))
         try:
             service.announce(f"http://{host}:{port}")
             await server.serve(sockets=[listener])
@@ -68,35 +72,38 @@ def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to `Service`: uvicorn would raise them again after its shutdown."""
+    """A uvicorn server that leaves signals to `Service`.
+
+    uvicorn would raise them again after its shutdown.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-async def _stop_when_told(service: Service, server: uvicorn.Server) -> None:
-    while not service.stop.is_set():  # noqa: ASYNC110 - set by a signal handler, outside the loop
+async def _stop_with_service(service: Service, server: uvicorn.Server) -> None:
+    while not service.stop.is_set():  # noqa: ASYNC110 - set by a signal handler
         await asyncio.sleep(0.1)
     service.health.not_ready("stopping")
     server.should_exit = True
 
 
 def _bind(port: int) -> socket.socket:
-    # The protocol must be said: asyncio switches Nagle off (TCP_NODELAY) only on sockets that say
-    # TCP, and an answer in two writes then waits 40 ms for the peer's delayed acknowledgement.
+    # Without TCP_NODELAY an answer that is written in two pieces waits 40 ms for the delayed
+    # acknowledgement of the client. asyncio sets the option only on sockets that were made with an
+    # explicit protocol number; accepted sockets inherit it from the listener.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Accepted sockets inherit it. asyncio sets it only on sockets made with an explicit protocol
-    # number; without it every answer on a kept-alive connection waits 40 ms for the client's
-    # delayed acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind(("127.0.0.1", port))
-        listener.listen(2048)  # from the announcement on, callers wait instead of being refused
+        # Listen before the address is announced: callers then wait instead of being refused.
+        listener.listen(2048)
     except OSError as error:
         listener.close()
         raise SettingsError(
-            f"cannot listen on 127.0.0.1:{port}: {error.strerror}; choose another port, or 0 for any free one"
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}; "
+            "choose another port, or 0 for any free one"
         ) from error
     return listener

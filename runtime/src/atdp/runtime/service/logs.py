@@ -1,9 +1,10 @@
 """Structured logs: one JSON object per line on stderr.
 
-Rule: no value of an event ever reaches a log, since logs are read by people whom governance never
-asked. Log calls name counts, ids and places. Exceptions are logged by type and place; their message
-only where the type is known not to quote data (our own errors, the operating system's, Kafka's). A
-pydantic or JSON error quotes its input: type only.
+Rule: no value of an event ever reaches a log, because people read logs whom governance has given
+no access to events. Log calls name counts, ids and places. Exceptions are logged by type and place.
+Their message is logged only where the type is known not to quote data: our own errors, those of the
+operating system, Kafka and sqlite. A pydantic or JSON error quotes its input, so only its type is
+logged.
 """
 
 import json
@@ -21,10 +22,14 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
 }
 
 
-class JsonFormatter(logging.Formatter):
-    """`{"time", "level", "service", "logger", "message", …extra, "error"}`.
+# Packages whose exceptions never quote event data. `cimpl` is the C module of confluent_kafka.
+_QUOTABLE = frozenset({"atdp", "cimpl", "confluent_kafka", "sqlite3"})
 
-    Extra is what `extra={…}` gave.
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as `{"time", "level", "service", "logger", "message", …, "error", "at"}`.
+
+    The values of `extra={…}` become fields of their own.
     """
 
     def __init__(self, service: str) -> None:
@@ -32,7 +37,7 @@ class JsonFormatter(logging.Formatter):
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, never raising: what is not JSON is shown by its type."""
+        """Return one line; a value that JSON cannot express is shown as its type."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -44,19 +49,18 @@ class JsonFormatter(logging.Formatter):
             {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
         )
         if record.exc_info and record.exc_info[1] is not None:
-            line["error"] = describe(record.exc_info[1])
+            line["error"] = describe_error(record.exc_info[1])
             line["at"] = _places(record.exc_info[2])
         return json.dumps(
             line, default=lambda value: f"<{type(value).__name__}>", ensure_ascii=False
         )
 
 
-def describe(error: BaseException) -> str:
-    """Type of an exception, with its message only when that cannot quote event data."""
-    module = type(error).__module__.partition(".")
-    name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    quotable = module[0] in {"cimpl", "confluent_kafka", "sqlite3"} or isinstance(error, OSError)
-    if quotable or type(error).__module__.startswith("atdp."):
+def describe_error(error: BaseException) -> str:
+    """Return the type of an exception, with its message when that cannot quote event data."""
+    module = type(error).__module__
+    name = f"{module}.{type(error).__qualname__}".removeprefix("builtins.")
+    if isinstance(error, OSError) or module.partition(".")[0] in _QUOTABLE:
         return f"{name}: {error}"
     return name
 

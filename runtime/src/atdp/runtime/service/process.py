@@ -1,4 +1,4 @@
-"""The frame of every service process: arguments, logs, stop, health, and not outliving the supervisor.
+"""The frame of every service process: arguments, logs, stop, health, end with the supervisor.
 
 Use, in a worker without HTTP of its own::
 
@@ -13,10 +13,11 @@ Use, in a worker without HTTP of its own::
 
 and in an HTTP service `run_http(service, app)` (module `http`) instead of `serving()`.
 
-SIGTERM and SIGINT set `service.stop`; whoever holds work drains it and returns. A second signal
-changes nothing: the supervisor kills after its grace. When the supervisor itself dies, its children
-see their parent change and stop too, so that nothing is left running. The check is by parent
-process id because PR_SET_PDEATHSIG follows the *thread* that forked.
+SIGTERM and SIGINT set `service.stop`; the worker then finishes the work that it holds and returns.
+A second signal changes nothing: the supervisor kills the process after a grace period. When the
+supervisor itself dies, its children see that their parent process has changed and stop too, so that
+nothing is left running. They compare parent process ids because PR_SET_PDEATHSIG follows the
+*thread* that forked.
 """
 
 import argparse
@@ -31,18 +32,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
 from atdp.runtime.service.health import Health, HealthServer
 from atdp.runtime.service.logs import setup_logging
 
 PARENT_PID = "ATDP_PARENT_PID"
-"""Set by the supervisor to its own pid: the service stops when that process is no longer its
-parent."""
+"""Environment variable that the supervisor sets to its own pid.
+
+The service stops when that process is no longer its parent.
+"""
+
+# One getppid per second costs nothing and bounds how long an orphan lives.
+_PARENT_POLL_S = 1.0
+# Longer than any drain that works (a transaction, one Iceberg commit).
+_ORPHAN_GRACE_S = 30.0
 
 _log = logging.getLogger("atdp.service")
 
 
-@dataclass
+@dataclass(slots=True)
 class Service:
     """One running service process."""
 
@@ -52,7 +61,7 @@ class Service:
     options: argparse.Namespace
     health: Health
     stop: threading.Event = field(default_factory=threading.Event)
-    """Set when the process should finish what it holds and return."""
+    """Set when the process should finish its work in hand and return."""
 
     @classmethod
     def start(
@@ -63,9 +72,10 @@ class Service:
         options: Callable[[argparse.ArgumentParser], None] | None = None,
         description: str | None = None,
     ) -> Self:
-        """Parse `--home`, `--port`, `--name` and what `options` adds; set up logs, signals, the parent watch.
+        """Parse the arguments and set up logs, signal handlers and the watch on the parent.
 
-        Call it from the main thread of the process.
+        The arguments are `--home`, `--port`, `--name` and those that `options` adds. Call it from
+        the main thread of the process.
         """
         parser = argparse.ArgumentParser(prog=name, description=description)
         parser.add_argument(
@@ -80,10 +90,10 @@ class Service:
         parser.add_argument("--name", default=name, help="name in logs, status and endpoints")
         if options is not None:
             options(parser)
-        chosen = parser.parse_args(argv)
-        home = Home(chosen.home.expanduser().resolve()) if chosen.home else Home.from_env()
-        setup_logging(chosen.name)
-        service = cls(chosen.name, home, chosen.port, chosen, Health(chosen.name))
+        arguments = parser.parse_args(argv)
+        home = Home(arguments.home.expanduser().resolve()) if arguments.home else Home.from_env()
+        setup_logging(arguments.name)
+        service = cls(arguments.name, home, arguments.port, arguments, Health(arguments.name))
         service._catch_signals()
         service._watch_parent()
         return service
@@ -101,15 +111,9 @@ class Service:
             _log.info("stopped")
 
     def announce(self, url: str) -> None:
-        """Publish the address.
-
-        In the log, and as `run/<name>.json` (`{"pid", "url"}`, replaced atomically).
-        """
-        self.home.run.mkdir(parents=True, exist_ok=True)
-        target = self.home.run / f"{self.name}.json"
-        partial = target.with_suffix(f".{os.getpid()}.tmp")
-        partial.write_text(json.dumps({"pid": os.getpid(), "url": url}), "utf-8")
-        partial.replace(target)
+        """Publish the address in the log and as `run/<name>.json` (`{"pid", "url"}`)."""
+        address = json.dumps({"pid": os.getpid(), "url": url})
+        write_durably(self.home.run / f"{self.name}.json", address)
         _log.info("listening", extra={"url": url, "pid": os.getpid()})
 
     def _catch_signals(self) -> None:
@@ -130,15 +134,9 @@ class Service:
                 if os.getppid() != parent:
                     _log.warning("the supervisor is gone, stopping", extra={"parent": parent})
                     self.stop.set()
-            # Draining must end too: nobody is left who would kill a process that hangs.
+            # Draining must end too: no supervisor is left to kill a process that hangs.
             if os.getppid() != parent:
                 threading.Event().wait(_ORPHAN_GRACE_S)
                 os._exit(70)  # EX_SOFTWARE: the drain did not finish
 
         threading.Thread(target=watch, args=(int(text),), name="parent-watch", daemon=True).start()
-
-
-# One getppid per second costs nothing and bounds how long an orphan lives.
-_PARENT_POLL_S = 1.0
-# Longer than any drain that works (a transaction, one Iceberg commit).
-_ORPHAN_GRACE_S = 30.0

@@ -1,4 +1,4 @@
-"""Answers that are errors: one form for all routes, the one that OpenAI clients already read."""
+"""HTTP error answers: one form for all routes, which OpenAI clients already read."""
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -6,10 +6,11 @@ from fastapi.responses import JSONResponse
 from atdp.runtime.errors import PlatformError
 
 
-class Problem(PlatformError):
+class HttpProblem(PlatformError):
     """An HTTP error answer.
 
-    The message says what happened and what to do next, and quotes no event data.
+    The message says what happened and what to do next, and quotes no event data. `code` names the
+    cause for programs. `retry_after_s` becomes the header `Retry-After`.
     """
 
     def __init__(
@@ -21,23 +22,13 @@ class Problem(PlatformError):
         self.retry_after_s = retry_after_s
 
     def body(self) -> dict[str, object]:
-        """`{"error": {"message", "type", "code"}}`."""
+        """Return the JSON body: `{"error": {"message", "type", "code"}}`."""
         kind = "invalid_request_error" if self.status < 500 else "server_error"
         return {"error": {"message": str(self), "type": kind, "code": self.code}}
 
 
-def problem_response(_request: Request, problem: Exception) -> JSONResponse:
-    """Exception handler for `Problem`."""
-    assert isinstance(problem, Problem)
+def http_problem_response(_request: Request, problem: Exception) -> JSONResponse:
+    """Return the answer for an `HttpProblem`; register it as an exception handler."""
+    assert isinstance(problem, HttpProblem)
     headers = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
     return JSONResponse(problem.body(), problem.status, headers)
-
-
-def unavailable(detail: str) -> Problem:
-    """The event log did not acknowledge: nothing is promised, the caller should retry."""
-    return Problem(
-        503,
-        "event_log_unavailable",
-        f"{detail}. Retry with the header X-ATDP-Redelivery: 1",
-        retry_after_s=1,
-    )
