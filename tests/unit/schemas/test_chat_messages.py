@@ -1,3 +1,5 @@
+"""Chat messages are read to the same values by everybody, or refused with the place named."""
+
 import contextlib
 import json
 from typing import Any
@@ -5,8 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.schemas.conversation import (
+from atdp.schemas import (
     MalformedMessage,
+    NotCanonical,
     canonical_json,
     message_from_chat,
     messages_from_chat,
@@ -100,9 +103,47 @@ def test_what_is_nested_too_deeply_is_refused_as_a_value_and_kept_as_text() -> N
     deep = "[" * 300 + "]" * 300
     value = json.loads(deep)
     assert parsed_json(deep) is None
-    with pytest.raises(MalformedMessage, match="254 levels"):
+    with pytest.raises(NotCanonical, match="254 levels"):
         canonical_json(value)
     for arguments in (value, [2**70]):
         call = {"id": "c", "function": {"name": "f", "arguments": arguments}}
         with pytest.raises(MalformedMessage, match=r"tool_calls\[0\].function.arguments"):
             message_from_chat({"role": "assistant", "tool_calls": [call]})
+
+
+@pytest.mark.parametrize("text", ['"\\ud800"', "NaN", "1e999", "[" * 100_000, "{", '{"a": 1} x'])
+def test_text_that_is_not_json_or_cannot_be_stored_has_no_parsed_form(text: str) -> None:
+    assert parsed_json(text) is None
+
+
+def test_arguments_that_are_values_are_written_in_their_own_order() -> None:
+    function = {"name": "f", "arguments": {"b": 1, "a": "é"}}
+    message = message_from_chat({"role": "assistant", "tool_calls": [{"function": function}]})
+    assert message.parts[0].text == '{"b":1,"a":"é"}'
+
+
+@pytest.mark.parametrize(
+    ("odd", "text"),
+    [
+        ({"content": {"a": 1}}, "<odd>"),
+        ({"content": [5]}, "<odd>"),
+        ({"content": ["plain text"]}, "plain text"),
+        ({"reasoning_content": 5}, "5"),
+        ({"tool_calls": [{"id": "c"}]}, ""),
+        ({"tool_calls": [{"function": {"name": "f", "arguments": [2**70]}}]}, "<odd>"),
+    ],
+)
+def test_the_lenient_reading_keeps_what_the_strict_one_refuses(
+    odd: dict[str, Any], text: str
+) -> None:
+    chat = {"role": "assistant", **odd}
+    with pytest.raises(MalformedMessage):
+        message_from_chat(chat)
+    (part,) = message_from_chat(chat, lenient=lambda _: "<odd>").parts
+    assert part.text == text
+
+
+@pytest.mark.parametrize("chat", [5, {"content": "x"}, {"role": "a", "tool_calls": [5]}])
+def test_the_lenient_reading_refuses_what_is_no_message_at_all(chat: object) -> None:
+    with pytest.raises(MalformedMessage):
+        message_from_chat(chat, lenient=str)

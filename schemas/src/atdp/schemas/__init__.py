@@ -31,6 +31,7 @@ from atdp.schemas.conversation import (
     extra_json,
     message_from_chat,
     messages_from_chat,
+    parsed_json,
     tool_calls,
 )
 from atdp.schemas.errors import InvalidRecord, SchemaError, UnknownSchema
@@ -187,6 +188,7 @@ __all__ = [
     "messages_from_chat",
     "new_event_id",
     "newest",
+    "parsed_json",
     "record_key",
     "record_to_event",
     "records_of",

@@ -47,13 +47,14 @@ def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None
     return text
 
 
-def canonical_sha256(value: object) -> str:
-    """Return the hex SHA-256 of the canonical JSON of `value`.
+def canonical_sha256(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
+    """Return the hex SHA-256 of the canonical JSON of `value`; `default` as in `canonical_json`.
 
     Raises:
         NotCanonical: see `canonical_json`.
     """
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+    text = canonical_json(value, default=default)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _levels(value: object) -> int:

@@ -1,64 +1,80 @@
-"""OpenAI chat messages as event values: one reading for the proxy and for importers of chat logs.
+"""The one reader of OpenAI chat messages: SDK, gateway and importers read the same value.
 
-Rules: text is kept as it is; an absent, null or empty content adds no part, since clients send all
-three for the same message; tool-call arguments are kept exactly as written and, beside that,
-parsed; what has no field of its own goes verbatim into `ext_json`, unless it is null or empty
-(`refusal: null`, `annotations: []`).
+Text is kept as it is. An absent, null or empty content adds no part, since clients send all three
+for the same message. Tool-call arguments are kept exactly as written and are parsed besides; some
+logs hold them as values, which are written as JSON without sorting their keys. Fields that the
+contract does not have go verbatim into `ext_json`, unless they are null or empty (`refusal: null`,
+`annotations: []`).
+
+There are two readings. The strict one refuses what no chat message has, with the place named and
+the content never quoted. The lenient one is for recording inside a host, where losing a message is
+worse than keeping an odd one: it takes a function that writes any Python value as text, and uses it
+where the strict reading would refuse the value. It refuses only a message that is no object or has
+no role, and a tool call that is no object. Where the strict reading gives a message, the lenient
+one gives the same.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
-import orjson
-
+from atdp.schemas.canonical import NotCanonical, canonical_json
 from atdp.schemas.errors import SchemaError
-from atdp.schemas.values import Message, Part, ToolCall
+from atdp.schemas.values import Message, Part, PartType, ToolCall
+
+TextOfValue: TypeAlias = Callable[[object], str]
+"""Writes any Python value as text, JSON where possible; never raises."""
 
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
 )
 _CALL_KEYS = frozenset({"id", "type", "function", "index"})
+_TEXT_PART_KEYS = frozenset({"type", "text"})
+_PART_TYPES: Mapping[str, PartType] = {
+    "image_url": "image",
+    "input_audio": "audio",
+    "file": "file",
+}
+_MAYBE_BEYOND_64_BITS = re.compile(r"\d{19}")
 
 
 class MalformedMessage(SchemaError):
-    """A chat message lacks what every message has; the text names the place, never the content."""
+    """A chat message has a wrong form; the text names the place and never quotes the content."""
 
 
-def message_from_chat(chat: object, where: str = "message") -> Message:
-    """The event value of one OpenAI chat message.
+def message_from_chat(
+    chat: object, where: str = "message", *, lenient: TextOfValue | None = None
+) -> Message:
+    """Return the event value of one OpenAI chat message.
+
+    `lenient` asks for the lenient reading; see the module.
 
     Raises:
-        MalformedMessage: not an object, no role, or content of a type that chat messages do not
-            have.
+        MalformedMessage: not an object, no role, or a value of a type that chat messages do not
+            have at this place.
     """
-    if not isinstance(chat, Mapping):
-        raise MalformedMessage(f"{where} is not an object")
-    role = chat.get("role")
-    if not isinstance(role, str) or not role:
-        raise MalformedMessage(f"{where} has no role")
-    parts = [*_reasoning(chat, where), *_content(chat.get("content"), where), *_calls(chat, where)]
-    return Message(
-        role=role,
-        parts=tuple(parts),
-        name=_text(chat.get("name"), f"{where}.name"),
-        call_id=_text(chat.get("tool_call_id"), f"{where}.tool_call_id"),
-        ext_json=extra_json(chat, _MESSAGE_KEYS),
-    )
+    return _ChatReader(lenient).message(chat, where)
 
 
-def messages_from_chat(chat: object, where: str = "messages") -> tuple[Message, ...]:
-    """The event values of a list of chat messages.
+def messages_from_chat(
+    chat: object, where: str = "messages", *, lenient: TextOfValue | None = None
+) -> tuple[Message, ...]:
+    """Return the event values of a list of chat messages.
 
     Raises:
         MalformedMessage: not a list, or see `message_from_chat`.
     """
     if not isinstance(chat, Sequence) or isinstance(chat, str | bytes):
         raise MalformedMessage(f"{where} is not a list")
-    return tuple(message_from_chat(each, f"{where}[{index}]") for index, each in enumerate(chat))
+    return tuple(
+        message_from_chat(each, f"{where}[{index}]", lenient=lenient)
+        for index, each in enumerate(chat)
+    )
 
 
 def tool_calls(message: Message) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant message, as action values."""
+    """Return the tool calls of an assistant message as action values."""
     return tuple(
         ToolCall(
             call_id=part.call_id or "",
@@ -72,101 +88,178 @@ def tool_calls(message: Message) -> tuple[ToolCall, ...]:
 
 
 def parsed_json(text: str) -> str | None:
-    """Canonical JSON (sorted keys, no spaces) of JSON text; None when it does not parse or has no canonical form."""
-    try:
-        return canonical_json(orjson.loads(text))
-    except (orjson.JSONDecodeError, MalformedMessage):
-        return None
+    """Return the canonical JSON of JSON text.
 
-
-def canonical_json(value: Any) -> str:
-    """Sorted keys, no spaces: equal values give equal text.
-
-    Raises:
-        MalformedMessage: the value is nested deeper than 254 levels, or holds what JSON cannot say.
+    None means that the text is not JSON or has no canonical form.
     """
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-    except orjson.JSONEncodeError as error:
-        raise MalformedMessage(
-            f"it cannot be written as JSON: {error}; at most 254 levels are taken"
-        ) from error
+        canonical = canonical_json(json.loads(text))
+        canonical.encode()
+    except (ValueError, RecursionError, NotCanonical):
+        return None
+    return canonical
 
 
-def extra_json(mapping: Mapping[str, Any], known: frozenset[str]) -> str | None:
-    """What `known` does not cover, as a JSON object; None when there is nothing in it."""
-    rest = {
-        key: value
-        for key, value in mapping.items()
-        if key not in known and value not in (None, [], {})
-    }
-    return canonical_json(rest) if rest else None
+def extra_json(
+    mapping: Mapping[str, Any], known: frozenset[str], where: str = "the object"
+) -> str | None:
+    """Return the entries of `mapping` that `known` does not list, as a JSON object.
+
+    None means that no such entry has a content.
+
+    Raises:
+        MalformedMessage: an entry cannot be written as JSON.
+    """
+    return _ChatReader(None).extra(mapping, known, where)
 
 
-def _content(content: object, where: str) -> list[Part]:
-    if content is None or content == "":
-        return []
-    if isinstance(content, str):
-        return [Part(type="text", text=content)]
-    if not isinstance(content, list):
+class _ChatReader:
+    """One reading; `_lenient` writes odd values as text, None refuses them."""
+
+    def __init__(self, lenient: TextOfValue | None) -> None:
+        self._lenient = lenient
+
+    def message(self, chat: object, where: str) -> Message:
+        if not isinstance(chat, Mapping):
+            raise MalformedMessage(f"{where} is not an object")
+        role = chat.get("role")
+        if not isinstance(role, str) or not (role or self._lenient):
+            raise MalformedMessage(f"{where} has no role")
+        return Message(
+            role=role,
+            parts=(
+                *self._reasoning(chat, where),
+                *self._content(chat.get("content"), where),
+                *self._calls(chat, where),
+            ),
+            name=self._text(chat.get("name"), f"{where}.name"),
+            call_id=self._text(chat.get("tool_call_id"), f"{where}.tool_call_id"),
+            ext_json=self.extra(chat, _MESSAGE_KEYS, where),
+        )
+
+    def extra(self, mapping: Mapping[str, Any], known: frozenset[str], where: str) -> str | None:
+        rest = {
+            key: value
+            for key, value in mapping.items()
+            if key not in known and not _is_nothing(value)
+        }
+        return self._json(rest, where) if rest else None
+
+    def _reasoning(self, chat: Mapping[str, Any], where: str) -> list[Part]:
+        text = self._text(chat.get("reasoning_content"), f"{where}.reasoning_content")
+        return [Part(type="reasoning", text=text)] if text else []
+
+    def _content(self, content: object, where: str) -> list[Part]:
+        if content is None or content == "":
+            return []
+        if isinstance(content, str):
+            return [Part(type="text", text=content)]
+        if isinstance(content, list) or (self._lenient and isinstance(content, tuple)):
+            return [
+                self._content_part(part, f"{where}.content[{index}]")
+                for index, part in enumerate(content)
+            ]
+        if self._lenient:
+            return [Part(type="json", text=self._lenient(content))]
         raise MalformedMessage(f"{where}.content is neither text nor a list of parts")
-    return [_content_part(part, f"{where}.content[{index}]") for index, part in enumerate(content)]
 
-
-def _content_part(part: object, where: str) -> Part:
-    if not isinstance(part, Mapping):
-        raise MalformedMessage(f"{where} is not an object")
-    if part.get("type") == "text":
-        return Part(
-            type="text",
-            text=_text(part.get("text"), where),
-            ext_json=extra_json(part, frozenset({"type", "text"})),
-        )
-    kinds = {"image_url": "image", "input_audio": "audio", "file": "file"}
-    kind: Any = kinds.get(str(part.get("type")), "unknown")
-    return Part(type=kind, ext_json=canonical_json(dict(part)))
-
-
-def _reasoning(chat: Mapping[str, Any], where: str) -> list[Part]:
-    text = _text(chat.get("reasoning_content"), f"{where}.reasoning_content")
-    return [Part(type="reasoning", text=text)] if text else []
-
-
-def _calls(chat: Mapping[str, Any], where: str) -> list[Part]:
-    calls = chat.get("tool_calls") or []
-    if not isinstance(calls, list):
-        raise MalformedMessage(f"{where}.tool_calls is not a list")
-    parts = []
-    for index, call in enumerate(calls):
-        at = f"{where}.tool_calls[{index}]"
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise MalformedMessage(f"{at} names no function")
-        arguments = function.get("arguments", "")
-        if not isinstance(arguments, str):  # some logs hold them parsed already
-            arguments = _as_written(arguments, at)
-        parts.append(
-            Part(
-                type="tool_call",
-                text=arguments,
-                call_id=_text(call.get("id"), f"{at}.id"),
-                name=function["name"],
-                ext_json=extra_json(call, _CALL_KEYS),
+    def _content_part(self, part: object, where: str) -> Part:
+        if not isinstance(part, Mapping):
+            return self._odd_part(part, where)
+        if part.get("type") == "text":
+            return Part(
+                type="text",
+                text=self._text(part.get("text"), where),
+                ext_json=self.extra(part, _TEXT_PART_KEYS, where),
             )
+        kind = _PART_TYPES.get(str(part.get("type")), "unknown")
+        return Part(type=kind, ext_json=self._json(dict(part), where))
+
+    def _odd_part(self, part: object, where: str) -> Part:
+        if self._lenient is None:
+            raise MalformedMessage(f"{where} is not an object")
+        if isinstance(part, str):
+            return Part(type="text", text=part)
+        return Part(type="json", text=self._lenient(part))
+
+    def _calls(self, chat: Mapping[str, Any], where: str) -> list[Part]:
+        calls = chat.get("tool_calls") or []
+        if not isinstance(calls, list) and not (self._lenient and isinstance(calls, tuple)):
+            raise MalformedMessage(f"{where}.tool_calls is not a list")
+        return [
+            self._call(call, f"{where}.tool_calls[{index}]") for index, call in enumerate(calls)
+        ]
+
+    def _call(self, call: object, where: str) -> Part:
+        if not isinstance(call, Mapping):
+            raise MalformedMessage(f"{where} names no function")
+        function = call.get("function")
+        if self._lenient is None and (
+            not isinstance(function, Mapping) or not isinstance(function.get("name"), str)
+        ):
+            raise MalformedMessage(f"{where} names no function")
+        if not isinstance(function, Mapping):
+            function = {}
+        return Part(
+            type="tool_call",
+            text=self._arguments(function.get("arguments", ""), where),
+            call_id=self._text(call.get("id"), f"{where}.id"),
+            name=self._text(function.get("name"), f"{where}.function.name"),
+            ext_json=self.extra(call, _CALL_KEYS, where),
         )
-    return parts
+
+    def _arguments(self, arguments: object, where: str) -> str:
+        if isinstance(arguments, str):
+            return arguments
+        return self._json(arguments, f"{where}.function.arguments", sort_keys=False)
+
+    def _text(self, value: object, where: str) -> str | None:
+        if value is None or isinstance(value, str):
+            return value
+        if self._lenient:
+            return self._json(value, where)
+        raise MalformedMessage(f"{where} is not text")
+
+    def _json(self, value: object, where: str, *, sort_keys: bool = True) -> str:
+        try:
+            text = _checked_json(value)
+        except (NotCanonical, UnicodeError, _BeyondSixtyFourBits) as error:
+            if self._lenient:
+                return self._lenient(value)
+            raise MalformedMessage(f"{where} cannot be written as JSON: {_reason(error)}") from None
+        if sort_keys:
+            return text
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _as_written(arguments: object, where: str) -> str:
-    try:
-        return orjson.dumps(arguments).decode()
-    except orjson.JSONEncodeError as error:
-        raise MalformedMessage(
-            f"{where}.function.arguments cannot be written as JSON: {error}"
-        ) from error
+class _BeyondSixtyFourBits(Exception):
+    """A value holds an integer that readers of 64-bit JSON numbers cannot take."""
 
 
-def _text(value: object, where: str) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    raise MalformedMessage(f"{where} is not text")
+def _checked_json(value: object) -> str:
+    """Return the canonical JSON of a value that every reader of the log can take."""
+    text = canonical_json(value)
+    text.encode()  # half of a surrogate pair raises here
+    if _MAYBE_BEYOND_64_BITS.search(text):
+        json.loads(text, parse_int=_sixty_four_bits)
+    return text
+
+
+def _sixty_four_bits(digits: str) -> int:
+    if not -(1 << 63) <= (number := int(digits)) < 1 << 64:
+        raise _BeyondSixtyFourBits
+    return number
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case NotCanonical():
+            return str(error)
+        case UnicodeError():
+            return "the text holds half of a surrogate pair"
+        case _:
+            return "an integer has more than 64 bits"
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, list | dict) and not value)

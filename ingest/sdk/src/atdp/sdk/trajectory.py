@@ -44,12 +44,13 @@ from atdp.schemas import (
     TrajectoryStarted,
     Versions,
     new_event_id,
+    parsed_json,
 )
 from atdp.sdk.ambient import Ambient
 from atdp.sdk.causes import cause_of
 from atdp.sdk.context import HeldContext
 from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
-from atdp.sdk.json_text import content_text, json_text, parsed_json
+from atdp.sdk.json_text import content_text, json_text
 from atdp.sdk.messages import MessageLike, as_message
 from atdp.sdk.steps import Steps
 
