@@ -1,7 +1,7 @@
-"""Every `atdp` line of a console example, in the docs and in help texts, is one that the command understands.
+"""The `atdp` command accepts every console example of the docs and of its own help texts.
 
-Lines are parsed by the real command tree, as far as calling would: verbs, options, values, what is
-required. Nothing runs.
+The real command tree parses each line as a call would: commands, options, values and required
+arguments. Nothing runs.
 """
 
 import re
@@ -23,19 +23,21 @@ PAGES = [
     *sorted(ROOT.glob("benchmarks/*.md")),
 ]
 BLOCK = re.compile(r"^```(?:console|sh|bash|shell)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
-WRONG_CALL: Any = (
-    typer.BadParameter.__base__
-)  # the base of all that a wrong call raises has no public name
+# The base class of all errors of a wrong call has no public name.
+WRONG_CALL: Any = typer.BadParameter.__base__
 ASSIGNMENT = re.compile(r"\w+=")
 RELATIVE_PATH = re.compile(r"[\w.-][\w.*/-]*/[\w.*-]*")
 
 
 def typed_lines(block: str) -> Iterator[str]:
-    """What a person types in a block: after `$`, with the lines that a backslash or an open quote joins."""
+    """Yield the commands of a block: the text after `$`.
+
+    A backslash or an open quote joins a line with the next one.
+    """
     line = ""
     for text in block.splitlines():
         if not line and not text.startswith("$ "):
-            continue  # what the command answers
+            continue  # output of the command
         line += text if line else text.removeprefix("$ ")
         if line.endswith("\\"):
             line = line.removesuffix("\\")
@@ -62,7 +64,10 @@ def tokens(line: str) -> Iterator[str]:
 
 
 def calls(line: str) -> Iterator[list[str]]:
-    """Arguments of every call of `atdp` in a shell line: behind assignments, between pipes, inside `$(…)`."""
+    """Yield the arguments of every call of `atdp` in a shell line.
+
+    Calls after assignments, between pipes and inside `$(…)` are found too.
+    """
     words: list[str] = []
     redirected = False
     for token in [*tokens(line), ";"]:
@@ -81,9 +86,9 @@ def calls(line: str) -> Iterator[list[str]]:
 
 
 def complaint(arguments: list[str]) -> str | None:
-    """What the command would say to a wrong call; None when it would run.
+    """Return the error message of a wrong call, or None if the call is right.
 
-    Files that it names are made, here.
+    Files that the call names are created in the current folder.
     """
     for name in filter(RELATIVE_PATH.fullmatch, arguments):
         Path(name).mkdir(parents=True, exist_ok=True)
@@ -147,7 +152,7 @@ def test_there_are_examples_in_the_docs_and_in_the_help() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("atdp upp", "No such command"),
         ("atdp control promote-everything", "No such command"),
@@ -159,15 +164,15 @@ def test_there_are_examples_in_the_docs_and_in_the_help() -> None:
         ("atdp wait --timeout soon", "--timeout"),
     ],
 )
-def test_a_wrong_example_would_be_found(line: str, said: str) -> None:
+def test_a_wrong_example_would_be_found(line: str, message: str) -> None:
     [call] = calls(line)
-    assert said in (complaint(call) or "")
+    assert message in (complaint(call) or "")
 
 
 def test_lines_are_read_as_a_shell_would() -> None:
     block = """\
 $ export KEY=$(.venv/bin/atdp keys create --tenant a --role agent)  # shown once
-kept_4711 is what it answers
+kept_4711
 $ ATDP_HOME=x atdp sql "select 1
   from events" > out.csv && atdp wait --timeout 3 | head
 $ curl -s http://example.org

@@ -1,4 +1,4 @@
-"""Python examples in the docs run as they stand; those of one page share their names."""
+"""Python examples in the docs run unchanged. The examples of one page share their variables."""
 
 import re
 from pathlib import Path
@@ -11,8 +11,8 @@ NEEDS_STACK = "<!-- examples need a running stack -->"
 
 
 def pages() -> list[Path]:
-    found = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
-    texts = [(page, page.read_text(encoding="utf-8")) for page in found if page.exists()]
+    files = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    texts = [(page, page.read_text(encoding="utf-8")) for page in files]
     return [page for page, text in texts if BLOCK.search(text) and NEEDS_STACK not in text]
 
 

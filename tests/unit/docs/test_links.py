@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere."""
+"""Relative links between pages name files that exist."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_relative_links_lead_somewhere(page: Path) -> None:
+def test_relative_links_name_existing_files(page: Path) -> None:
     targets = [match["target"] for match in LINK.finditer(page.read_text(encoding="utf-8"))]
     local = [
         target for target in targets if "://" not in target and not target.startswith("mailto:")

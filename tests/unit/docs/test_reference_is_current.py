@@ -1,4 +1,4 @@
-"""Generated reference pages say what the contracts say today."""
+"""The generated reference pages agree with the contracts."""
 
 import importlib.util
 from pathlib import Path
