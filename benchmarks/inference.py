@@ -1,4 +1,4 @@
-"""Inference speed of the embedded worker: sampled tokens per CPU-second by batch size, for both decoders.
+"""Speed of the embedded worker: sampled tokens per CPU-second by batch size, for both decoders.
 
 A model of 0.8 million weights, prompts of 100 tokens, 64 new tokens each, one thread, through the
 engine (admission, drawing and log-probabilities included; no HTTP). Every prompt is different, so
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from atdp.inference.worker.decoder_choice import DecoderKind
-from atdp.inference.worker.engine import Engine
-from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.engine import DecodingEngine
+from atdp.inference.worker.sampling import SamplingParameters
 from atdp.inference.worker.sequence import Job
 from atdp.inference.worker.served_model import ServedModel
 
@@ -36,13 +36,13 @@ def make_model(folder: Path) -> Path:
     return folder / "model"
 
 
-def measure(engine: Engine, kind: str, batch: int) -> dict[str, Any]:
+def measure(engine: DecodingEngine, kind: str, batch: int) -> dict[str, Any]:
     rng = np.random.default_rng(batch)
     jobs = [
         Job(
             rid=str(n),
             prompt=tuple(rng.integers(0, 261, PROMPT).tolist()),
-            sampling=Sampling(max_new_tokens=NEW, ignore_eos=True),
+            sampling=SamplingParameters(max_new_tokens=NEW, ignore_eos=True),
         )
         for n in range(batch)
     ]
@@ -67,7 +67,7 @@ def run(repeats: int) -> dict[str, Any]:
         model = make_model(Path(folder))
         for kind in kinds:
             for batch in (1, 8, 64):
-                engine = Engine(seed=0)
+                engine = DecodingEngine(seed=0)
                 engine.swap(ServedModel.open(model, version="v1", kind=kind)).result()
                 found = [measure(engine, kind, batch)]
                 for _ in range(repeats - 1):

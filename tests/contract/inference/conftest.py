@@ -1,4 +1,4 @@
-"""Engines under the contract: the embedded worker with both of its decoders, and a real SGLang where one is given.
+"""Engines under the contract: the embedded worker with both decoders, and a real SGLang if given.
 
 `ATDP_TEST_ENGINE_URL` is the address of a running SGLang and `ATDP_TEST_ENGINE_MODELS` a folder
 that it can read, made by `python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of
@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from atdp.inference.worker.app import create_app
+from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.trainer.testing import EngineClient, Reference, make_tiny_models, served
 
 REAL = os.environ.get("ATDP_TEST_ENGINE_URL")
@@ -46,7 +47,13 @@ def server(engine_kind: str, models: Path) -> Iterator[str]:
         assert REAL is not None
         yield REAL
         return
-    with served(create_app(models / "first", "first", decoder=engine_kind, seed=7)) as url:  # type: ignore[arg-type]
+    options = WorkerOptions(
+        model_dir=models / "first",
+        weight_version="first",
+        decoder=engine_kind,  # type: ignore[arg-type]
+        seed=7,
+    )
+    with served(create_app(options)) as url:
         yield url
 
 

@@ -61,8 +61,12 @@ def any_engine(request: pytest.FixtureRequest) -> Iterator[EngineUnderTest]:
     else:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         from atdp.inference.worker.app import create_app
+        from atdp.inference.worker.worker_state import WorkerOptions
 
-        app = create_app(request.getfixturevalue("tiny_model"), "v1")
+        options = WorkerOptions(
+            model_dir=request.getfixturevalue("tiny_model"), weight_version="v1"
+        )
+        app = create_app(options)
     with serving(app) as url:
         yield EngineUnderTest(url, "tiny", app)
 
@@ -452,7 +456,7 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
 
 
 def test_shares_are_kept_and_a_session_always_falls_the_same_way() -> None:
-    from atdp.gateway.routes import Canary, Engine, Routes
+    from atdp.gateway.engine_routes import Canary, Engine, Routes
 
     routes = Routes(
         stable=Engine(url="a"), canary=Canary(engine=Engine(url="b"), share=0.2, salt="s")

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
+from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, Verdict
@@ -104,7 +105,12 @@ def state_lineage(
 @contextmanager
 def serving(model: Path, version: str) -> Iterator[str]:
     server = uvicorn.Server(
-        uvicorn.Config(create_app(model, version, seed=7), port=0, log_level="error", lifespan="on")
+        uvicorn.Config(
+            create_app(WorkerOptions(model_dir=model, weight_version=version, seed=7)),
+            port=0,
+            log_level="error",
+            lifespan="on",
+        )
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

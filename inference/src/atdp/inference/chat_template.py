@@ -2,8 +2,8 @@
 
 Rendering follows the conventions of Hugging Face chat templates (Jinja in a sandbox, `messages`,
 `tools`, `add_generation_prompt`), so the same template file gives the same text in transformers and
-in SGLang. It lives here a second time because importing transformers for it costs 230 MB of memory
-and several seconds; a test holds the two equal.
+in SGLang. It is implemented here a second time because importing transformers for it costs 230 MB
+of memory and several seconds; a test compares the two.
 
 The project's own template (`chat_template.jinja`) is Qwen-like but short: tools are listed by name
 and parameters only, a turn ends with `<|im_end|>` and nothing after it. It is *prefix-stable*: the
@@ -26,27 +26,31 @@ from atdp.inference.errors import RequestError
 from atdp.inference.tokenizer import TOOL_CALL_END, TOOL_CALL_START
 
 Message = Mapping[str, Any]
-"""One chat message in OpenAI's shape: it comes from outside and goes into a template, so its inside
-stays untyped."""
+"""One chat message in OpenAI's shape. It comes from outside and goes into a template, so its
+content is not typed."""
+
 Tool = Mapping[str, Any]
+"""One tool definition in OpenAI's shape."""
 
 _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
 
 
 def default_template() -> str:
-    """The template that small models of this project are trained with."""
+    """Return the template that small models of this project are trained with."""
     return (
-        resources.files("atdp.inference").joinpath("chat_template.jinja").read_text(encoding="utf-8")
+        resources.files("atdp.inference")
+        .joinpath("chat_template.jinja")
+        .read_text(encoding="utf-8")
     )
 
 
 class ChatTemplate:
-    """A compiled template; rendering is pure."""
+    """A compiled template; rendering has no effects."""
 
     def __init__(
         self, source: str, *, eos_token: str = "", bos_token: str = "", pad_token: str = ""
     ) -> None:
-        """Compile `source`; the special tokens are offered to it under the usual names."""
+        """Compile `source`, which may use the special tokens under their usual names."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=_EXTENSIONS
         )
@@ -63,7 +67,7 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = False,
     ) -> str:
-        """The text of a conversation.
+        """Return the text of a conversation.
 
         Raises RequestError when the template refuses the messages.
         """
@@ -82,7 +86,10 @@ class ChatTemplate:
 
 
 def plain_message(message: Message) -> dict[str, Any]:
-    """A message whose content is one string (OpenAI's list of text parts is joined; other parts are refused)."""
+    """Return the message with a content that is one string.
+
+    OpenAI's list of text parts is joined. Raises RequestError for parts of another type.
+    """
     content = message.get("content")
     if isinstance(content, (list, tuple)):
         texts = []
@@ -104,9 +111,9 @@ def _raise_exception(message: str) -> None:
     raise jinja2.TemplateError(message)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ParsedReply:
-    """An assistant's text taken apart: what it says, and the tool calls in OpenAI's shape."""
+    """An assistant's reply: its text, and the tool calls in OpenAI's shape."""
 
     content: str | None
     tool_calls: tuple[dict[str, Any], ...]
@@ -116,10 +123,10 @@ _CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_E
 
 
 def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:
-    """Read Hermes tool calls out of a reply.
+    """Parse the Hermes tool calls of a reply.
 
-    A call that is not valid JSON, or that names a tool which was not offered, is not a call: the
-    text stays as it is, so that nothing the model wrote disappears.
+    When a call is not valid JSON, or names a tool that was not offered, the whole reply is text, so
+    that no output of the model is lost.
     """
     offered = {str((tool.get("function") or tool).get("name")) for tool in tools}
     calls: list[dict[str, Any]] = []
@@ -144,5 +151,5 @@ def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:
         )
     if not calls:
         return ParsedReply(content=text, tool_calls=())
-    said = text[: text.index(TOOL_CALL_START)].strip()
-    return ParsedReply(content=said or None, tool_calls=tuple(calls))
+    before = text[: text.index(TOOL_CALL_START)].strip()
+    return ParsedReply(content=before or None, tool_calls=tuple(calls))

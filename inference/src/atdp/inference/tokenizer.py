@@ -2,14 +2,14 @@ r"""Byte-level BPE for small models, trained on logged conversations.
 
 Three rules make the token ids fit for logged multi-turn training:
 
-- every digit is a token of its own, so arithmetic on numbers of any length uses ten symbols;
-- a token never reaches across a line break. The chat template starts every message on a new line,
+- every digit is a token of its own, so numbers of any length are written with ten symbols;
+- no token spans a line break. The chat template starts every message on a new line,
   therefore the tokens of a prompt that ends in `assistant\n` are a prefix of the tokens of the
-  finished turn (*prefix stability*), and turns merge into one training row without ever being
-  tokenised again;
-- inside a line tokens may span words: frequent phrases such as the opening of a tool call cost one
-  token, which is what a model with two thousand positions and less than a million weights can
-  afford.
+  finished turn (*prefix stability*), and turns merge into one training row without being tokenised
+  again;
+- inside a line tokens may span words: frequent phrases such as the opening of a tool call become
+  one token, since a model with two thousand positions and less than a million weights has little
+  room for longer sequences.
 """
 
 import json
@@ -24,22 +24,23 @@ TOOL_CALL_START = "<tool_call>"
 TOOL_CALL_END = "</tool_call>"
 
 SPECIAL_TOKENS = (END_OF_TEXT, TURN_START, TURN_END)
-"""Control tokens: never part of decoded text."""
+"""Control tokens; decoded text does not contain them."""
 TEXT_TOKENS = (TOOL_CALL_START, TOOL_CALL_END)
-"""Single tokens that stay visible in decoded text, because the tool-call parser reads them."""
+"""Single tokens that decoded text contains, because the tool-call parser reads them."""
 
 SMALLEST_VOCABULARY = 256 + len(SPECIAL_TOKENS) + len(TEXT_TOKENS)
 
 
 def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
-    """Train on rendered conversations (control tokens in them are boundaries, not text).
+    """Train a tokenizer on rendered conversations; control tokens in them are boundaries.
 
-    `vocab_size` counts everything, at least 261 (256 bytes and the five control tokens).
-    Deterministic in the order-free multiset of `texts`.
+    `vocab_size` counts all tokens, at least 261 (256 bytes and the five control tokens). The result
+    depends on the texts and how often each occurs, not on their order.
     """
     if vocab_size < SMALLEST_VOCABULARY:
         raise ValueError(
-            f"vocab_size {vocab_size} is below {SMALLEST_VOCABULARY}: 256 bytes and the control tokens"
+            f"vocab_size {vocab_size} is below {SMALLEST_VOCABULARY}"
+            " (256 bytes and the control tokens)"
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
@@ -60,8 +61,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
         show_progress=False,
     )
     tokenizer.train_from_iterator(_pieces(texts), trainer)
-    # The trainer turns all of its special tokens into control tokens, but the visible ones are
-    # text.
+    # The trainer marks all special tokens as control tokens; those of TEXT_TOKENS are text.
     state = json.loads(tokenizer.to_str())
     for token in state["added_tokens"]:
         token["special"] = token["content"] in SPECIAL_TOKENS
@@ -69,7 +69,7 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
 
 
 def _pieces(texts: Iterable[str]) -> Iterable[str]:
-    """Texts cut at control tokens, so that no merge is learnt across one."""
+    """Split texts at control tokens, so that no merge is learnt across one."""
     boundaries = SPECIAL_TOKENS + TEXT_TOKENS
     for text in texts:
         pieces = [text]

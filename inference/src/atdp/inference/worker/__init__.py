@@ -1,4 +1,4 @@
-"""The embedded inference worker: SGLang's HTTP interface over small models, on a CPU, with little memory.
+"""The embedded inference worker: SGLang's HTTP API over small models, on a CPU.
 
 `app` (HTTP) → `engine` (one thread: admission, batched decoding, weight swaps) → `decoder` (the
 arithmetic).

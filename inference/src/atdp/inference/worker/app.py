@@ -1,67 +1,50 @@
-"""The HTTP application: SGLang's routes over the engine, and the health routes of our own services."""
+"""The HTTP application of the worker: SGLang's generation routes over the engine."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse, StreamingResponse
 
-from atdp.inference.errors import ModelError, NotReadyError, RequestError
-from atdp.inference.worker.admin import add_admin_routes
+from atdp.inference.errors import RequestError
+from atdp.inference.worker.admin_routes import add_admin_routes
 from atdp.inference.worker.chat_answer import ChatChunks, completion
-from atdp.inference.worker.decoder_choice import DecoderKind
-from atdp.inference.worker.engine import Engine
+from atdp.inference.worker.engine import DecodingEngine
+from atdp.inference.worker.error_answers import add_error_answers
+from atdp.inference.worker.generate_answer import generate_answer
+from atdp.inference.worker.request_bodies import ChatBody, GenerateBody
 from atdp.inference.worker.sequence import Job, Progress
-from atdp.inference.worker.wire import ChatBody, GenerateBody, generation
-from atdp.inference.worker.worker_state import WorkerState
+from atdp.inference.worker.worker_state import WorkerOptions, WorkerState
 
 
-def create_app(
-    model_dir: Path | None = None,
-    weight_version: str | None = None,
-    *,
-    decoder: DecoderKind = "auto",
-    device: str = "cpu",
-    max_rows: int = 64,
-    seed: int | None = None,
-    remember: Path | None = None,
-) -> FastAPI:
-    """The worker's application.
+def create_app(options: WorkerOptions | None = None) -> FastAPI:
+    """Return the worker's application; `app.state.worker` is its `WorkerState`.
 
-    Without `model_dir` it starts empty and takes its first weights by `/update_weights_from_disk`.
-    `remember` is a file in which it keeps what it serves, so that a restarted process serves the
-    same. Raises ModelError when `model_dir` cannot be served.
+    Raises ModelError when the model directory of the options cannot be served.
     """
-    state = WorkerState(
-        engine=Engine(max_rows=max_rows, seed=seed),
-        kind=decoder,
-        device=device,
-        max_rows=max_rows,
-        remember=remember,
-    )
-    first = (model_dir, weight_version) if model_dir is not None else state.remembered()
-    if first is not None:
-        state.load_first(*first)
+    options = options or WorkerOptions()
+    engine = DecodingEngine(max_rows=options.max_rows, seed=options.seed)
+    state = WorkerState(engine=engine, options=options)
+    state.load_first()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(state.engine.close)
+        await asyncio.to_thread(engine.close)
 
     app = FastAPI(title="atdp inference worker", lifespan=lifespan)
     app.state.worker = state
-    _add_error_shapes(app)
-    _add_generation_routes(app, state.engine)
+    add_error_answers(app)
+    _add_generation_routes(app, engine)
     add_admin_routes(app, state)
     return app
 
 
-def _add_generation_routes(app: FastAPI, engine: Engine) -> None:
+def _add_generation_routes(app: FastAPI, engine: DecodingEngine) -> None:
     @app.post("/generate")
     async def generate(body: GenerateBody) -> Response:
         model = engine.model
@@ -69,9 +52,11 @@ def _add_generation_routes(app: FastAPI, engine: Engine) -> None:
         if body.stream:
             if len(jobs) > 1:
                 raise RequestError("A stream carries one sequence; send one prompt with n=1.")
-            return _stream(engine, jobs[0], lambda progress: [generation(progress, model, body)])
+            return _stream(
+                engine, jobs[0], lambda progress: [generate_answer(progress, model, body)]
+            )
         results = await _run(engine, jobs)
-        answers = [generation(result, model, body) for result in results]
+        answers = [generate_answer(result, model, body) for result in results]
         return JSONResponse(answers if body.batched else answers[0])
 
     @app.post("/v1/chat/completions")
@@ -85,26 +70,26 @@ def _add_generation_routes(app: FastAPI, engine: Engine) -> None:
         return JSONResponse(completion(body, model, await _run(engine, jobs)))
 
 
-async def _run(engine: Engine, jobs: list[Job]) -> list[Progress]:
+async def _run(engine: DecodingEngine, jobs: list[Job]) -> list[Progress]:
     return list(await asyncio.gather(*(asyncio.wrap_future(engine.submit(job)) for job in jobs)))
 
 
 def _stream(
-    engine: Engine, job: Job, chunks: Callable[[Progress], list[dict[str, Any]]]
+    engine: DecodingEngine, job: Job, chunks: Callable[[Progress], list[dict[str, Any]]]
 ) -> StreamingResponse:
-    """Server-sent events, ended by `[DONE]`; a client that goes away aborts its job."""
+    """Return server-sent events that end with `[DONE]`; a client's disconnection aborts its job."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Progress] = asyncio.Queue()
-    streamed = Job(
-        **{**vars(job), "on_token": lambda p: loop.call_soon_threadsafe(queue.put_nowait, p)}
+    streamed = replace(
+        job, on_token=lambda progress: loop.call_soon_threadsafe(queue.put_nowait, progress)
     )
     result = asyncio.wrap_future(engine.submit(streamed))
 
-    def last(done: asyncio.Future[Progress]) -> None:
+    def add_last(done: asyncio.Future[Progress]) -> None:
         if not done.cancelled() and done.exception() is None:
             queue.put_nowait(done.result())
 
-    result.add_done_callback(last)
+    result.add_done_callback(add_last)
 
     async def events() -> AsyncIterator[str]:
         ended = False
@@ -114,7 +99,7 @@ def _stream(
                 await asyncio.wait({waiting, result}, return_when=asyncio.FIRST_COMPLETED)
                 if not waiting.done() and queue.empty():
                     waiting.cancel()
-                    result.result()  # failed before anything more was said: raise that
+                    result.result()  # raises, since the job failed before its next token
                 progress = await waiting
                 ended = progress.finish is not None
                 for chunk in chunks(progress):
@@ -125,47 +110,3 @@ def _stream(
                 engine.abort(job.rid)
 
     return StreamingResponse(events(), media_type="text/event-stream")
-
-
-def _add_error_shapes(app: FastAPI) -> None:
-    """Errors in SGLang's two shapes: nested for its own routes, OpenAI-like under /v1."""
-
-    def answer(request: Request, status: int, message: str, kind: str) -> JSONResponse:
-        if request.url.path.startswith("/v1/"):
-            body: dict[str, Any] = {
-                "object": "error",
-                "message": message,
-                "type": kind,
-                "param": None,
-                "code": status,
-            }
-        else:
-            body = {"error": {"message": message}}
-        return JSONResponse(body, status)
-
-    @app.exception_handler(RequestError)
-    async def bad_request(request: Request, error: RequestError) -> Response:
-        return answer(request, 400, str(error), "BadRequestError")
-
-    @app.exception_handler(RequestValidationError)
-    async def bad_body(request: Request, error: RequestValidationError) -> Response:
-        problems = "; ".join(
-            f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()
-        )
-        return answer(
-            request, 400, problems or "the body is not what this route takes", "BadRequestError"
-        )
-
-    @app.exception_handler(NotReadyError)
-    async def not_ready(request: Request, error: NotReadyError) -> Response:
-        return answer(request, 503, str(error), "ServiceUnavailable")
-
-    @app.exception_handler(ModelError)
-    async def bad_model(_: Request, error: ModelError) -> Response:
-        return JSONResponse(
-            {"success": False, "message": str(error), "num_paused_requests": 0}, 400
-        )
-
-    @app.exception_handler(404)
-    async def unknown(request: Request, _: Exception) -> Response:
-        return PlainTextResponse(f"no route {request.url.path} in this worker\n", 404)

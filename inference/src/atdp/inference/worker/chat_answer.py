@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from atdp.inference.chat_template import parse_tool_calls
+from atdp.inference.worker.generate_answer import meta_info, output_text, span_objects
+from atdp.inference.worker.request_bodies import ChatBody
 from atdp.inference.worker.sequence import Progress
 from atdp.inference.worker.served_model import ServedModel
-from atdp.inference.worker.wire import ChatBody, meta_info, output_text
 
 
 def completion(body: ChatBody, model: ServedModel, results: Sequence[Progress]) -> dict[str, Any]:
-    """The whole answer."""
+    """Return the whole answer."""
     first = results[0]
     produced = sum(len(result.output) for result in results)
     return {
@@ -23,13 +24,13 @@ def completion(body: ChatBody, model: ServedModel, results: Sequence[Progress]) 
         "usage": usage(len(first.job.prompt), produced),
         "metadata": {
             "weight_version": first.weight_version,
-            "weight_versions": [vars(span) for span in first.spans],
+            "weight_versions": span_objects(first.spans),
         },
     }
 
 
 def usage(prompt_tokens: int, produced: int) -> dict[str, Any]:
-    """Token counts in OpenAI's shape."""
+    """Return the token counts in OpenAI's shape."""
     return {
         "prompt_tokens": prompt_tokens,
         "total_tokens": prompt_tokens + produced,
@@ -91,21 +92,21 @@ def _token(model: ServedModel, token: int, logprob: float) -> dict[str, Any]:
 
 
 class ChatChunks:
-    """Turns progress of one choice into `chat.completion.chunk` objects.
+    """Converts the progress of one choice to `chat.completion.chunk` objects.
 
-    Text is sent as it comes; with tools on offer it is held back until the end, when it is known to
-    be text or calls.
+    Text is sent as it is generated. When tools are offered it is sent at the end, since only then
+    it is known whether it is text or tool calls.
     """
 
     def __init__(self, body: ChatBody, model: ServedModel) -> None:
-        """Start a stream."""
+        """Start the stream of one choice."""
         self._body = body
         self._model = model
         self._sent = 0
         self._opened = False
 
     def __call__(self, progress: Progress) -> list[dict[str, Any]]:
-        """Chunks that this progress adds."""
+        """Return the chunks that this progress adds."""
         chunks = []
         if not self._opened:
             self._opened = True

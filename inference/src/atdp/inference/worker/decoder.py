@@ -1,4 +1,4 @@
-"""What the engine needs of a model: a changing batch of sequences, and the logits of what comes next.
+"""The port of the engine towards a model: a changing batch of sequences and their next logits.
 
 A decoder owns the weights and a key/value cache of *rows*. Rows are appended by `prefill`, advance
 together by `step`, and leave by `remove`. Two decoders exist:
@@ -18,7 +18,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PrefillRow:
     """A sequence that joins the batch."""
 
@@ -28,9 +28,9 @@ class PrefillRow:
     """First position whose logits are wanted; `None` means only the last one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Prefilled:
-    """Result of joining."""
+    """The result of reading the prompt of one row."""
 
     logits: Floats
     """[positions, vocab] float32: the logits after each wanted position, the last position's at the
@@ -47,7 +47,7 @@ class Decoder(Protocol):
     vocab_size: int
 
     def __len__(self) -> int:
-        """Rows in the batch."""
+        """Return the number of rows in the batch."""
         ...
 
     def prefill(self, rows: Sequence[PrefillRow]) -> list[Prefilled]:
@@ -55,11 +55,11 @@ class Decoder(Protocol):
         ...
 
     def step(self, tokens: Sequence[int]) -> Floats:
-        """Append one token to every row, in batch order; logits [rows, vocab] for the next one."""
+        """Append one token to every row, in batch order; return the next logits [rows, vocab]."""
         ...
 
     def remove(self, rows: Collection[int]) -> list[int]:
-        """Drop rows; returns the old index of each remaining row in the new order."""
+        """Remove rows; return the old index of each remaining row in the new order."""
         ...
 
     def flush(self) -> None:

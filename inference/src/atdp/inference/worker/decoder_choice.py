@@ -1,4 +1,4 @@
-"""Choosing the decoder for a model directory."""
+"""The choice of the decoder for a model directory."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ from atdp.inference.worker.qwen3 import Qwen3Decoder
 DecoderKind = Literal["auto", "light", "transformers"]
 
 _LIGHT_LIMIT_BYTES = 400_000_000
-"""Above this size of the weights file torch's threads and kernels win over the light decoder."""
+"""Above this size of the weights file torch is faster than the light decoder."""
 
 
 def load_decoder(
     model_dir: Path, *, kind: DecoderKind = "auto", max_rows: int = 64, device: str = "cpu"
 ) -> Decoder:
-    """Load the decoder that suits a model directory.
+    """Load the decoder of the given kind; `auto` takes the fastest one for the model.
 
-    Raises ModelError with the reason when it cannot be served.
+    Raises ModelError with the reason when the model cannot be served.
     """
     config_file, weights_file = model_dir / "config.json", model_dir / "model.safetensors"
     if not config_file.is_file():

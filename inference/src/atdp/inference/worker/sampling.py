@@ -1,6 +1,6 @@
 """Sampling parameters and the draw of the next token, for a whole batch at once.
 
-What is logged follows SGLang: the log-probability of the drawn token is the log-softmax of `logits
+Logging follows SGLang: the logged log-probability of the drawn token is the log-softmax of `logits
 / temperature` over the **full** vocabulary, also where top-k, top-p or min-p restrict the draw
 (then it is not the probability with which the token was drawn, and the trainer refuses such rows).
 Temperature 0 means the most likely token, logged at temperature 1.
@@ -20,9 +20,12 @@ _SMALLEST_TEMPERATURE = 1e-6
 """Below this SGLang treats a temperature as 0 as well."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How one request is sampled. Raises RequestError on values out of range, in SGLang's words."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplingParameters:
+    """The sampling parameters of one request.
+
+    A value out of range raises RequestError with SGLang's message.
+    """
 
     max_new_tokens: int = 128
     temperature: float = 1.0
@@ -33,7 +36,7 @@ class Sampling:
     stop: tuple[str, ...] = ()
     stop_token_ids: frozenset[int] = frozenset()
     ignore_eos: bool = False
-    """Neither the end of turn nor `stop_token_ids` end a reply (so in SGLang)."""
+    """Neither the end of turn nor `stop_token_ids` end a reply (as in SGLang)."""
     skip_special_tokens: bool = True
     no_stop_trim: bool = False
     seed: int | None = None
@@ -59,7 +62,7 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """Takes the most likely token."""
+        """True when the most likely token is taken."""
         return self._greedy
 
     @property
@@ -69,21 +72,21 @@ class Sampling:
 
     @property
     def restricted(self) -> bool:
-        """Draws from less than the full vocabulary."""
+        """True when tokens are drawn from less than the full vocabulary."""
         return self.top_p < 1 or self.min_p > 0 or self.top_k > 1
 
 
 def log_softmax(logits: Floats) -> Floats:
-    """Over the last axis."""
+    """Return the log-softmax over the last axis."""
     shifted = logits - logits.max(axis=-1, keepdims=True)
     normed: Floats = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     return normed
 
 
 def draw(
-    logits: Floats, settings: Sequence[Sampling], uniforms: npt.NDArray[np.float64]
+    logits: Floats, settings: Sequence[SamplingParameters], uniforms: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.int64], Floats]:
-    """Next token of every row by inverse transform.
+    """Draw the next token of every row by inverse transform sampling.
 
     `logits` [rows, vocab], `uniforms` [rows] in [0, 1); returns tokens [rows] and the
     full-vocabulary log-probabilities [rows, vocab] at each row's temperature.
@@ -102,8 +105,10 @@ def draw(
     return tokens.astype(np.int64), logprobs
 
 
-def _restrict(weights: npt.NDArray[np.float64], setting: Sampling) -> npt.NDArray[np.float64]:
-    """Zero what top-k, top-p and min-p exclude (in SGLang's order)."""
+def _restrict(
+    weights: npt.NDArray[np.float64], setting: SamplingParameters
+) -> npt.NDArray[np.float64]:
+    """Set the weights that top-k, top-p and min-p exclude to 0, in SGLang's order."""
     order = np.argsort(-weights, kind="stable")
     ranked = weights[order]
     keep = np.ones(len(ranked), bool)

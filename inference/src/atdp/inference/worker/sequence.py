@@ -1,4 +1,4 @@
-"""One request on its way through the engine: what was asked, what has been generated, what comes out."""
+"""One request in the engine: the job, the state of its generation, and its progress."""
 
 import time
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from typing import Literal
 import numpy as np
 
 from atdp.inference.worker.decoder import Floats
-from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.sampling import SamplingParameters
 
 TopLogprobs = tuple[tuple[float, int], ...]
 """The most likely tokens at one position: (log-probability, token id), best first."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """One sequence to generate or to score."""
 
     rid: str
     prompt: tuple[int, ...]
-    sampling: Sampling
+    sampling: SamplingParameters
     input_logprobs_from: int | None = None
-    """Score the prompt from this position on (temperature 1); `None`: not at all."""
+    """Score the prompt from this position on (temperature 1); `None`: do not score it."""
     top_logprobs: int = 0
     received_at: float = field(default_factory=time.time)
     """Unix time in seconds."""
@@ -31,17 +31,17 @@ class Job:
     """Called from the engine's thread after every token, for streams."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finish:
-    """Why generation ended."""
+    """The reason why generation ended."""
 
     kind: Literal["stop", "length", "abort"]
     matched: int | str | None = None
     """The token id or the string that stopped it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class VersionSpan:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WeightSpan:
     """Output tokens `[start, end)` were drawn under one weight version."""
 
     version: str
@@ -49,7 +49,7 @@ class VersionSpan:
     end: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
     """The state of a sequence after a token, or at its end (then `finish` is set)."""
 
@@ -61,7 +61,7 @@ class Progress:
     input_logprobs: tuple[float | None, ...]
     input_top: tuple[TopLogprobs | None, ...]
     finish: Finish | None
-    spans: tuple[VersionSpan, ...]
+    spans: tuple[WeightSpan, ...]
     weight_version: str
     cached: int
     retractions: int
@@ -70,20 +70,22 @@ class Progress:
     finished_at: float
 
 
-class Sequence:
-    """The mutable side of a job; only the engine's thread touches it after admission."""
+class SequenceState:
+    """The mutable state of a job; after admission only the engine's thread uses it."""
 
     def __init__(self, job: Job, result: Future[Progress]) -> None:
         """Queue `job`; `result` is resolved at its end."""
         self.job = job
         self.result = result
-        result.set_running_or_notify_cancel()  # a client that goes away must not invalidate it under the engine
+        # From now on the result cannot be cancelled: a client that disconnects must not make the
+        # engine's later `set_result` fail.
+        result.set_running_or_notify_cancel()
         self.output: list[int] = []
         self.logprobs: list[float] = []
         self.top: list[TopLogprobs] = []
         self.input_logprobs: tuple[float | None, ...] = ()
         self.input_top: tuple[TopLogprobs | None, ...] = ()
-        self.spans: list[VersionSpan] = []
+        self.spans: list[WeightSpan] = []
         self.cached = 0
         self.retractions = 0
         self.admitted_at = 0.0
@@ -93,11 +95,11 @@ class Sequence:
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """Everything read and written so far; after a retraction this is read again."""
+        """The prompt and the output so far; after a retraction they are read again."""
         return (*self.job.prompt, *self.output)
 
     def record(self, token: int, logprobs: Floats, version: str) -> None:
-        """Take one drawn token; `logprobs` [vocab]."""
+        """Append one drawn token; `logprobs` [vocab]."""
         if not self.output:
             self.first_token_at = time.time()
         self.output.append(token)
@@ -106,12 +108,15 @@ class Sequence:
             self.top.append(most_likely(logprobs, self.job.top_logprobs))
         end = len(self.output)
         if self.spans and self.spans[-1].version == version:
-            self.spans[-1] = VersionSpan(version=version, start=self.spans[-1].start, end=end)
+            self.spans[-1] = WeightSpan(version=version, start=self.spans[-1].start, end=end)
         else:
-            self.spans.append(VersionSpan(version=version, start=end - 1, end=end))
+            self.spans.append(WeightSpan(version=version, start=end - 1, end=end))
 
     def progress(self, version: str, finish: Finish | None) -> Progress:
-        """A frozen view. A sequence without output has one empty span, as SGLang reports it."""
+        """Return an immutable copy of the state.
+
+        A sequence without output has one empty span, as in SGLang's answers.
+        """
         return Progress(
             job=self.job,
             output=tuple(self.output),
@@ -120,7 +125,7 @@ class Sequence:
             input_logprobs=self.input_logprobs,
             input_top=self.input_top,
             finish=finish,
-            spans=tuple(self.spans) or (VersionSpan(version=version, start=0, end=0),),
+            spans=tuple(self.spans) or (WeightSpan(version=version, start=0, end=0),),
             weight_version=version,
             cached=self.cached,
             retractions=self.retractions,
@@ -131,6 +136,6 @@ class Sequence:
 
 
 def most_likely(logprobs: Floats, count: int) -> TopLogprobs:
-    """The `count` best of `logprobs` [vocab]."""
+    """Return the `count` most likely tokens of `logprobs` [vocab]."""
     best = np.argsort(-logprobs, kind="stable")[:count]
     return tuple((float(logprobs[token]), int(token)) for token in best)

@@ -1,4 +1,4 @@
-"""A model directory opened for serving: decoder, tokenizer, chat template and who they are."""
+"""A model directory opened for serving: decoder, tokenizer, chat template and their identities."""
 
 import json
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from atdp.inference.worker.decoder import Decoder
 from atdp.inference.worker.decoder_choice import DecoderKind, load_decoder
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ServedModel:
-    """Everything that changes together when weights are swapped."""
+    """Everything that changes together in a weight swap."""
 
     path: Path
     version: str
@@ -40,9 +40,10 @@ class ServedModel:
         max_rows: int = 64,
         device: str = "cpu",
     ) -> "ServedModel":
-        """Load `path`.
+        """Load a model directory.
 
-        `version` defaults to the one in its manifest. Raises ModelError with the reason.
+        `version` defaults to the one in its manifest. Raises ModelError with the reason when the
+        directory cannot be served.
         """
         if not path.is_dir():
             raise ModelError(f"Failed to load weights: {path} is not a directory on this machine.")
@@ -51,18 +52,13 @@ class ServedModel:
         manifest = _json(path / "manifest.json", required=False)
         try:
             tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
-        except (
-            Exception
-        ) as error:  # the tokenizers library raises bare Exception for a missing or broken file
+        except Exception as error:
+            # The tokenizers library raises a bare Exception for a missing or broken file.
             raise ModelError(f"Failed to load {path / 'tokenizer.json'}: {error}") from error
         tokens = {
             key: _token_text(settings.get(key)) for key in ("eos_token", "bos_token", "pad_token")
         }
         source = settings.get("chat_template") or default_template()
-        eos = config.get("eos_token_id")
-        eos_ids = set(eos) if isinstance(eos, list) else ({eos} if eos is not None else set())
-        if (declared := tokenizer.token_to_id(tokens["eos_token"])) is not None:
-            eos_ids.add(declared)
         return cls(
             path=path,
             version=version or str(manifest.get("version") or "default"),
@@ -72,17 +68,17 @@ class ServedModel:
             decoder=load_decoder(path, kind=kind, max_rows=max_rows, device=device),
             tokenizer=tokenizer,
             template=ChatTemplate(source, **tokens),
-            eos_ids=frozenset(eos_ids),
+            eos_ids=_end_tokens(config, tokenizer.token_to_id(tokens["eos_token"])),
             tokenizer_hash=tokenizer_hash(path / "tokenizer.json"),
             template_hash=template_hash(source),
         )
 
     def text(self, ids: tuple[int, ...], *, skip_special_tokens: bool = True) -> str:
-        """Decode token ids."""
+        """Return the text of token ids."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens))
 
     def ids(self, text: str) -> tuple[int, ...]:
-        """Encode text; control tokens written in it are control tokens, as in every chat template."""
+        """Return the token ids of text; control tokens that are written in it are recognised."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False).ids)
 
 
@@ -98,8 +94,18 @@ def _json(path: Path, *, required: bool) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _end_tokens(config: dict[str, Any], declared: int | None) -> frozenset[int]:
+    """Return the ids that end a reply: those of the config, and the tokenizer's own."""
+    configured = config.get("eos_token_id")
+    if configured is None:
+        ids: set[int] = set()
+    else:
+        ids = set(configured) if isinstance(configured, list) else {configured}
+    return frozenset(ids if declared is None else ids | {declared})
+
+
 def _token_text(value: object) -> str:
-    """Special tokens are written as text or as `{"content": text}`."""
+    """Return a special token's text; it is written as text or as `{"content": text}`."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else ""

@@ -1,9 +1,9 @@
 """The general decoder: any causal LM that transformers loads, on any torch device.
 
 The batch is one transformers key/value cache, padded on the left. New rows are read on their own
-and joined to the running batch by padding the shorter cache; finished rows are cut out by index.
-That copies the cache when rows come and go, which is the price of working with every architecture.
-There is no prefix cache here.
+and joined to the running batch by padding the shorter cache; finished rows are removed by index.
+The cache is copied whenever rows are added or removed; in exchange every architecture works. There
+is no prefix cache.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,20 +17,20 @@ import torch.nn.functional as torch_functional
 from atdp.inference.errors import ModelError
 from atdp.inference.worker.decoder import Floats, Prefilled, PrefillRow
 
-_Layer = tuple[torch.Tensor, torch.Tensor]
+_LayerCache = tuple[torch.Tensor, torch.Tensor]
 """Keys and values of one layer, [rows, kv_heads, time, head_dim] each."""
 
 
 class TransformersDecoder:
-    """See the module docstring; implements `atdp.inference.worker.decoder.Decoder`."""
+    """Implements `atdp.inference.worker.decoder.Decoder`; see the module docstring."""
 
     def __init__(self, model: Any, *, device: str = "cpu") -> None:
-        """Take over a transformers model."""
+        """Serve a transformers model, which is moved to `device`."""
         self._model = model.to(device).eval()
         self._device = torch.device(device)
         self.context = int(model.config.max_position_embeddings)
         self.vocab_size = int(model.config.vocab_size)
-        self._cache: list[_Layer] = []
+        self._cache: list[_LayerCache] = []
         self._mask = torch.zeros((0, 0), dtype=torch.long, device=self._device)
 
     @classmethod
@@ -47,11 +47,11 @@ class TransformersDecoder:
         return cls(model, device=device)
 
     def __len__(self) -> int:
-        """Rows in the batch."""
+        """Return the number of rows in the batch."""
         return int(self._mask.shape[0])
 
     def flush(self) -> None:
-        """Nothing is kept beyond the running rows."""
+        """Do nothing, since nothing is kept beyond the running rows."""
 
     @torch.inference_mode()
     def prefill(self, rows: Sequence[PrefillRow]) -> list[Prefilled]:
@@ -87,7 +87,7 @@ class TransformersDecoder:
 
     @torch.inference_mode()
     def remove(self, rows: Collection[int]) -> list[int]:
-        """Cut rows out and drop the padding that nobody needs any more."""
+        """Remove rows, and the padding that no remaining row needs."""
         order = [row for row in range(len(self)) if row not in set(rows)]
         index = torch.tensor(order, dtype=torch.long, device=self._device)
         mask = self._mask.index_select(0, index)
@@ -100,24 +100,24 @@ class TransformersDecoder:
         return order
 
     def _forward(
-        self, ids: torch.Tensor, mask: torch.Tensor, cache: list[_Layer] | None
-    ) -> tuple[torch.Tensor, list[_Layer]]:
+        self, ids: torch.Tensor, mask: torch.Tensor, cache: list[_LayerCache] | None
+    ) -> tuple[torch.Tensor, list[_LayerCache]]:
         from transformers.cache_utils import DynamicCache
 
         positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
-        held = DynamicCache()
+        past = DynamicCache()
         for number, (keys, values) in enumerate(cache or []):
-            held.update(keys, values, number)
+            past.update(keys, values, number)
         output = self._model(
             input_ids=ids.to(self._device),
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=held,
+            past_key_values=past,
             use_cache=True,
         )
-        return output.logits, [(layer.keys, layer.values) for layer in held.layers]
+        return output.logits, [(layer.keys, layer.values) for layer in past.layers]
 
-    def _join(self, cache: list[_Layer], mask: torch.Tensor) -> None:
+    def _join(self, cache: list[_LayerCache], mask: torch.Tensor) -> None:
         if not len(self):
             self._cache, self._mask = cache, mask
             return

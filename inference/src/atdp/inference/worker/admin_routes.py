@@ -1,28 +1,26 @@
-"""Routes around generation: models, health, weight swaps, pause and abort, tokenising, metrics."""
+"""Routes around generation: models, health, tokenising, weight swaps, pause and abort."""
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from pydantic import BaseModel, ConfigDict
 
 from atdp.inference.errors import ModelError, RequestError
-from atdp.inference.worker.engine import Engine
-from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.engine import DecodingEngine
+from atdp.inference.worker.request_bodies import RequestBody
+from atdp.inference.worker.sampling import SamplingParameters
 from atdp.inference.worker.sequence import Job
+from atdp.inference.worker.served_model import ServedModel
 from atdp.inference.worker.worker_state import WorkerState
 
+_HEALTH_TIMEOUT_S = 20
+"""A generation of one token takes milliseconds; it may wait for a batch of long prompts."""
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="ignore", protected_namespaces=())
 
-
-class UpdateFromDisk(_Body):
+class UpdateFromDisk(RequestBody):
     """POST /update_weights_from_disk."""
 
     model_path: str
@@ -31,33 +29,33 @@ class UpdateFromDisk(_Body):
     abort_all_requests: bool = False
 
 
-class UpdateVersion(_Body):
+class UpdateVersion(RequestBody):
     """POST /update_weight_version."""
 
     new_version: str
     abort_all_requests: bool = True
 
 
-class Pause(_Body):
+class Pause(RequestBody):
     """POST /pause_generation."""
 
     mode: Literal["abort", "retract", "in_place"] = "abort"
 
 
-class Abort(_Body):
+class Abort(RequestBody):
     """POST /abort_request."""
 
     rid: str = ""
     abort_all: bool = False
 
 
-class Tokenize(_Body):
+class Tokenize(RequestBody):
     """POST /tokenize."""
 
     prompt: str
 
 
-class Detokenize(_Body):
+class Detokenize(RequestBody):
     """POST /detokenize."""
 
     tokens: list[int]
@@ -65,8 +63,10 @@ class Detokenize(_Body):
 
 
 def add_admin_routes(app: FastAPI, state: WorkerState) -> None:
-    """All routes of this module."""
+    """Add all routes of this module."""
     _add_information(app, state)
+    _add_health(app, state.engine)
+    _add_tokenizer(app, state.engine)
     _add_weights(app, state)
     _add_flow(app, state.engine)
 
@@ -77,43 +77,13 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
 
     @app.get("/v1/models")
     async def models() -> dict[str, Any]:
-        if not engine.loaded:
-            return {"object": "list", "data": []}
-        model = engine.model
-        entry = {
-            "id": model.name,
-            "object": "model",
-            "created": started,
-            "owned_by": "sglang",
-            "root": model.name,
-        }
-        return {
-            "object": "list",
-            "data": [entry | {"parent": None, "max_model_len": model.decoder.context}],
-        }
+        data = [_model_entry(engine.model, started)] if engine.loaded else []
+        return {"object": "list", "data": data}
 
     @app.get("/model_info")
     @app.get("/get_model_info")
     async def model_info() -> dict[str, Any]:
-        model = engine.model
-        return {
-            "model_path": str(model.path),
-            "served_model_name": model.name,
-            "tokenizer_path": str(model.path),
-            "is_generation": True,
-            "preferred_sampling_params": None,
-            "weight_version": model.version,
-            "load_format": "auto",
-            "reasoning_parser": None,
-            "tool_call_parser": "hermes",
-            "disaggregation_mode": "null",
-            "has_image_understanding": False,
-            "has_audio_understanding": False,
-            "model_type": model.model_type,
-            "architectures": list(model.architectures),
-            "tokenizer_hash": model.tokenizer_hash,
-            "template_hash": model.template_hash,
-        }
+        return _model_info(engine.model)
 
     @app.get("/server_info")
     @app.get("/get_server_info")
@@ -123,13 +93,48 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
             "model_path": str(model.path),
             "tokenizer_path": str(model.path),
             "context_length": model.decoder.context,
-            "device": state.device,
+            "device": state.options.device,
             "dtype": "float32",
             "max_running_requests": engine.max_rows,
             "decoder": type(model.decoder).__name__,
             "engine": "atdp",
         }
 
+
+def _model_entry(model: ServedModel, created: int) -> dict[str, Any]:
+    return {
+        "id": model.name,
+        "object": "model",
+        "created": created,
+        "owned_by": "sglang",
+        "root": model.name,
+        "parent": None,
+        "max_model_len": model.decoder.context,
+    }
+
+
+def _model_info(model: ServedModel) -> dict[str, Any]:
+    return {
+        "model_path": str(model.path),
+        "served_model_name": model.name,
+        "tokenizer_path": str(model.path),
+        "is_generation": True,
+        "preferred_sampling_params": None,
+        "weight_version": model.version,
+        "load_format": "auto",
+        "reasoning_parser": None,
+        "tool_call_parser": "hermes",
+        "disaggregation_mode": "null",
+        "has_image_understanding": False,
+        "has_audio_understanding": False,
+        "model_type": model.model_type,
+        "architectures": list(model.architectures),
+        "tokenizer_hash": model.tokenizer_hash,
+        "template_hash": model.template_hash,
+    }
+
+
+def _add_health(app: FastAPI, engine: DecodingEngine) -> None:
     @app.get("/health")
     @app.get("/ready")
     async def health() -> Response:
@@ -137,14 +142,16 @@ def _add_information(app: FastAPI, state: WorkerState) -> None:
 
     @app.get("/health_generate")
     async def health_generate() -> Response:
-        model = engine.model
-        token = min(model.eos_ids, default=0)
         job = Job(
-            rid="health", prompt=(token,), sampling=Sampling(max_new_tokens=1, temperature=0.0)
+            rid="health",
+            prompt=(min(engine.model.eos_ids, default=0),),
+            sampling=SamplingParameters(max_new_tokens=1, temperature=0.0),
         )
-        await asyncio.wait_for(asyncio.wrap_future(engine.submit(job)), timeout=20)
+        await asyncio.wait_for(asyncio.wrap_future(engine.submit(job)), timeout=_HEALTH_TIMEOUT_S)
         return Response(status_code=200)
 
+
+def _add_tokenizer(app: FastAPI, engine: DecodingEngine) -> None:
     @app.post("/tokenize")
     async def tokenize(body: Tokenize) -> dict[str, Any]:
         model = engine.model
@@ -173,7 +180,7 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
 
     @app.post("/update_weights_from_disk")
     async def update_weights(body: UpdateFromDisk) -> Response:
-        version = body.weight_version or (engine.model.version if engine.loaded else None)
+        version = body.weight_version or engine.served_version
         async with one_at_a_time:
             try:
                 model = await asyncio.to_thread(state.open, Path(body.model_path), version)
@@ -184,7 +191,7 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
             if body.abort_all_requests:
                 await asyncio.wrap_future(engine.abort(None))
             await asyncio.wrap_future(engine.swap(model))
-            await asyncio.to_thread(state.keep)
+            await asyncio.to_thread(state.save)
         message = "Succeeded to update model weights."
         if body.weight_version:
             message += f" Weight version updated to {body.weight_version}."
@@ -195,12 +202,12 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
         await asyncio.wrap_future(
             engine.rename(body.new_version, abort_all=body.abort_all_requests)
         )
-        await asyncio.to_thread(state.keep)
+        await asyncio.to_thread(state.save)
         message = f"Weight version updated to {body.new_version}"
         return {"success": True, "message": message, "new_version": body.new_version}
 
 
-def _add_flow(app: FastAPI, engine: Engine) -> None:
+def _add_flow(app: FastAPI, engine: DecodingEngine) -> None:
     @app.post("/pause_generation")
     async def pause(body: Pause) -> dict[str, str]:
         await asyncio.wrap_future(engine.pause(body.mode))
@@ -221,42 +228,3 @@ def _add_flow(app: FastAPI, engine: Engine) -> None:
         flushed = await asyncio.wrap_future(engine.flush())
         note = "(When there are running or waiting requests, the operation will not be performed.)"
         return PlainTextResponse(f"Cache flushed.\n{note}\n", 200 if flushed else 400)
-
-
-class EngineMetrics:
-    """Prometheus collector over the engine's counters."""
-
-    def __init__(self, engine: Engine) -> None:
-        """Read `engine` at every scrape."""
-        self._engine = engine
-
-    def collect(self) -> Iterator[Metric]:
-        """The catalogue of this worker's metrics."""
-        counters = self._engine.counters
-        for name, text, value in (
-            ("requests", "Sequences asked for", counters.requests),
-            (
-                "prompt_tokens",
-                "Prompt tokens admitted, cached ones included",
-                counters.prompt_tokens,
-            ),
-            ("cached_tokens", "Prompt tokens taken from the prefix cache", counters.cached_tokens),
-            ("output_tokens", "Tokens generated", counters.output_tokens),
-            ("decode_steps", "Steps of the whole batch", counters.steps),
-            ("weight_swaps", "Weight versions loaded", counters.swaps),
-            ("aborted", "Sequences aborted", counters.aborted),
-            ("failed", "Sequences failed by an error in the engine", counters.failed),
-        ):
-            yield CounterMetricFamily(f"atdp_inference_{name}", text, value=value)
-        yield GaugeMetricFamily(
-            "atdp_inference_running", "Sequences in the batch", value=counters.running
-        )
-        yield GaugeMetricFamily(
-            "atdp_inference_waiting", "Sequences not yet admitted", value=counters.waiting
-        )
-        version = GaugeMetricFamily(
-            "atdp_inference_weights", "1 for the weight version that serves", labels=["version"]
-        )
-        if self._engine.loaded:
-            version.add_metric([self._engine.model.version], 1)
-        yield version

@@ -12,8 +12,8 @@ import pytest
 
 from atdp.inference.errors import NotReadyError, RequestError
 from atdp.inference.worker.decoder import Floats, Prefilled, PrefillRow
-from atdp.inference.worker.engine import Engine
-from atdp.inference.worker.sampling import Sampling
+from atdp.inference.worker.engine import DecodingEngine
+from atdp.inference.worker.sampling import SamplingParameters
 from atdp.inference.worker.sequence import Job, Progress
 
 
@@ -69,7 +69,9 @@ def model(decoder: CountingDecoder, version: str = "v1") -> Any:
 
 
 def job(*prompt: int, tokens: int = 4, **more: Any) -> Job:
-    return Job(rid=str(prompt), prompt=prompt, sampling=Sampling(max_new_tokens=tokens), **more)
+    return Job(
+        rid=str(prompt), prompt=prompt, sampling=SamplingParameters(max_new_tokens=tokens), **more
+    )
 
 
 @pytest.fixture
@@ -78,8 +80,8 @@ def decoder() -> CountingDecoder:
 
 
 @pytest.fixture
-def engine(decoder: CountingDecoder) -> Iterator[Engine]:
-    made = Engine(seed=1)
+def engine(decoder: CountingDecoder) -> Iterator[DecodingEngine]:
+    made = DecodingEngine(seed=1)
     made.swap(model(decoder)).result(10)
     yield made
     decoder.gate.set()
@@ -87,7 +89,7 @@ def engine(decoder: CountingDecoder) -> Iterator[Engine]:
 
 
 def test_sixty_four_requests_that_arrive_together_are_decoded_in_one_batch(
-    engine: Engine, decoder: CountingDecoder
+    engine: DecodingEngine, decoder: CountingDecoder
 ) -> None:
     decoder.gate.clear()
     first = engine.submit(
@@ -100,7 +102,7 @@ def test_sixty_four_requests_that_arrive_together_are_decoded_in_one_batch(
     assert max(decoder.batches) == 64
 
 
-def test_a_request_joins_those_that_run_and_leaves_before_them(engine: Engine) -> None:
+def test_a_request_joins_those_that_run_and_leaves_before_them(engine: DecodingEngine) -> None:
     seen: list[int] = []
     joined: list[Future[Progress]] = []
 
@@ -115,7 +117,7 @@ def test_a_request_joins_those_that_run_and_leaves_before_them(engine: Engine) -
     assert seen == list(range(1, 8))
 
 
-def test_the_end_of_turn_ends_and_is_part_of_the_output(engine: Engine) -> None:
+def test_the_end_of_turn_ends_and_is_part_of_the_output(engine: DecodingEngine) -> None:
     done = engine.submit(job(7, tokens=10)).result(10)
     assert done.output == (8, 9)
     assert done.finish is not None
@@ -123,7 +125,7 @@ def test_the_end_of_turn_ends_and_is_part_of_the_output(engine: Engine) -> None:
 
 
 def test_a_broken_step_fails_those_it_ran_for_and_nobody_after(
-    engine: Engine, decoder: CountingDecoder
+    engine: DecodingEngine, decoder: CountingDecoder
 ) -> None:
     with pytest.raises(MemoryError, match="no room"):
         engine.submit(job(12)).result(10)
@@ -131,7 +133,7 @@ def test_a_broken_step_fails_those_it_ran_for_and_nobody_after(
     assert engine.counters.failed == 1
 
 
-def test_a_swap_waits_for_what_runs_and_holds_back_what_comes(engine: Engine) -> None:
+def test_a_swap_waits_for_what_runs_and_holds_back_what_comes(engine: DecodingEngine) -> None:
     swapped: list[Future[object]] = []
     later: list[Future[Progress]] = []
 
@@ -146,7 +148,7 @@ def test_a_swap_waits_for_what_runs_and_holds_back_what_comes(engine: Engine) ->
     assert [span.version for span in later[0].result(10).spans] == ["v2"]
 
 
-def test_a_retracted_sequence_goes_on_where_it_was(engine: Engine) -> None:
+def test_a_retracted_sequence_goes_on_where_it_was(engine: DecodingEngine) -> None:
     orders: list[Future[object]] = []
 
     def on_token(progress: Progress) -> None:
@@ -165,7 +167,7 @@ def test_a_retracted_sequence_goes_on_where_it_was(engine: Engine) -> None:
 
 
 def test_closing_finishes_what_runs_and_refuses_what_comes(
-    engine: Engine, decoder: CountingDecoder
+    engine: DecodingEngine, decoder: CountingDecoder
 ) -> None:
     decoder.gate.clear()
     running = engine.submit(job(0))
@@ -179,7 +181,7 @@ def test_closing_finishes_what_runs_and_refuses_what_comes(
 
 
 def test_without_a_model_requests_are_told_what_is_missing() -> None:
-    empty = Engine()
+    empty = DecodingEngine()
     try:
         with pytest.raises(NotReadyError, match="update_weights_from_disk"):
             empty.submit(job(0))
@@ -197,7 +199,7 @@ def test_without_a_model_requests_are_told_what_is_missing() -> None:
     ],
 )
 def test_a_request_that_cannot_fit_is_refused_with_the_reason(
-    engine: Engine, wanted: Job, reason: str
+    engine: DecodingEngine, wanted: Job, reason: str
 ) -> None:
     with pytest.raises(RequestError, match=reason):
         engine.submit(wanted)

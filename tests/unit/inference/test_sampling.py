@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from atdp.inference.errors import RequestError
-from atdp.inference.worker.sampling import Sampling, draw, log_softmax
+from atdp.inference.worker.sampling import SamplingParameters, draw, log_softmax
 
 LOGITS = np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32))
 
 
-def shares(sampling: Sampling, draws: int = 20_000) -> list[float]:
+def shares(sampling: SamplingParameters, draws: int = 20_000) -> list[float]:
     rows = np.repeat(LOGITS, draws, axis=0)
     uniforms = np.random.default_rng(0).random(draws)
     tokens, _ = draw(rows, [sampling] * draws, uniforms)
@@ -20,33 +20,33 @@ def shares(sampling: Sampling, draws: int = 20_000) -> list[float]:
 @pytest.mark.parametrize(
     ("sampling", "expected"),
     [
-        (Sampling(), [0.5, 0.3, 0.15, 0.05]),
-        (Sampling(temperature=0.5), [0.6849, 0.2466, 0.0616, 0.0068]),
-        (Sampling(top_k=2), [0.625, 0.375, 0, 0]),
-        (Sampling(top_p=0.7), [0.625, 0.375, 0, 0]),
-        (Sampling(min_p=0.2), [0.5263, 0.3158, 0.1579, 0]),
-        (Sampling(temperature=0), [1, 0, 0, 0]),
+        (SamplingParameters(), [0.5, 0.3, 0.15, 0.05]),
+        (SamplingParameters(temperature=0.5), [0.6849, 0.2466, 0.0616, 0.0068]),
+        (SamplingParameters(top_k=2), [0.625, 0.375, 0, 0]),
+        (SamplingParameters(top_p=0.7), [0.625, 0.375, 0, 0]),
+        (SamplingParameters(min_p=0.2), [0.5263, 0.3158, 0.1579, 0]),
+        (SamplingParameters(temperature=0), [1, 0, 0, 0]),
     ],
 )
 def test_tokens_come_as_often_as_the_settings_say(
-    sampling: Sampling, expected: list[float]
+    sampling: SamplingParameters, expected: list[float]
 ) -> None:
     assert shares(sampling) == pytest.approx(expected, abs=0.012)
 
 
 def test_the_logged_value_is_of_the_full_distribution_at_the_temperature() -> None:
-    _, logprobs = draw(LOGITS, [Sampling(temperature=0.5, top_k=1)], np.array([0.3]))
+    _, logprobs = draw(LOGITS, [SamplingParameters(temperature=0.5, top_k=1)], np.array([0.3]))
     assert logprobs == pytest.approx(log_softmax((LOGITS / 0.5).astype(np.float32)), abs=1e-6)
-    _, greedy = draw(LOGITS, [Sampling(temperature=0)], np.array([0.3]))
+    _, greedy = draw(LOGITS, [SamplingParameters(temperature=0)], np.array([0.3]))
     assert greedy == pytest.approx(LOGITS, abs=1e-6)
 
 
 def test_a_draw_at_the_very_end_of_the_interval_stays_in_the_vocabulary() -> None:
-    tokens, _ = draw(LOGITS, [Sampling()], np.array([np.nextafter(1, 0)]))
+    tokens, _ = draw(LOGITS, [SamplingParameters()], np.array([np.nextafter(1, 0)]))
     assert tokens.tolist() == [3]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1])
 def test_a_temperature_that_is_no_temperature_is_refused(value: float) -> None:
     with pytest.raises(RequestError, match="temperature"):
-        Sampling(temperature=value)
+        SamplingParameters(temperature=value)
