@@ -1,4 +1,4 @@
-"""`atdp control …` against an engine and a gateway that speak the real protocols, and the embedded worker's own app."""
+"""`atdp control …` against engines and a gateway that speak the real protocols."""
 
 import json
 import subprocess
@@ -19,14 +19,14 @@ from atdp.control import ReleaseStore
 from atdp.control.events import Body, CanaryObserved, CanaryPaused, GateRecorded
 from atdp.control.manifest import read_manifest
 from atdp.control.store import line_name, number_decisions
-from atdp.gateway.routes import Routes
+from atdp.gateway.engine_routes import Routes
 from atdp.replay import Verdict
 from atdp.stack.cli.app import build
 from atdp.stack.cli.control import app
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Engine and gateway in one: keeps what it serves on its server object."""
+    """An engine and a gateway in one; its server object holds what it serves."""
 
     server: Any
 
@@ -47,14 +47,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self._body()
-        found = Path(body["model_path"]).is_dir()
+        exists = Path(body["model_path"]).is_dir()
         if body["weight_version"] == self.server.state.get("slow"):
             self.server.began.set()
             assert self.server.may_end.wait(60)
-        if found:
+        if exists:
             self.server.state |= {"version": body["weight_version"], "path": body["model_path"]}
-        message = "Succeeded" if found else "no such directory"
-        self._answer(200 if found else 400, {"success": found, "message": message})
+        message = "Succeeded" if exists else "no such directory"
+        self._answer(200 if exists else 400, {"success": exists, "message": message})
 
     def do_PUT(self) -> None:
         if self.headers["authorization"] != "Bearer atdp_operator_key":
@@ -103,10 +103,16 @@ def home(tmp_path: Path, services: dict[str, Any], monkeypatch: pytest.MonkeyPat
         directory = tmp_path / "weights" / "orderdesk" / version
         directory.mkdir(parents=True)
         (directory / "model.safetensors").write_bytes(version.encode())
-        lineage = {"model": "orderdesk", "version": version, "parent": "v1" if version == "v2" else None,
-                   "run_id": "run-7", "snapshots": {"events": 5}, "policy_versions": ["default@1"],
-                   "trajectories_used": 64}  # fmt: skip
-        (directory / "manifest.json").write_text(json.dumps(lineage))
+        manifest = {
+            "model": "orderdesk",
+            "version": version,
+            "parent": "v1" if version == "v2" else None,
+            "run_id": "run-7",
+            "snapshots": {"events": 5},
+            "policy_versions": ["default@1"],
+            "trajectories_used": 64,
+        }
+        (directory / "manifest.json").write_text(json.dumps(manifest))
     return tmp_path
 
 
@@ -119,7 +125,7 @@ def atdp(*arguments: str, code: int = 0) -> str:
     return result.output
 
 
-def test_an_operator_begins_a_line_registers_and_reads_the_story(
+def test_an_operator_begins_a_line_registers_and_reads_the_history(
     home: Path, services: dict[str, Any]
 ) -> None:
     atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", "--tenant", "globex")
@@ -127,10 +133,10 @@ def test_an_operator_begins_a_line_registers_and_reads_the_story(
     assert "atdp replay --record --candidate v2 --baseline v1" in atdp(
         "candidate", "register", "v2"
     )
-    told = json.loads(atdp("history", "--format", "json"))
-    assert [d["type"] for d in told] == ["Bootstrapped", "CandidateRegistered"]
-    assert told[1]["snapshots"] == {"events": 5}
-    assert told[1]["trajectories_used"] == 64
+    decisions = json.loads(atdp("history", "--format", "json"))
+    assert [d["type"] for d in decisions] == ["Bootstrapped", "CandidateRegistered"]
+    assert decisions[1]["snapshots"] == {"events": 5}
+    assert decisions[1]["trajectories_used"] == 64
     table = atdp("history", "--model", "orderdesk")
     assert "v2 is a candidate, trained from v1" in " ".join(table.split())
     status = json.loads(atdp("status", "--format", "json"))
@@ -196,13 +202,23 @@ def test_a_decision_made_while_the_gateway_is_down_is_carried_out_by_reconcile(
 
 
 def gate_passed(home: Path, version: str, baseline: str) -> None:
-    """Append what `atdp replay --record` records."""
-    found = read_manifest(home / "weights", "orderdesk", version)
+    """Append the event that `atdp replay --record` records."""
+    manifest = read_manifest(home / "weights", "orderdesk", version)
     gate = GateRecorded(
-        version=version, weights_sha256=found.weights_sha256, baseline=baseline, verdict=Verdict.PASS,
-        reason_codes=("clears_threshold",), report_sha256=f"report of {version}", run_id="run", dataset="orders",
-        snapshots={}, policy_versions=(), tenants=("acme",), predicted_reward=None, decided_at=datetime.now(UTC),
-    )  # fmt: skip
+        version=version,
+        weights_sha256=manifest.weights_sha256,
+        baseline=baseline,
+        verdict=Verdict.PASS,
+        reason_codes=("clears_threshold",),
+        report_sha256=f"report of {version}",
+        run_id="run",
+        dataset="orders",
+        snapshots={},
+        policy_versions=(),
+        tenants=("acme",),
+        predicted_reward=None,
+        decided_at=datetime.now(UTC),
+    )
     with ReleaseStore(home / "control") as store:
         line = line_name("orderdesk")
         after = len(store.history(line))
@@ -213,8 +229,8 @@ def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
     home: Path, services: dict[str, Any]
 ) -> None:
     def state(*arguments: str) -> tuple[str, str | None, float | None]:
-        found = json.loads(atdp(*arguments, "--format", "json"))
-        return found["live"], found["canary"], found["canary_share"]
+        printed = json.loads(atdp(*arguments, "--format", "json"))
+        return printed["live"], printed["canary"], printed["canary_share"]
 
     assert state("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme") == (
         "v1",
@@ -245,10 +261,21 @@ def test_every_deciding_verb_prints_the_state_that_follows_for_programs(
 
 def passed_at(share: float) -> Body:
     return CanaryObserved(
-        version="v2", share=share, verdict=Verdict.PASS, reason_codes=(), canary_sessions=50, canary_judged=50,
-        canary_successes=40, stable_sessions=50, stable_judged=50, stable_successes=20, difference=0.4, lower=0.1,
-        upper=0.7, snapshots={},
-    )  # fmt: skip
+        version="v2",
+        share=share,
+        verdict=Verdict.PASS,
+        reason_codes=(),
+        canary_sessions=50,
+        canary_judged=50,
+        canary_successes=40,
+        stable_sessions=50,
+        stable_judged=50,
+        stable_successes=20,
+        difference=0.4,
+        lower=0.1,
+        upper=0.7,
+        snapshots={},
+    )
 
 
 def test_judging_a_canary_that_does_not_exist_is_an_error_and_no_verdict(home: Path) -> None:

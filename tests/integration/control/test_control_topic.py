@@ -38,17 +38,17 @@ def test_decisions_arrive_in_order_with_their_ids(
         {"bootstrap.servers": kafka_bootstrap, "group.id": name, "auto.offset.reset": "earliest"}
     )
     consumer.subscribe([name])
-    found: list[str] = []
+    received: list[str] = []
     try:
-        while len(found) < 30:
+        while len(received) < 30:
             message = consumer.poll(60.0)
             assert message is not None
             assert message.error() is None
             assert message.key() == b"weights/orderdesk"
-            found.append(decode_record(message.value())[1]["event_id"])
+            received.append(decode_record(message.value())[1]["event_id"])
     finally:
         consumer.close()
-    assert found == expected
+    assert received == expected
 
 
 def test_without_a_broker_decisions_wait(tmp_path: Path) -> None:

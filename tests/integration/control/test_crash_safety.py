@@ -1,4 +1,7 @@
-"""Kill -9 while deciding and while publishing: nothing acknowledged is lost, nothing is published under two ids."""
+"""SIGKILL while deciding and while publishing.
+
+No acknowledged decision is lost, and no event is published under two ids.
+"""
 
 import random
 import signal
@@ -10,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from atdp.control.outbox import READER, MemoryTopic, Outbox
+from atdp.control.outbox import READER, Outbox
 from atdp.control.store import STORE_FILE_NAME, ReleaseStore, line_name
+from atdp.control.testing import MemoryTopic
 from atdp.schemas import decode_record
 
 pytestmark = pytest.mark.faults
@@ -27,7 +31,7 @@ store = ReleaseStore(Path(sys.argv[1]))
 line = line_name("orderdesk")
 number = len(store.history(line))
 while True:
-    bodies = [CanaryResumed(version=f"v{number}", reason="x"), CanaryResumed(version=f"v{number + 1}", reason="y")]
+    bodies = [CanaryResumed(version=f"v{number + i}", reason="x") for i in range(2)]
     store.append(number_decisions(line, number, bodies, at=datetime.now(UTC), actor="victim"))
     number += 2
     sys.stdout.write(f"{number}\\n")
@@ -54,7 +58,7 @@ Outbox(ReleaseStore(Path(sys.argv[1])), DiesAfterPublishing()).publish_pending()
 
 
 def killed_while_appending(directory: Path, acknowledged_wanted: int) -> int:
-    """Run a writer, kill it after so many acknowledgements; returns the last number it acknowledged."""
+    """Kill a writer after so many acknowledgements; returns the last number it acknowledged."""
     with subprocess.Popen(
         [sys.executable, "-c", APPENDER, str(directory)], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""Effects and replay on real inference workers: what is on an engine, and whose it is."""
+"""Effects and replay on real inference workers: the version and the model that an engine serves."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from atdp.control import (
     RouteTable,
     read_manifest,
 )
-from atdp.control.http import HttpFleet
+from atdp.control.http_ports import HttpFleet
 from atdp.inference import EngineClient, EngineError, EngineInfo
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
@@ -29,7 +29,7 @@ from atdp.trainer.testing import served
 
 
 class Routes:
-    """Keeps the table."""
+    """A router that keeps the table."""
 
     table: RouteTable | None = None
 
@@ -131,15 +131,15 @@ def test_replay_scores_on_an_engine_of_the_right_model(
         routes_file=tmp_path / "routes.json",
         locks=tmp_path / "control",
     )
-    found = stack._find(Policy(model="orderdesk", version="v1", url=""))
-    assert found == engines["inference-1"]
-    assert loaded(found).serves(weights, "orderdesk", "v1")
+    url = stack._find(Policy(model="orderdesk", version="v1", url=""))
+    assert url == engines["inference-1"]
+    assert loaded(url).serves(weights, "orderdesk", "v1")
 
 
 def test_weights_of_no_registry_are_known_by_the_models_name(weights: Path) -> None:
-    told = EngineInfo(weight_version="v9", model_path="/elsewhere", served_model_name="orderdesk")
-    assert told.serves(weights, "orderdesk", "v9")
-    assert not told.serves(weights, "chat", "v9")
+    info = EngineInfo(weight_version="v9", model_path="/elsewhere", served_model_name="orderdesk")
+    assert info.serves(weights, "orderdesk", "v9")
+    assert not info.serves(weights, "chat", "v9")
 
 
 def test_an_engine_that_does_not_answer_is_told_from_an_empty_one(

@@ -1,4 +1,4 @@
-"""A stack in memory: two engines, a gateway's table, and a registry, with everything that happened to them."""
+"""A stack in memory: two engines and a gateway's table, with a journal of what was done to them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,16 +16,20 @@ from atdp.control import (
     ReleaseStore,
     RouteTable,
 )
-from atdp.control.outbox import MemoryTopic, Outbox
+from atdp.control.outbox import Outbox
+from atdp.control.testing import MemoryTopic
 from atdp.replay import PinnedDataset, Policy, Reason, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.coverage import Coverage
 from atdp.replay.evaluation import Evaluation, TenantEvidence
 from atdp.replay.report import DatasetInput, ReplayInputs
 
 
-@dataclass
+@dataclass(slots=True)
 class MemoryStack:
-    """Engines and routes in memory. `down` engines do not answer; `gateway_down` refuses tables."""
+    """Engines and routes in memory.
+
+    Engines in `down` do not answer; with `gateway_down` the gateway takes no table.
+    """
 
     engines: dict[str, str | None] = field(
         default_factory=lambda: {"inference-0": None, "inference-1": None}
@@ -58,7 +62,7 @@ class MemoryStack:
 
 
 class Clock:
-    """Time that moves a second at every look."""
+    """A clock that advances by one second at every call."""
 
     def __init__(self) -> None:
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,9 +99,15 @@ def flow(tmp_path: Path, stack: MemoryStack, topic: MemoryTopic) -> Iterator[Rel
 
 def manifest(version: str) -> Manifest:
     return Manifest(
-        model="orderdesk", version=version, weights_sha256=f"sha-{version}", parent="v1", run_id="run-1",
-        snapshots={"events": 11}, policy_versions=("default@1",), trajectories_used=64,
-    )  # fmt: skip
+        model="orderdesk",
+        version=version,
+        weights_sha256=f"sha-{version}",
+        parent="v1",
+        run_id="run-1",
+        snapshots={"events": 11},
+        policy_versions=("default@1",),
+        trajectories_used=64,
+    )
 
 
 def replayed(
@@ -117,18 +127,30 @@ def replayed(
     return ReplayReport(
         inputs=ReplayInputs(
             dataset=DatasetInput(
-                name=dataset.name, snapshots=dict(dataset.snapshots), where=None, policy_versions=("default@1",),
-                content_sha256=dataset.content_sha256, refused={},
+                name=dataset.name,
+                snapshots=dict(dataset.snapshots),
+                where=None,
+                policy_versions=("default@1",),
+                content_sha256=dataset.content_sha256,
+                refused={},
             ),
-            candidate=policy(version).as_input, baseline=policy(baseline).as_input, config=ReplayConfig(), scores_sha256="s",
+            candidate=policy(version).as_input,
+            baseline=policy(baseline).as_input,
+            config=ReplayConfig(),
+            scores_sha256="s",
         ),
         verdict=verdict,
         reasons=(Reason(code="because", text="of this"),),
         evaluation=Evaluation(
-            coverage=Coverage(trajectories=0, usable=0, set_aside={}, decisions=0, covered=0, uncovered={}),
-            tenants=tuple(TenantEvidence(tenant=t, trajectories=50, mean_reward=0.5, evidenced=True) for t in tenants),
+            coverage=Coverage(
+                trajectories=0, usable=0, set_aside={}, decisions=0, covered=0, uncovered={}
+            ),
+            tenants=tuple(
+                TenantEvidence(tenant=tenant, trajectories=50, mean_reward=0.5, evidenced=True)
+                for tenant in tenants
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture

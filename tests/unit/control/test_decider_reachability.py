@@ -1,9 +1,10 @@
-"""Every state that any sequence of commands can reach, walked to the end: nobody is live without its gate.
+"""A walk through every state that any sequence of commands can reach.
 
-The witness is kept by the test from the commands alone, not from the decider's own state.
+No version is live without its release gate. The test keeps its own record of what was accepted,
+from the events alone and not from the decider's state.
 """
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -22,6 +23,7 @@ from atdp.control.commands import (
 )
 from atdp.control.decider import decide
 from atdp.control.events import (
+    Body,
     Bootstrapped,
     CanaryStarted,
     CandidateRejected,
@@ -99,90 +101,103 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Witness:
-    """What the test itself saw accepted: last verdict by (version, baseline, tenant), and who may be live."""
+    """The accepted events as the test saw them.
+
+    `verdicts` holds the last verdict by (version, baseline, tenant), `was_live` every version that
+    was ever live.
+    """
 
     verdicts: frozenset[tuple[str, str, str, Verdict]] = frozenset()
     was_live: tuple[str, ...] = ()
 
+    def after(self, event: Body, state: ReleaseState) -> "Witness":
+        """Return the witness after an event, which led to `state`."""
+        seen = self
+        if isinstance(event, GateRecorded):
+            kept = {
+                v
+                for v in self.verdicts
+                if not (v[:2] == (event.version, event.baseline) and v[2] in event.tenants)
+            }
+            new = {(event.version, event.baseline, t, event.verdict) for t in event.tenants}
+            seen = replace(seen, verdicts=frozenset(kept | new))
+        if state.lineage and state.lineage[-1] not in seen.was_live:
+            seen = replace(seen, was_live=(*seen.was_live, state.lineage[-1]))
+        return seen
 
-def key(line: ReleaseState, witness: Witness) -> str:
-    return repr((replace(line, number=0), sorted(witness.verdicts), witness.was_live))
+    def has_pass_for_every_tenant(self, version: str, baseline: str) -> bool:
+        return all(
+            (version, baseline, tenant, Verdict.PASS) in self.verdicts for tenant in ("a", "b")
+        )
+
+
+def key(state: ReleaseState, witness: Witness) -> str:
+    return repr((replace(state, number=0), sorted(witness.verdicts), witness.was_live))
+
+
+def accepted_events(state: ReleaseState, command: Command) -> tuple[Body, ...]:
+    try:
+        return decide(state, command)
+    except DecisionRefused:
+        return ()
+
+
+def check_event(event: Body, before: ReleaseState, after: ReleaseState, witness: Witness) -> None:
+    """Check one event of a decision; `witness` knows the events before the decision and of it."""
+    match event:
+        case GateRecorded():
+            assert event.weights_sha256 == f"sha-{event.version}"
+        case CandidateRejected():
+            assert after.versions[event.version].stage is ReleaseStage.REJECTED
+        case CanaryStarted():
+            assert witness.has_pass_for_every_tenant(event.version, before.lineage[-1])
+        case Promoted():
+            canary = before.canary
+            assert canary is not None
+            assert (canary.version, canary.passed, canary.at_last_step) == (
+                event.version,
+                True,
+                True,
+            )
+            assert witness.has_pass_for_every_tenant(event.version, before.lineage[-1])
+        case LiveRolledBack():
+            assert event.to in witness.was_live
+        case Bootstrapped():
+            assert before.lineage == ()
+        case _:
+            pass
+
+
+def check_state(state: ReleaseState) -> None:
+    stages = [version.stage for version in state.versions.values()]
+    assert stages.count(ReleaseStage.LIVE) == (1 if state.live else 0)
+    on_trial = stages.count(ReleaseStage.CANARY) + stages.count(ReleaseStage.PAUSED)
+    assert on_trial == (1 if state.canary else 0)
+    if state.canary and state.live:
+        assert state.canary.engine != state.live.engine
 
 
 def test_no_path_leads_to_live_without_a_pass_for_every_tenant() -> None:
     start = (ReleaseState(), Witness())
-    seen = {key(*start)}
+    reached = {key(*start)}
     queue = deque([start])
-    promotions = canaries = transitions = 0
+    transitions: Counter[type[Body]] = Counter()
     while queue:
-        line, witness = queue.popleft()
+        state, witness = queue.popleft()
         for command in COMMANDS:
-            try:
-                events = decide(line, command)
-            except DecisionRefused:
-                continue
-            after, seen_by = line, witness
-            for event in events:
-                transitions += 1
-                live_before = after.lineage
-                after = evolve(after, event)
-                if isinstance(event, GateRecorded):
-                    assert event.weights_sha256 == f"sha-{event.version}"
-                    kept = {
-                        v
-                        for v in seen_by.verdicts
-                        if not (v[:2] == (event.version, event.baseline) and v[2] in event.tenants)
-                    }
-                    new = {(event.version, event.baseline, t, event.verdict) for t in event.tenants}
-                    seen_by = replace(seen_by, verdicts=frozenset(kept | new))
-                if isinstance(event, CandidateRejected):
-                    assert after.versions[event.version].stage is ReleaseStage.REJECTED
-                if isinstance(event, CanaryStarted):
-                    canaries += 1
-                    for tenant in ("a", "b"):
-                        assert (
-                            event.version,
-                            live_before[-1],
-                            tenant,
-                            Verdict.PASS,
-                        ) in seen_by.verdicts
-                if isinstance(event, Promoted):
-                    promotions += 1
-                    assert line.canary is not None
-                    assert (line.canary.version, line.canary.passed, line.canary.at_last_step) == (
-                        event.version,
-                        True,
-                        True,
-                    )
-                    for tenant in ("a", "b"):
-                        assert (
-                            event.version,
-                            live_before[-1],
-                            tenant,
-                            Verdict.PASS,
-                        ) in seen_by.verdicts
-                if isinstance(event, LiveRolledBack):
-                    assert event.to in witness.was_live
-                if isinstance(event, Bootstrapped):
-                    assert live_before == ()
-                if after.lineage and after.lineage[-1] not in seen_by.was_live:
-                    seen_by = replace(seen_by, was_live=(*seen_by.was_live, after.lineage[-1]))
-            live = [v for v in after.versions.values() if v.stage is ReleaseStage.LIVE]
-            assert len(live) == (1 if after.live else 0)
-            trying = [
-                v
-                for v in after.versions.values()
-                if v.stage in (ReleaseStage.CANARY, ReleaseStage.PAUSED)
-            ]
-            assert len(trying) == (1 if after.canary else 0)
-            if after.canary and after.live:
-                assert after.canary.engine != after.live.engine
-            if events and key(after, seen_by) not in seen:
-                seen.add(key(after, seen_by))
-                queue.append((after, seen_by))
-    assert promotions > 0
-    assert canaries > 0
-    assert len(seen) > 100
-    assert transitions > len(seen)
+            after, seen = state, witness
+            for event in accepted_events(state, command):
+                before, after = after, evolve(after, event)
+                check_event(event, before, after, seen)
+                seen = seen.after(event, after)
+                transitions[type(event)] += 1
+            check_state(after)
+            if key(after, seen) not in reached:
+                reached.add(key(after, seen))
+                queue.append((after, seen))
+    assert transitions[Promoted] > 0
+    assert transitions[CanaryStarted] > 0
+    assert len(reached) > 100
+    assert transitions.total() > len(reached)

@@ -7,6 +7,7 @@ import pytest
 
 from atdp.control import (
     CanaryCounts,
+    Decided,
     DecisionConflict,
     DecisionRefused,
     EffectFailed,
@@ -15,8 +16,8 @@ from atdp.control import (
     ReleaseStage,
 )
 from atdp.control.history_text import decision_to_json, describe_decision
-from atdp.control.outbox import MemoryTopic
 from atdp.control.store import number_decisions
+from atdp.control.testing import MemoryTopic
 from atdp.replay import ReplayReport, Verdict
 from atdp.schemas import decode_record
 
@@ -160,7 +161,7 @@ def test_engines_that_came_up_with_other_weights_get_the_right_ones(
     assert stack.engines == {"inference-0": "v1", "inference-1": "v2"}
 
 
-def test_a_look_that_decides_nothing_touches_nothing(
+def test_an_observation_that_decides_nothing_touches_nothing(
     live: ReleaseFlow,
     stack: Any,
     manifest_of: ManifestOf,
@@ -206,12 +207,12 @@ def test_of_two_writers_that_decided_on_the_same_state_one_wins(
     live: ReleaseFlow, manifest_of: ManifestOf
 ) -> None:
     history = live.history()
-    first = number_decisions(
-        live.line, len(history), [history[0].body], at=live.clock(), actor="first"
-    )
-    second = number_decisions(
-        live.line, len(history), [history[0].body], at=live.clock(), actor="second"
-    )
+
+    def decided_by(actor: str) -> tuple[Decided, ...]:
+        bodies = [history[0].body]
+        return number_decisions(live.line, len(history), bodies, at=live.clock(), actor=actor)
+
+    first, second = decided_by("first"), decided_by("second")
     live.store.append(first)
     with pytest.raises(DecisionConflict, match="somebody else decided"):
         live.store.append(second)
@@ -251,15 +252,15 @@ def test_a_publisher_that_lost_its_position_publishes_the_same_ids_again(
     assert list(dict.fromkeys(ids)) == [d.event_id for d in live.history()]
 
 
-def test_the_story_names_verdict_share_and_evidence(
+def test_the_history_names_verdict_share_and_evidence(
     live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
 ) -> None:
     to_canary(live, "v2", "v1", manifest_of, report_of)
     live.observe("v2", good_counts)
     live.promote()
     live.roll_back("v2", reason="refunds are wrong")
-    told = [describe_decision(d) for d in live.history()]
-    assert [c.what.split(":")[0] for c in told] == [
+    texts = [describe_decision(d) for d in live.history()]
+    assert [c.what.split(":")[0] for c in texts] == [
         "v1 goes live first, for acme, globex",
         "v2 is a candidate, trained from v1",
         "replay of v2 against v1",
@@ -269,9 +270,9 @@ def test_the_story_names_verdict_share_and_evidence(
         "live v2 is rolled back to v1",
     ]
     report = report_of("v2").sha256
-    assert report[:12] in told[2].evidence
-    assert report[:12] in told[5].evidence
-    assert all(c.evidence for c in told)
+    assert report[:12] in texts[2].evidence
+    assert report[:12] in texts[5].evidence
+    assert all(c.evidence for c in texts)
     program = [decision_to_json(d) for d in live.history()]
     assert program[2]["report_sha256"] == report
     assert json.loads(json.dumps(program)) == program

@@ -1,4 +1,4 @@
-"""Two processes act on one stack, one of them still for a decision that has been overruled.
+"""Two processes act on one stack, and one of them acts for a decision that was overruled.
 
 Threads stand for processes: each has its own store, and the locks are files.
 """
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -21,7 +21,10 @@ DEADLINE_S = 30.0
 
 
 class SlowFleet:
-    """An engine that takes a load only when told to, and until then says that it serves what it had."""
+    """Engines that finish loading version `slow` only when told to.
+
+    Until then they serve the version that they had.
+    """
 
     def __init__(self, stack: Any, slow: str) -> None:
         self.stack = stack
@@ -43,20 +46,46 @@ class SlowFleet:
         self.stack.load(engine, model, version)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """A flow on a stack in memory; `open_flow` opens another process's flow of the same line."""
+
+    flow: ReleaseFlow
+    stack: Any
+    open_flow: Callable[..., ReleaseFlow]
+    manifest_of: ManifestOf
+    report_of: ReportOf
+
+    def bootstrap(self) -> None:
+        self.flow.bootstrap(self.manifest_of("v1"), tenants=("acme", "globex"), reason="first")
+
+    def pass_the_gate(self, version: str, baseline: str) -> None:
+        self.flow.register_candidate(self.manifest_of(version))
+        self.flow.record_gate(self.report_of(version, baseline=baseline))
+
+
 @pytest.fixture
-def open_flow(flow: ReleaseFlow) -> Iterator[Callable[..., ReleaseFlow]]:
+def release(
+    flow: ReleaseFlow, stack: Any, manifest_of: ManifestOf, report_of: ReportOf
+) -> Iterator[Release]:
     with ExitStack() as stores:
 
-        def opened(**changes: Any) -> ReleaseFlow:
+        def open_flow(**changes: Any) -> ReleaseFlow:
             store = stores.enter_context(ReleaseStore(flow.store.path.parent))
             return replace(flow, store=store, outbox=None, **changes)
 
-        yield opened
+        yield Release(
+            flow=flow,
+            stack=stack,
+            open_flow=open_flow,
+            manifest_of=manifest_of,
+            report_of=report_of,
+        )
 
 
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[threading.Thread]:
-    """Run something beside the block; what it raises is raised at the end."""
+    """Run `work` in a thread beside the block; an error of it is raised at the end."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -81,101 +110,84 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def through_the_gate(
-    flow: ReleaseFlow, version: str, baseline: str, m: ManifestOf, r: ReportOf
-) -> None:
-    flow.register_candidate(m(version))
-    flow.record_gate(r(version, baseline=baseline))
-
-
-def roll_back_a_canary_that_is_loading(
-    flow: ReleaseFlow, stack: Any, open_flow: Callable[..., ReleaseFlow], m: ManifestOf, r: ReportOf
-) -> None:
-    flow.bootstrap(m("v1"), tenants=("acme", "globex"), reason="first")
-    through_the_gate(flow, "v2", "v1", m, r)
-    slow = SlowFleet(stack, "v2")
-    with meanwhile(lambda: open_flow(fleet=slow).start_canary("v2", share=0.5)):
+def roll_back_a_canary_that_is_loading(release: Release) -> None:
+    release.bootstrap()
+    release.pass_the_gate("v2", "v1")
+    slow = SlowFleet(release.stack, "v2")
+    with meanwhile(lambda: release.open_flow(fleet=slow).start_canary("v2", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
-        flow.roll_back("v2", reason="stop it")  # returns although the load goes on
-        assert stack.table == RouteTable(stable=stack.table.stable)
+        release.flow.roll_back("v2", reason="stop it")  # returns although the load goes on
+        assert release.stack.table == RouteTable(stable=release.stack.table.stable)
         slow.may_end.set()
 
 
-def test_a_canary_rolled_back_while_it_loads_gets_no_session(
-    flow: ReleaseFlow, stack: Any, open_flow: Any, manifest_of: ManifestOf, report_of: ReportOf
+def test_a_canary_rolled_back_while_it_loads_gets_no_session(release: Release) -> None:
+    roll_back_a_canary_that_is_loading(release)
+    assert [d.type for d in release.flow.history()][-2:] == ["CanaryStarted", "CanaryRolledBack"]
+    assert release.stack.table.canary is None
+
+
+def test_without_reading_the_state_again_it_would(
+    release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    roll_back_a_canary_that_is_loading(flow, stack, open_flow, manifest_of, report_of)
-    assert [d.type for d in flow.history()][-2:] == ["CanaryStarted", "CanaryRolledBack"]
-    assert stack.table.canary is None
+    monkeypatch.setattr(effects, "_is_overruled", lambda *_: False)
+    roll_back_a_canary_that_is_loading(release)
+    assert release.flow.state().canary is None
+    assert release.stack.table.canary.share == 0.5
 
 
-def test_without_reading_the_line_again_it_would(
-    flow: ReleaseFlow,
-    stack: Any,
-    open_flow: Any,
-    manifest_of: ManifestOf,
-    report_of: ReportOf,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(effects, "_overruled", lambda *_: False)
-    roll_back_a_canary_that_is_loading(flow, stack, open_flow, manifest_of, report_of)
-    assert flow.state().canary is None
-    assert stack.table.canary.share == 0.5
-
-
-def test_a_load_that_fails_after_it_was_overruled_is_nobodys_failure(
-    flow: ReleaseFlow, stack: Any, open_flow: Any, manifest_of: ManifestOf, report_of: ReportOf
-) -> None:
-    flow.bootstrap(manifest_of("v1"), tenants=("acme", "globex"), reason="first")
-    through_the_gate(flow, "v2", "v1", manifest_of, report_of)
-    slow = SlowFleet(stack, "v2")
-    with meanwhile(lambda: open_flow(fleet=slow).start_canary("v2", share=0.5)):
+def test_a_load_that_fails_after_it_was_overruled_is_nobodys_failure(release: Release) -> None:
+    release.bootstrap()
+    release.pass_the_gate("v2", "v1")
+    slow = SlowFleet(release.stack, "v2")
+    with meanwhile(lambda: release.open_flow(fleet=slow).start_canary("v2", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
-        flow.roll_back("v2", reason="stop it")
-        stack.down.add("inference-1")
+        release.flow.roll_back("v2", reason="stop it")
+        release.stack.down.add("inference-1")
         slow.may_end.set()
-    assert stack.table.canary is None
+    assert release.stack.table.canary is None
 
 
 def roll_live_back_onto_an_engine_that_is_loading(
-    flow: ReleaseFlow, stack: Any, open_flow: Callable[..., ReleaseFlow], m: ManifestOf, r: ReportOf, good: CanaryCounts,
-    *, wait_for: Callable[[], bool],
-) -> SlowFleet:  # fmt: skip
-    """v2 is live on the second engine; v3 is being loaded over v1 on the first, which is where a roll-back leads."""
-    flow.bootstrap(m("v1"), tenants=("acme", "globex"), reason="first")
-    through_the_gate(flow, "v2", "v1", m, r)
+    release: Release, good: CanaryCounts, *, wait_for: Callable[[], bool]
+) -> SlowFleet:
+    """Roll v2 back to v1 while v3 is being loaded over v1.
+
+    v2 is live on the second engine; a roll-back leads to the first, where v1 was.
+    """
+    flow, open_flow = release.flow, release.open_flow
+    release.bootstrap()
+    release.pass_the_gate("v2", "v1")
     flow.start_canary("v2", share=0.5)
     flow.observe("v2", good)
     flow.promote()
-    through_the_gate(flow, "v3", "v2", m, r)
-    slow = SlowFleet(stack, "v3")
+    release.pass_the_gate("v3", "v2")
+    slow = SlowFleet(release.stack, "v3")
     with meanwhile(lambda: open_flow(fleet=slow).start_canary("v3", share=0.5)):
         assert slow.began.wait(DEADLINE_S)
         with meanwhile(lambda: open_flow(fleet=slow).roll_back("v2", reason="refunds are wrong")):
             until(lambda: flow.history()[-1].type == "LiveRolledBack")
             until(wait_for)
             slow.may_end.set()
-    assert stack.table.stable.version == "v1"
+    assert release.stack.table.stable.version == "v1"
     return slow
 
 
 def test_live_is_not_rolled_back_onto_an_engine_that_other_weights_are_about_to_enter(
-    flow: ReleaseFlow, stack: Any, open_flow: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts
-) -> None:  # fmt: skip
+    release: Release, good_counts: CanaryCounts
+) -> None:
     slow = roll_live_back_onto_an_engine_that_is_loading(
-        flow, stack, open_flow, manifest_of, report_of, good_counts, wait_for=lambda: True
+        release, good_counts, wait_for=lambda: True
     )
     assert slow.served_wrongly == []
-    assert stack.engines == {"inference-0": "v1", "inference-1": "v2"}
+    assert release.stack.engines == {"inference-0": "v1", "inference-1": "v2"}
 
 
 def test_without_the_engines_lock_it_would_be(
-    flow: ReleaseFlow, stack: Any, open_flow: Any, manifest_of: ManifestOf, report_of: ReportOf, good_counts: CanaryCounts,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    release: Release, good_counts: CanaryCounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(effects, "lock_engine_weights", lambda *_: nullcontext())
     slow = roll_live_back_onto_an_engine_that_is_loading(
-        flow, stack, open_flow, manifest_of, report_of, good_counts,
-        wait_for=lambda: stack.table.stable.version == "v1",
-    )  # fmt: skip
+        release, good_counts, wait_for=lambda: release.stack.table.stable.version == "v1"
+    )
     assert slow.served_wrongly == ["v3 to the customers of v1"]

@@ -1,4 +1,8 @@
-"""The release flow: candidate, replay gate, canary, promotion or roll-back, each decision an event with its evidence."""
+"""The Agent Evolution Control Plane: which version of an agent's model is released.
+
+A candidate passes the release gate (replay), becomes the canary, and is promoted or rolled back.
+Each decision is an event with its evidence.
+"""
 
 import lazy_loader
 

@@ -1,4 +1,9 @@
-from .counting import CanaryAnalysis as CanaryAnalysis, analyse_canary as analyse_canary
+from .canary_analysis import CanaryAnalysis as CanaryAnalysis, analyse_canary as analyse_canary
+from .canary_judgement import (
+    CanaryCounts as CanaryCounts,
+    CanaryPolicy as CanaryPolicy,
+    Judgement as Judgement,
+)
 from .effects import (
     CanaryRoute as CanaryRoute,
     Fleet as Fleet,
@@ -17,17 +22,12 @@ from .errors import (
 )
 from .events import Decided as Decided
 from .flow import ReleaseFlow as ReleaseFlow
+from .flow_factory import open_flow as open_flow
 from .history_text import (
     decision_to_json as decision_to_json,
     describe_decision as describe_decision,
 )
-from .judge import (
-    CanaryCounts as CanaryCounts,
-    CanaryPolicy as CanaryPolicy,
-    Judgement as Judgement,
-)
 from .manifest import Manifest as Manifest, read_manifest as read_manifest
-from .opening import open_flow as open_flow
 from .state import ReleaseStage as ReleaseStage, ReleaseState as ReleaseState
 from .store import (
     STORE_FILE_NAME as STORE_FILE_NAME,

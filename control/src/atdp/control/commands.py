@@ -1,15 +1,18 @@
-"""What can be asked of a release line; `decider.decide` answers with events, or refuses."""
+"""Commands to a release line. `decider.decide` answers a command with events, or refuses it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
+from atdp.control.canary_judgement import CanaryCounts, CanaryPolicy
 from atdp.control.events import GateRecorded
-from atdp.control.judge import CanaryCounts, CanaryPolicy
+
+DEFAULT_EVIDENCE_TTL_S = 7 * 24 * 3600
+"""Seconds for which a replay report counts as evidence for starting a canary."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrap:
     """Put the first version live."""
 
@@ -18,12 +21,12 @@ class Bootstrap:
     version: str
     weights_sha256: str
     reason: str
-    evidence_ttl_s: int = 7 * 24 * 3600
+    evidence_ttl_s: int = DEFAULT_EVIDENCE_TTL_S
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Register:
-    """Make a candidate known."""
+    """Make a version known as a candidate."""
 
     version: str
     weights_sha256: str
@@ -34,16 +37,16 @@ class Register:
     trajectories_used: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RecordGate:
-    """Record what replay said."""
+    """Record the result of a replay evaluation."""
 
     gate: GateRecorded
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StartCanary:
-    """Give a candidate its first share of sessions."""
+    """Give a candidate its first share of new sessions."""
 
     version: str
     weights_sha256: str
@@ -53,40 +56,40 @@ class StartCanary:
     at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Observe:
-    """Judge the canary: counts since the current step began (or was resumed)."""
+    """Judge the canary by the sessions since its current step began or was resumed."""
 
     version: str
     counts: CanaryCounts
     snapshots: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RaiseShare:
-    """Take the next step."""
+    """Raise the canary's share to the next planned step."""
 
     version: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Resume:
-    """Go on with a paused canary."""
+    """Continue a paused canary."""
 
     version: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Promote:
     """Make the canary live."""
 
     version: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RollBack:
-    """Take this version off, canary or live, and return to what was live before."""
+    """Take this version off, canary or live, and return to the version that was live before."""
 
     version: str
     reason: str

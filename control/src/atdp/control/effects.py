@@ -1,18 +1,17 @@
-"""Brings engines and routes to what the events say.
+"""The effects of decisions: engines and routes are brought to the state that the events describe.
 
-Idempotent: run it after every decision, at every start.
+The state that should be in force is a function of the release line (`desired_routes`); `Effects`
+compares and acts. It is idempotent and runs after every decision and at every start. So a process
+that was killed between a decision and its effect, a restarted engine with other weights, and a
+gateway that lost its table are handled in the same way. Weights come before routes, and a candidate
+is loaded only into an engine that no route names. Rolling a canary back needs no engine; rolling
+the live version back loads nothing while the version before is still on its engine.
 
-What should be in force is a function of the line (`desired`); `Effects` compares and acts. So a
-process killed between a decision and its effect, a restarted engine that came up with other
-weights, or a gateway that lost its table are all the same case. Order: weights before routes, and a
-candidate is loaded only into an engine that no route names. Rolling a canary back touches no engine
-at all; rolling the live version back loads nothing where the version before still waits.
-
-Several processes may act at once, one of them perhaps for a decision that has been overruled while
-it waited for a load. The last decision is what ends up in force: the line is read again, under a
-lock of the home, right before every load and every new table; who finds a newer decision starts
-over with that. No lock is held on routes while weights are loaded, so that a roll-back never waits
-for a load, unless it needs the very engine that is being loaded.
+Several processes may act at once, and one of them may still act for a decision that was overruled
+while it waited for a load. The last decision ends up in force: the state is read again, under a
+lock of the home, right before every load and every new table, and a process that finds a newer
+decision starts again with that one. No lock on routes is held while weights are loaded, so that a
+roll-back never waits for a load, unless it needs the very engine that is being loaded.
 """
 
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from atdp.inference import lock_engine_weights
 from atdp.runtime import locked
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryRoute:
     """A share of new sessions, in [0, 1].
 
@@ -38,9 +37,9 @@ class CanaryRoute:
     salt: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RouteTable:
-    """Which engine answers whom."""
+    """The gateway's routes: the engine of the stable version, and that of the canary."""
 
     stable: Serving
     canary: CanaryRoute | None = None
@@ -50,14 +49,19 @@ class Fleet(Protocol):
     """The engines, by their names in the stack."""
 
     def serves(self, engine: str, model: str, version: str) -> bool:
-        """Whether the engine serves this version; False when it has no weights.
+        """Return True when the engine serves this version; False when it has no weights.
 
-        Raises `EngineNotAnswering`.
+        Raises:
+            EngineNotAnswering: the engine does not answer.
         """
         ...
 
     def load(self, engine: str, model: str, version: str) -> None:
-        """Make the engine serve this version. Raises `EffectFailed`."""
+        """Load this version into the engine.
+
+        Raises:
+            EffectFailed: the engine did not load it.
+        """
         ...
 
 
@@ -65,104 +69,117 @@ class Router(Protocol):
     """The gateway's routing table."""
 
     def put(self, table: RouteTable) -> None:
-        """Replace the table. Raises `EffectFailed`."""
+        """Replace the table.
+
+        Raises:
+            EffectFailed: the gateway did not take the table.
+        """
         ...
 
 
-def desired_routes(line: ReleaseState) -> RouteTable | None:
-    """What should be in force; None before the first version is live."""
-    if line.live is None:
+def desired_routes(state: ReleaseState) -> RouteTable | None:
+    """Return the routes that should be in force; None before the first version is live."""
+    if state.live is None:
         return None
-    if line.canary is not None:
-        canary = line.canary
+    if state.canary is not None:
+        canary = state.canary
         serving = Serving(version=canary.version, engine=canary.engine)
         return RouteTable(
-            stable=line.live,
+            stable=state.live,
             canary=CanaryRoute(serving=serving, share=canary.share, salt=canary.salt),
         )
-    if line.draining is not None and line.draining.engine != line.live.engine:
+    if state.draining is not None and state.draining.engine != state.live.engine:
         return RouteTable(
-            stable=line.live, canary=CanaryRoute(serving=line.draining, share=0.0, salt="draining")
+            stable=state.live,
+            canary=CanaryRoute(serving=state.draining, share=0.0, salt="draining"),
         )
-    return RouteTable(stable=line.live)
+    return RouteTable(stable=state.live)
 
 
 class _Overruled(Exception):
-    """Somebody has decided since the line was read."""
+    """A newer decision exists than the state that was read."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Effects:
-    """Acts on engines and routes of one home. `locks` is the folder of the home's locks."""
+    """Acts on the engines and routes of one home. `locks` is the folder of the home's locks."""
 
     fleet: Fleet
     router: Router
     locks: Path
 
     def carry_out(self, read: Callable[[], ReleaseState]) -> ReleaseState:
-        """Make what `read` says true, and again if it says something newer by then; returns the line that is in force.
+        """Bring the state that `read` returns into force.
 
-        Raises `EffectFailed` after doing what could be done. A stable engine that does not answer
-        keeps its route (the gateway reports it); one that serves something else, or nothing yet,
-        gets the right version first.
+        This is repeated while `read` returns a newer state; the state that is in force is returned.
+        A stable engine that does not answer keeps its route, and the gateway reports it. A stable
+        engine that serves something else, or nothing yet, gets the right version first.
+
+        Raises:
+            EffectFailed: an effect failed; the other effects were carried out where possible.
         """
         while True:
-            line = read()
+            state = read()
             try:
-                self._act(line, read)
+                self._act(state, read)
             except _Overruled:
                 continue
             except EffectFailed:
-                if _overruled(line, read):
+                if _is_overruled(state, read):
                     continue
                 raise
-            return line
+            return state
 
-    def _act(self, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
-        table = desired_routes(line)
+    def _act(self, state: ReleaseState, read: Callable[[], ReleaseState]) -> None:
+        table = desired_routes(state)
         if table is None:
             return
         stable, canary = table.stable, table.canary
-        alone = RouteTable(stable=stable)
+        stable_alone = RouteTable(stable=stable)
         with lock_engine_weights(self.locks, stable.engine):
             try:
-                self._load(stable, line, read)
+                self._load(stable, state, read)
             except EngineNotAnswering as error:
-                self._put(alone, line, read)
+                self._put(stable_alone, state, read)
                 raise EffectFailed(
-                    f"new sessions are routed to {stable.engine}, but it does not answer; see `atdp status`"
+                    f"new sessions are routed to {stable.engine}, but it does not answer;"
+                    " see `atdp status`"
                 ) from error
-            if canary is None or not self._serves(canary.serving, line):
-                self._put(alone, line, read)
+            if canary is None or not self._serves(canary.serving, state):
+                self._put(stable_alone, state, read)
             elif canary.share == 0.0:
-                self._put(table, line, read)
+                self._put(table, state, read)
         if canary is None or canary.share == 0.0:
             return
-        # The lock of the stable engine is free again: a roll-back needs that one while this one is
-        # being loaded.
+        # The lock of the stable engine is released here: a roll-back needs that engine while the
+        # canary's engine is being loaded.
         with lock_engine_weights(self.locks, canary.serving.engine):
-            self._load(canary.serving, line, read)
-            self._put(table, line, read)
+            self._load(canary.serving, state, read)
+            self._put(table, state, read)
 
-    def _serves(self, serving: Serving, line: ReleaseState) -> bool:
+    def _serves(self, serving: Serving, state: ReleaseState) -> bool:
         try:
-            return self.fleet.serves(serving.engine, line.model, serving.version)
+            return self.fleet.serves(serving.engine, state.model, serving.version)
         except EngineNotAnswering:
             return False
 
-    def _load(self, serving: Serving, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
-        if self.fleet.serves(serving.engine, line.model, serving.version):
+    def _load(
+        self, serving: Serving, state: ReleaseState, read: Callable[[], ReleaseState]
+    ) -> None:
+        if self.fleet.serves(serving.engine, state.model, serving.version):
             return
-        if _overruled(line, read):
+        if _is_overruled(state, read):
             raise _Overruled
-        self.fleet.load(serving.engine, line.model, serving.version)
+        self.fleet.load(serving.engine, state.model, serving.version)
 
-    def _put(self, table: RouteTable, line: ReleaseState, read: Callable[[], ReleaseState]) -> None:
+    def _put(
+        self, table: RouteTable, state: ReleaseState, read: Callable[[], ReleaseState]
+    ) -> None:
         with locked(self.locks / "routes.lock"):
-            if _overruled(line, read):
+            if _is_overruled(state, read):
                 raise _Overruled
             self.router.put(table)
 
 
-def _overruled(line: ReleaseState, read: Callable[[], ReleaseState]) -> bool:
-    return read().number != line.number
+def _is_overruled(state: ReleaseState, read: Callable[[], ReleaseState]) -> bool:
+    return read().number != state.number

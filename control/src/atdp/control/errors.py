@@ -1,15 +1,20 @@
-"""What can go wrong in the release flow.
+"""Errors of the evolution control plane.
 
-Three fates: do something else, try again, repair an effect.
+They have three fates. `DecisionRefused` and `DecisionConflict`: nothing was recorded, decide
+differently or again. `EffectFailed` and `PublishFailed`: the decision is recorded, and carrying it
+out or publishing it is repeated. `StoreError`: stop, because the event store cannot be used.
 """
 
 
 class ControlError(Exception):
-    """Base of everything that the release flow raises on purpose."""
+    """Base of everything that `atdp.control` raises on purpose."""
 
 
 class DecisionRefused(ControlError):
-    """A guard of the release flow says no. `code` is stable; nothing was recorded."""
+    """A guard of the release flow forbids the decision, and nothing was recorded.
+
+    `code` names the guard and is stable.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -17,20 +22,26 @@ class DecisionRefused(ControlError):
 
 
 class DecisionConflict(ControlError):
-    """Another writer decided first; nothing was recorded. Read the history and decide again."""
+    """Another writer decided first, and nothing was recorded.
+
+    Read the history and decide again.
+    """
 
 
 class EffectFailed(ControlError):
-    """A decision is recorded but not yet in force; `atdp control reconcile` carries on from there."""
+    """A decision is recorded but not yet in force.
+
+    `atdp control reconcile` carries out what is missing.
+    """
 
 
 class EngineNotAnswering(EffectFailed):
-    """An engine does not answer; one that answers but has no weights yet is not silent."""
+    """An engine does not answer. An engine that answers but has no weights yet is not meant."""
 
 
 class StoreError(ControlError):
-    """The event store cannot be read or written, or holds an event that this version does not know."""
+    """The event store cannot be used, or holds an event that this version cannot read."""
 
 
 class PublishFailed(ControlError):
-    """Decisions wait in the outbox; they are published when Kafka can be reached again."""
+    """Decisions are still in the outbox; they are published when Kafka can be reached again."""

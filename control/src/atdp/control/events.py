@@ -1,9 +1,12 @@
 """The decisions of a release line, as immutable values with one JSON form.
 
-A release line is the history of one component (weights) of one model. Events are facts: they are
-never changed, a correction is another event. Each carries its evidence: hashes of reports and
-weights, dataset and snapshots, policy versions. `SCHEMA` is the version of the forms below; a later
-version reads earlier ones through upcasters.
+A release line is the history of one component (the weights) of one model. Events are facts and are
+never changed; a correction is another event. Each event carries its evidence: hashes of reports and
+weights, dataset and snapshots, policy versions. `SCHEMA` is the version of the forms below. A later
+version of this module reads earlier forms through upcasters.
+
+The names of the classes and of their fields are stored and published, so they are part of the
+contract.
 """
 
 from collections.abc import Mapping
@@ -13,17 +16,17 @@ from typing import Any, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from atdp.control.canary_judgement import CanaryPolicy
 from atdp.control.errors import StoreError
-from atdp.control.judge import CanaryPolicy
 from atdp.replay import Verdict
 
 SCHEMA = 1
 """Version of the event forms in this module."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bootstrapped:
-    """The first version went live without a gate: an explicit act of a person, once per line."""
+    """The first version went live without a release gate; a person did this, once per line."""
 
     model: str
     tenants: tuple[str, ...]
@@ -34,9 +37,9 @@ class Bootstrapped:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateRegistered:
-    """A version exists and may be evaluated; where it came from."""
+    """A version was registered as a candidate and may be evaluated, with its origin."""
 
     version: str
     weights_sha256: str
@@ -47,9 +50,9 @@ class CandidateRegistered:
     trajectories_used: int | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GateRecorded:
-    """A replay evaluation of exactly these weights against the version that was live."""
+    """A replay evaluation of exactly these weights against the baseline was recorded."""
 
     version: str
     weights_sha256: str
@@ -66,9 +69,9 @@ class GateRecorded:
     decided_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateRejected:
-    """The candidate will never be live; a new version has to be made."""
+    """The candidate failed and can never become live."""
 
     version: str
     weights_sha256: str
@@ -76,11 +79,11 @@ class CandidateRejected:
     report_sha256: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryStarted:
     """A share of new sessions goes to the candidate.
 
-    `steps` are the shares to come, the first is in force.
+    `steps` are the planned shares; the first is in force.
     """
 
     version: str
@@ -92,9 +95,9 @@ class CanaryStarted:
     reports: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryObserved:
-    """A look at the canary that decided something at the current share."""
+    """The canary was judged at its current share, with a result that has a consequence."""
 
     version: str
     share: float
@@ -112,33 +115,33 @@ class CanaryObserved:
     snapshots: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryPaused:
-    """Evidence cannot decide; the share stays and a person has to resume or roll back."""
+    """The evidence cannot decide: the share stays, and a person resumes or rolls back."""
 
     version: str
     reason_codes: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryResumed:
-    """A person says to go on; the comparison starts anew."""
+    """A person continued the paused canary; its comparison starts again from zero."""
 
     version: str
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryShareRaised:
-    """The next step of the plan; the comparison starts anew."""
+    """The share rose to the next planned step; the comparison starts again from zero."""
 
     version: str
     share: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryRolledBack:
-    """All new sessions go to the live version again."""
+    """The canary was taken off; all new sessions go to the live version."""
 
     version: str
     weights_sha256: str
@@ -147,9 +150,9 @@ class CanaryRolledBack:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Promoted:
-    """The candidate is live; sessions of the version before it end where they began."""
+    """The candidate became live; running sessions stay with the version before it."""
 
     version: str
     weights_sha256: str
@@ -158,9 +161,9 @@ class Promoted:
     reports: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LiveRolledBack:
-    """The version that was live before is live again."""
+    """The live version was taken off; the version that was live before is live again."""
 
     version: str
     weights_sha256: str
@@ -170,6 +173,15 @@ class LiveRolledBack:
     reason: str
 
 
+CanaryBody: TypeAlias = (
+    CanaryStarted
+    | CanaryObserved
+    | CanaryPaused
+    | CanaryResumed
+    | CanaryShareRaised
+    | CanaryRolledBack
+)
+"""Events of the running canary."""
 Body: TypeAlias = (
     Bootstrapped
     | CandidateRegistered
@@ -189,9 +201,12 @@ _TYPES: dict[str, type[Body]] = {t.__name__: t for t in get_args(Body)}
 _ADAPTERS: dict[str, TypeAdapter[Body]] = {name: TypeAdapter(t) for name, t in _TYPES.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Decided:
-    """One event in its place: `number` counts from 1 without gaps in its line, `occurred_at` is aware UTC."""
+    """One event of a line.
+
+    `number` counts from 1 without gaps in its line; `occurred_at` is an aware UTC time.
+    """
 
     event_id: str
     line: str
@@ -202,24 +217,28 @@ class Decided:
 
     @property
     def type(self) -> str:
-        """Name of the body's type."""
+        """The name of the body's type."""
         return type(self.body).__name__
 
 
 def body_to_json(body: Body) -> dict[str, Any]:
-    """JSON form of a body."""
+    """Return the JSON form of a body."""
     name = type(body).__name__
     return dict(_ADAPTERS[name].dump_python(body, mode="json"))
 
 
 def body_from_json(name: str, fields: Mapping[str, Any], *, schema: int) -> Body:
-    """The body of that type. Raises `StoreError` for a form that this version does not know."""
+    """Return the body of type `name` from its JSON form.
+
+    Raises:
+        StoreError: this version of the module does not know the form.
+    """
     if schema != SCHEMA or name not in _ADAPTERS:
         raise StoreError(
-            f"the event store holds a {name!r} of schema {schema}, which this version of atdp does not know; use the"
-            " version that wrote it, or a later one"
+            f"the event store holds a {name!r} of schema {schema}, which this version of atdp"
+            " does not know; use the version that wrote it, or a later one"
         )
     try:
         return _ADAPTERS[name].validate_python(dict(fields))
     except ValidationError as error:
-        raise StoreError(f"a stored {name} is not of its form: {error}") from error
+        raise StoreError(f"a stored {name} does not match its form: {error}") from error

@@ -1,10 +1,10 @@
-"""The release flow as a service: read the line, decide, store, put into force, publish.
+"""The release flow as a service: read the line, decide, store, bring into force, publish.
 
-Each method is one decision. Its events are on disk before anything else happens; effects follow
-from them and are repeated by `reconcile` until they hold; publishing waits for Kafka and never
-holds up a decision. Two flows on one line are safe: the store lets one win, the other gets
-`DecisionConflict`; and the last decision is what ends up in force (`effects`). A method returns the line
-that is in force, which may be later than its own decision.
+Each method makes one decision. Its events are on disk before anything else happens. Effects follow
+from the events and are repeated by `reconcile` until they are in force. Publishing waits for Kafka
+and never delays a decision. Two flows may work on one line: the store lets one writer succeed, the
+other gets `DecisionConflict`, and the last decision is the one that ends up in force (`effects`). A
+method returns the state that is in force, which may be later than its own decision.
 """
 
 import logging
@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from atdp.control import commands
+from atdp.control.canary_judgement import CanaryCounts, CanaryPolicy, Judgement, judge_canary
 from atdp.control.decider import decide
 from atdp.control.effects import Effects, Fleet, Router
 from atdp.control.errors import DecisionRefused, EffectFailed, PublishFailed
 from atdp.control.events import Decided, GateRecorded
-from atdp.control.judge import CanaryCounts, CanaryPolicy, Judgement, judge
+from atdp.control.guards import canary_to_judge, no_canary
 from atdp.control.manifest import Manifest
 from atdp.control.outbox import Outbox
 from atdp.control.state import ReleaseStage, ReleaseState, fold
@@ -30,15 +31,15 @@ log = logging.getLogger(__name__)
 
 
 def utc_now() -> datetime:
-    """The clock of a running service."""
+    """Return the current time; the clock of a running service."""
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseFlow:
-    """Releases of one model's weights.
+    """The releases of one model's weights.
 
-    `weights` is the registry's root, `actor` who decides (person or service).
+    `weights` is the weight registry's root. `actor` is the person or service that decides.
     """
 
     model: str
@@ -52,21 +53,22 @@ class ReleaseFlow:
 
     @property
     def line(self) -> str:
-        """Name of the release line."""
+        """The name of the release line."""
         return line_name(self.model)
 
     def state(self) -> ReleaseState:
-        """The line as it is now."""
+        """Return the current state of the line."""
         return self.store.state(self.line)
 
     def history(self) -> tuple[Decided, ...]:
-        """All decisions, in order."""
+        """Return all decisions, in order."""
         return self.store.history(self.line)
 
     def bootstrap(self, manifest: Manifest, *, tenants: Sequence[str], reason: str) -> ReleaseState:
-        """Put the first version live, without a gate; once per line, and for one line of a home.
+        """Put the first version live without a release gate.
 
-        The store would hold more lines, but the stack has two engines and one table of routes.
+        This is done once per line, and for one line of a home: the store can hold more lines, but
+        the stack has two engines and one table of routes.
         """
         command = commands.Bootstrap(
             model=self.model,
@@ -81,18 +83,19 @@ class ReleaseFlow:
                 if live is not None:
                     raise DecisionRefused(
                         "home_serves_another",
-                        f"{live.version} of {other} is live in this home, whose two engines serve one model; put"
-                        f" {self.model} into a home of its own (`atdp --home DIR`, or ATDP_HOME)",
+                        f"{live.version} of {other} is live in this home, whose two engines serve"
+                        f" one model; put {self.model} into a home of its own"
+                        " (`atdp --home DIR`, or ATDP_HOME)",
                     )
             self._record(command)
         return self._bring_into_force()
 
     def register_candidate(self, manifest: Manifest) -> ReleaseState:
-        """Make a version known.
+        """Make a version known as a candidate.
 
-        From now on sessions of the superseded version are no longer kept on its engine.
+        From then on, sessions of the superseded version are no longer kept on its engine.
         """
-        return self._carry_out(
+        return self._decide(
             commands.Register(
                 version=manifest.version,
                 weights_sha256=manifest.weights_sha256,
@@ -105,115 +108,93 @@ class ReleaseFlow:
         )
 
     def record_gate(self, report: ReplayReport) -> ReleaseState:
-        """Record what replay said about a registered candidate.
+        """Record the replay report about a registered candidate.
 
-        The report must name the weights' hash.
+        The report opens the release gate or not; it must name the digest of the weights.
         """
-        inputs = report.inputs
-        if inputs.candidate.model != self.model:
-            raise DecisionRefused(
-                "other_model", f"the report is about {inputs.candidate.model}, not {self.model}"
-            )
-        return self._carry_out(
-            commands.RecordGate(
-                gate=GateRecorded(
-                    version=inputs.candidate.version,
-                    weights_sha256=inputs.candidate.weights_sha256 or "unknown",
-                    baseline=inputs.baseline.version,
-                    verdict=report.verdict,
-                    reason_codes=tuple(r.code for r in report.reasons),
-                    report_sha256=report.sha256,
-                    run_id=report.run_id,
-                    dataset=inputs.dataset.name,
-                    snapshots=dict(inputs.dataset.snapshots),
-                    policy_versions=inputs.dataset.policy_versions,
-                    tenants=report.tenants,
-                    predicted_reward=report.prediction,
-                    decided_at=self.clock(),
-                )
-            )
-        )
+        model = report.inputs.candidate.model
+        if model != self.model:
+            raise DecisionRefused("other_model", f"the report is about {model}, not {self.model}")
+        return self._decide(commands.RecordGate(gate=_gate(report, decided_at=self.clock())))
 
     def start_canary(
         self, version: str, *, share: float | Sequence[float], policy: CanaryPolicy | None = None
     ) -> ReleaseState:
-        """Give the candidate its first share of new sessions; a sequence names the steps to come."""
-        line = self.state()
-        known = line.versions.get(version)
+        """Give the candidate its first share of new sessions.
+
+        A sequence of shares names the planned steps.
+        """
+        state = self.state()
+        known = state.versions.get(version)
         steps = (share,) if isinstance(share, int | float) else tuple(share)
-        return self._carry_out(
+        return self._decide(
             commands.StartCanary(
                 version=version,
                 weights_sha256=known.weights_sha256 if known else "unknown",
-                steps=tuple(float(s) for s in steps),
-                salt=f"{self.line}/{version}/{line.number + 1}",
+                steps=tuple(float(step) for step in steps),
+                salt=f"{self.line}/{version}/{state.number + 1}",
                 policy=policy or CanaryPolicy(),
                 at=self.clock(),
             )
         )
 
     def judge(self, counts: CanaryCounts) -> Judgement:
-        """What `observe` would conclude, without recording it.
+        """Return the judgement that `observe` would record.
 
-        Raises `DecisionRefused` when there is no canary.
+        Raises:
+            DecisionRefused: there is no canary.
         """
-        canary = self.state().canary
-        if canary is None:
-            raise DecisionRefused(
-                "no_canary",
-                "there is no canary to judge; `atdp control canary start` makes a candidate one",
-            )
-        return judge(counts, share=canary.share, policy=canary.policy)
+        canary = canary_to_judge(self.state())
+        return judge_canary(counts, share=canary.share, policy=canary.policy)
 
     def observe(
         self, version: str, counts: CanaryCounts, *, snapshots: Mapping[str, int] | None = None
     ) -> ReleaseState:
-        """Judge the canary.
+        """Judge the canary and record PASS, FAIL (which rolls it back) or a hold (which pauses it).
 
-        Records PASS, FAIL (which rolls it back) or a hold (which pauses); else does nothing.
+        Any other judgement changes nothing.
         """
         command = commands.Observe(version=version, counts=counts, snapshots=dict(snapshots or {}))
         return self._bring_into_force() if self._record(command) else self.state()
 
     def raise_share(self, version: str) -> ReleaseState:
-        """Take the canary's next step."""
-        return self._carry_out(commands.RaiseShare(version=version))
+        """Raise the canary's share to the next planned step."""
+        return self._decide(commands.RaiseShare(version=version))
 
     def resume(self, version: str, *, reason: str) -> ReleaseState:
-        """Go on with a paused canary."""
-        return self._carry_out(commands.Resume(version=version, reason=reason))
+        """Continue a paused canary."""
+        return self._decide(commands.Resume(version=version, reason=reason))
 
     def promote(self, version: str | None = None) -> ReleaseState:
         """Make the canary live."""
-        canary = self.state().canary
-        if version is None and canary is None:
-            raise DecisionRefused(
-                "no_canary",
-                "there is no canary to promote; `atdp control canary start` makes a candidate one",
-            )
-        return self._carry_out(
-            commands.Promote(version=version or (canary.version if canary else ""))
-        )
+        if version is None:
+            canary = self.state().canary
+            if canary is None:
+                raise no_canary("promote")
+            version = canary.version
+        return self._decide(commands.Promote(version=version))
 
     def roll_back(self, version: str | None = None, *, reason: str) -> ReleaseState:
-        """Take a version off: the canary, or the live one (and with it the canary); None is the canary, never the live one.
+        """Take a version off: the canary, or the live version and with it the canary.
 
-        So repeating a roll-back, with or without the version, takes off no more than was asked for.
+        Without a version the canary is taken off, never the live version. So a roll-back that is
+        repeated, with or without the version, takes off no more than was asked for.
         """
-        line = self.state()
-        if version is None and line.canary is None and line.live is not None:
+        state = self.state()
+        if version is None and state.canary is None and state.live is not None:
             raise DecisionRefused(
                 "no_canary",
-                f"there is no canary to roll back; {line.live.version} is live, name it to take it off",
+                f"there is no canary to roll back; {state.live.version} is live, name it to take"
+                " it off",
             )
-        return self._carry_out(
-            commands.RollBack(
-                version=version or (line.canary.version if line.canary else ""), reason=reason
-            )
-        )
+        canary = state.canary.version if state.canary else ""
+        return self._decide(commands.RollBack(version=version or canary, reason=reason))
 
     def reconcile(self) -> ReleaseState:
-        """Bring engines and routes to what the events say, and publish what waits; run at every start."""
+        """Bring engines and routes to the recorded state, and publish what waits in the outbox.
+
+        Run it at every start.
+        """
         effects = Effects(fleet=self.fleet, router=self.router, locks=self._locks)
         try:
             return effects.carry_out(self.state)
@@ -221,7 +202,7 @@ class ReleaseFlow:
             self._publish()
 
     def stage_of(self, version: str) -> ReleaseStage | None:
-        """Where a version stands; None when it is unknown."""
+        """Return the stage of a version; None when it is unknown."""
         known = self.state().versions.get(version)
         return known.stage if known else None
 
@@ -229,14 +210,13 @@ class ReleaseFlow:
     def _locks(self) -> Path:
         return self.store.path.parent
 
-    def _carry_out(self, command: commands.Command) -> ReleaseState:
+    def _decide(self, command: commands.Command) -> ReleaseState:
         self._record(command)
         return self._bring_into_force()
 
     def _record(self, command: commands.Command) -> tuple[Decided, ...]:
         history = self.history()
-        line = fold(d.body for d in history)
-        bodies = decide(line, command)
+        bodies = decide(fold(decided.body for decided in history), command)
         decided = number_decisions(
             self.line, len(history), bodies, at=self.clock(), actor=self.actor
         )
@@ -250,7 +230,8 @@ class ReleaseFlow:
             return self.reconcile()
         except EffectFailed as error:
             raise EffectFailed(
-                f"{error}. The decision is recorded; `atdp control reconcile` carries it out, do not repeat it"
+                f"{error}. The decision is recorded; `atdp control reconcile` carries it out,"
+                " do not repeat it"
             ) from error
 
     def _publish(self) -> None:
@@ -260,3 +241,22 @@ class ReleaseFlow:
             self.outbox.publish_pending()
         except PublishFailed as error:
             log.warning("decisions wait in the outbox: %s", error)
+
+
+def _gate(report: ReplayReport, *, decided_at: datetime) -> GateRecorded:
+    inputs = report.inputs
+    return GateRecorded(
+        version=inputs.candidate.version,
+        weights_sha256=inputs.candidate.weights_sha256 or "unknown",
+        baseline=inputs.baseline.version,
+        verdict=report.verdict,
+        reason_codes=tuple(reason.code for reason in report.reasons),
+        report_sha256=report.sha256,
+        run_id=report.run_id,
+        dataset=inputs.dataset.name,
+        snapshots=dict(inputs.dataset.snapshots),
+        policy_versions=inputs.dataset.policy_versions,
+        tenants=report.tenants,
+        predicted_reward=report.prediction,
+        decided_at=decided_at,
+    )

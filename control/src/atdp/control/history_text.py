@@ -1,4 +1,4 @@
-"""Tells a release line's history: one sentence and the evidence for each decision."""
+"""The history of a release line as text: one sentence and the evidence for each decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from typing import assert_never
 
 from atdp.control.events import (
     SCHEMA,
+    Body,
     Bootstrapped,
+    CanaryBody,
     CanaryObserved,
     CanaryPaused,
     CanaryResumed,
@@ -22,10 +24,13 @@ from atdp.control.events import (
     body_to_json,
 )
 
+_SHORT = 12
+"""Hexadecimal digits of a digest that are shown; enough to find the report or the weights."""
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DecisionText:
-    """One decision for a reader."""
+    """One decision as text for people."""
 
     number: int
     when: str
@@ -35,8 +40,8 @@ class DecisionText:
 
 
 def describe_decision(decided: Decided) -> DecisionText:
-    """One decision as text."""
-    what, evidence = _told(decided)
+    """Return one decision as text for people."""
+    what, evidence = _texts(decided.body)
     return DecisionText(
         number=decided.number,
         when=decided.occurred_at.strftime("%Y-%m-%d %H:%M:%SZ"),
@@ -47,7 +52,7 @@ def describe_decision(decided: Decided) -> DecisionText:
 
 
 def decision_to_json(decided: Decided) -> dict[str, object]:
-    """One decision for a program: everything that was recorded."""
+    """Return one decision for programs: everything that was recorded."""
     return {
         "event_id": decided.event_id,
         "line": decided.line,
@@ -60,102 +65,91 @@ def decision_to_json(decided: Decided) -> dict[str, object]:
     }
 
 
-def _told(decided: Decided) -> tuple[str, str]:
-    body = decided.body
+def _texts(body: Body) -> tuple[str, str]:
+    """Return the sentence and the evidence of an event."""
     match body:
         case Bootstrapped():
-            tenants = ", ".join(body.tenants)
-            return f"{body.version} goes live first, for {tenants}: {body.reason}", _weights(
-                body.weights_sha256
-            )
+            what = f"{body.version} goes live first, for {', '.join(body.tenants)}: {body.reason}"
+            return what, _weights(body.weights_sha256)
         case CandidateRegistered():
-            used = (
-                "" if body.trajectories_used is None else f"{body.trajectories_used} trajectories, "
-            )
-            return (
-                f"{body.version} is a candidate, trained from {body.parent or 'unknown'}",
-                (
-                    f"{_weights(body.weights_sha256)} · {used}{_snapshots(body.snapshots)}"
-                    f" · policy {', '.join(body.policy_versions) or 'not named'}"
-                ),
-            )
+            return _registered(body)
         case GateRecorded():
-            predicted = (
-                ""
-                if body.predicted_reward is None
-                else f", predicted reward {body.predicted_reward:.3f}"
-            )
-            return (
-                (
-                    f"replay of {body.version} against {body.baseline}: {body.verdict}"
-                    f" ({', '.join(body.reason_codes)}){predicted}"
-                ),
-                (
-                    f"report {body.report_sha256[:12]} · dataset {body.dataset} · {_snapshots(body.snapshots)} · tenants"
-                    f" {', '.join(body.tenants) or 'none'} · {_weights(body.weights_sha256)}"
-                ),
-            )
+            return _gate(body)
         case CandidateRejected():
-            report = body.report_sha256[:12] if body.report_sha256 else "none"
-            return (
-                f"{body.version} is rejected ({', '.join(body.reason_codes)})",
-                f"report {report}",
-            )
+            report = body.report_sha256[:_SHORT] if body.report_sha256 else "none"
+            return f"{body.version} is rejected {_codes(body)}", f"report {report}"
+        case Promoted():
+            evidence = f"{_weights(body.weights_sha256)} · {_reports(body.reports)} · {body.engine}"
+            return f"{body.version} is live, after {body.superseded}", evidence
+        case LiveRolledBack():
+            what = f"live {body.version} is rolled back to {body.to}: {body.reason}"
+            return what, f"{_weights(body.to_weights_sha256)} · {body.engine}"
+        case _:
+            return _canary_texts(body)
+
+
+def _canary_texts(body: CanaryBody) -> tuple[str, str]:
+    match body:
         case CanaryStarted():
-            return (
-                f"{body.version} becomes the canary with {body.steps[0]:.0%} of new sessions",
-                (
-                    f"reports {', '.join(r[:12] for r in body.reports)} · {body.engine} · margin {body.policy.margin:g},"
-                    f" alpha {body.policy.alpha:g}"
-                ),
-            )
+            what = f"{body.version} becomes the canary with {body.steps[0]:.0%} of new sessions"
+            policy = f"margin {body.policy.margin:g}, alpha {body.policy.alpha:g}"
+            return what, f"{_reports(body.reports)} · {body.engine} · {policy}"
         case CanaryObserved():
-            bounds = (
-                ""
-                if body.difference is None or body.lower is None or body.upper is None
-                else f": {body.difference:+.3f} [{body.lower:+.3f}, {body.upper:+.3f}]"
-            )
-            return (
-                (
-                    f"canary {body.version} at {body.share:.0%}: {body.verdict}"
-                    f" ({', '.join(body.reason_codes)}){bounds}"
-                ),
-                (
-                    f"canary {body.canary_successes}/{body.canary_judged} of {body.canary_sessions} sessions · stable"
-                    f" {body.stable_successes}/{body.stable_judged} of {body.stable_sessions}"
-                ),
-            )
+            return _observed(body)
         case CanaryPaused():
-            return f"canary {body.version} is paused ({', '.join(body.reason_codes)})", ""
+            return f"canary {body.version} is paused {_codes(body)}", ""
         case CanaryResumed():
             return f"canary {body.version} goes on: {body.reason}", ""
         case CanaryShareRaised():
             return f"canary {body.version} gets {body.share:.0%} of new sessions", ""
         case CanaryRolledBack():
-            return (
-                f"canary {body.version} is rolled back to {body.to}: {body.reason}",
-                _weights(body.weights_sha256),
-            )
-        case Promoted():
-            return (
-                f"{body.version} is live, after {body.superseded}",
-                f"{_weights(body.weights_sha256)} · reports {', '.join(r[:12] for r in body.reports)} · {body.engine}",
-            )
-        case LiveRolledBack():
-            return (
-                f"live {body.version} is rolled back to {body.to}: {body.reason}",
-                f"{_weights(body.to_weights_sha256)} · {body.engine}",
-            )
+            what = f"canary {body.version} is rolled back to {body.to}: {body.reason}"
+            return what, _weights(body.weights_sha256)
         case _:
             assert_never(body)
 
 
+def _registered(body: CandidateRegistered) -> tuple[str, str]:
+    used = "" if body.trajectories_used is None else f"{body.trajectories_used} trajectories, "
+    policies = ", ".join(body.policy_versions) or "not named"
+    return f"{body.version} is a candidate, trained from {body.parent or 'unknown'}", (
+        f"{_weights(body.weights_sha256)} · {used}{_snapshots(body.snapshots)} · policy {policies}"
+    )
+
+
+def _gate(body: GateRecorded) -> tuple[str, str]:
+    what = f"replay of {body.version} against {body.baseline}: {body.verdict} {_codes(body)}"
+    if body.predicted_reward is not None:
+        what += f", predicted reward {body.predicted_reward:.3f}"
+    return what, (
+        f"report {body.report_sha256[:_SHORT]} · dataset {body.dataset}"
+        f" · {_snapshots(body.snapshots)} · tenants {', '.join(body.tenants) or 'none'}"
+        f" · {_weights(body.weights_sha256)}"
+    )
+
+
+def _observed(body: CanaryObserved) -> tuple[str, str]:
+    what = f"canary {body.version} at {body.share:.0%}: {body.verdict} {_codes(body)}"
+    if body.difference is not None and body.lower is not None and body.upper is not None:
+        what += f": {body.difference:+.3f} [{body.lower:+.3f}, {body.upper:+.3f}]"
+    return what, (
+        f"canary {body.canary_successes}/{body.canary_judged} of {body.canary_sessions} sessions"
+        f" · stable {body.stable_successes}/{body.stable_judged} of {body.stable_sessions}"
+    )
+
+
+def _codes(body: GateRecorded | CandidateRejected | CanaryObserved | CanaryPaused) -> str:
+    return f"({', '.join(body.reason_codes)})"
+
+
+def _reports(digests: tuple[str, ...]) -> str:
+    return f"reports {', '.join(digest[:_SHORT] for digest in digests)}"
+
+
 def _weights(sha256: str) -> str:
-    return f"weights {sha256[:12]}"
+    return f"weights {sha256[:_SHORT]}"
 
 
 def _snapshots(snapshots: Mapping[str, int]) -> str:
-    return (
-        " ".join(f"{table}@{snapshot}" for table, snapshot in sorted(snapshots.items()))
-        or "no snapshots named"
-    )
+    named = (f"{table}@{snapshot}" for table, snapshot in sorted(snapshots.items()))
+    return " ".join(named) or "no snapshots named"

@@ -1,4 +1,4 @@
-"""Reads a version's manifest from the weight registry, and names its weights by their bytes."""
+"""The manifest of a version in the weight registry, with the digest of its weights."""
 
 import json
 from collections.abc import Mapping
@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from atdp.control.errors import ControlError
-from atdp.replay import weights_sha256
+from atdp.replay import WeightsError, weights_sha256
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """What a candidate's registration records. Missing lineage is None or empty, never guessed."""
+    """The facts that a candidate's registration records.
+
+    Lineage that the manifest does not name is None or empty; it is never guessed.
+    """
 
     model: str
     version: str
@@ -25,35 +28,43 @@ class Manifest:
 
 
 def read_manifest(weights: Path, model: str, version: str) -> Manifest:
-    """The manifest of a version under the registry's root `weights`. Raises `ControlError`."""
+    """Return the manifest of a version under the weight registry's root `weights`.
+
+    Raises:
+        ControlError: the version is not in the registry, its manifest cannot be read, or it has no
+            weights.
+    """
     directory = weights / model / version
+    file = directory / "manifest.json"
     try:
-        found = json.loads((directory / "manifest.json").read_text("utf-8"))
+        fields = json.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise ControlError(
-            f"there is no {model} {version} in the weight registry ({directory}); `atdp train` publishes versions"
+            f"there is no {model} {version} in the weight registry ({directory});"
+            " `atdp train` publishes versions"
         ) from error
     except ValueError as error:
-        raise ControlError(f"{directory / 'manifest.json'} is not JSON: {error}") from error
+        raise ControlError(f"{file} is not JSON: {error}") from error
     if (
-        not isinstance(found, dict)
-        or found.get("version") != version
-        or found.get("model") != model
+        not isinstance(fields, dict)
+        or fields.get("version") != version
+        or fields.get("model") != model
     ):
-        raise ControlError(
-            f"{directory / 'manifest.json'} is not the manifest of {model} {version}"
-        )
-    used = found.get("trajectories_used")
+        raise ControlError(f"{file} is not the manifest of {model} {version}")
+    try:
+        digest = weights_sha256(directory)
+    except WeightsError as error:
+        raise ControlError(str(error)) from error
+    used = fields.get("trajectories_used")
+    snapshots = fields.get("snapshots") or {}
     return Manifest(
         model=model,
         version=version,
-        weights_sha256=weights_sha256(directory),
-        parent=_text(found.get("parent")),
-        run_id=_text(found.get("run_id")),
-        snapshots={
-            str(k): int(v) for k, v in (found.get("snapshots") or {}).items() if v is not None
-        },
-        policy_versions=tuple(sorted(str(p) for p in found.get("policy_versions") or ())),
+        weights_sha256=digest,
+        parent=_text(fields.get("parent")),
+        run_id=_text(fields.get("run_id")),
+        snapshots={str(k): int(v) for k, v in snapshots.items() if v is not None},
+        policy_versions=tuple(sorted(str(p) for p in fields.get("policy_versions") or ())),
         trajectories_used=used if isinstance(used, int) else None,
     )
 

@@ -1,9 +1,9 @@
-"""Publishes decisions to the topic `atdp.control`, in order, each at least once.
+"""The outbox: publishes decisions to the topic `atdp.control`, in order, each at least once.
 
-Kafka cannot be the write model (it has no conditional append), so decisions are stored first and
-published from the store's log. The position moves after Kafka acknowledged; a publisher killed in
-between publishes the same events, with the same ids, again. Consumers tell duplicates by
-`event_id`.
+Kafka cannot be the write model, because it has no conditional append. So decisions are stored first
+and published from the store's log. The position moves after Kafka acknowledged. A publisher that is
+killed in between publishes the same events again, with the same ids; consumers recognise duplicates
+by `event_id`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ from atdp.schemas import encode_record
 READER = "atdp.control"
 """Name of the outbox's position in the store."""
 BATCH = 500
-"""Events published between two moves of the position."""
+"""Events that are published before the position moves."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class OutboxMessage:
     """One record for the topic."""
 
@@ -33,35 +33,30 @@ class OutboxMessage:
 
 
 class DecisionTopic(Protocol):
-    """Where decisions are published."""
+    """The topic to which decisions are published."""
 
     def publish(self, messages: Sequence[OutboxMessage]) -> None:
-        """Append in order; returns when all are acknowledged, else raises `PublishFailed`."""
+        """Append messages in order, and return when all of them are acknowledged.
+
+        Raises:
+            PublishFailed: at least one message was not acknowledged.
+        """
         ...
 
 
-class MemoryTopic:
-    """A topic in memory, for tests."""
-
-    def __init__(self) -> None:
-        self.messages: list[OutboxMessage] = []
-
-    def publish(self, messages: Sequence[OutboxMessage]) -> None:
-        """See `DecisionTopic`."""
-        self.messages.extend(messages)
-
-
 class KafkaTopic:
-    """The topic on Kafka: idempotent producer, all replicas."""
+    """The topic on Kafka, written by an idempotent producer and acknowledged by all replicas."""
 
     def __init__(self, name: str, config: Mapping[str, Any], *, timeout_s: float = 10.0) -> None:
-        """`config` holds librdkafka properties (`KafkaSettings.config()`)."""
+        """Connect to the topic; `config` holds librdkafka properties (`KafkaSettings.config()`)."""
         self._name = name
         self._timeout_s = timeout_s
         self._producer = Producer(
             {
                 "client.id": "atdp-control",
-                "log_level": 2,  # a broker that is away is said once, by PublishFailed
+                # librdkafka's own messages about an unreachable broker are suppressed;
+                # `PublishFailed` reports it once.
+                "log_level": 2,
                 **config,
                 "enable.idempotence": True,
                 "acks": "all",
@@ -90,22 +85,23 @@ class KafkaTopic:
         if failures or waiting:
             why = failures[0] if failures else "no acknowledgement in time"
             raise PublishFailed(
-                f"Kafka did not acknowledge {len(failures) or waiting} decisions for {self._name} ({why}); they stay in"
-                " the outbox"
+                f"Kafka did not acknowledge {len(failures) or waiting} decisions for {self._name}"
+                f" ({why}); they stay in the outbox"
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outbox:
-    """The store's log on its way to the topic."""
+    """The part of the store's log that is not yet on the topic."""
 
     store: ReleaseStore
     topic: DecisionTopic
 
     def publish_pending(self) -> int:
-        """Publish everything beyond the position; returns how many.
+        """Publish everything after the position; returns how many events were published.
 
-        Raises `PublishFailed`, with the rest kept.
+        Raises:
+            PublishFailed: a batch was not acknowledged; it and the later events stay in the outbox.
         """
         published = 0
         while batch := self.store.log(self.store.position(READER), BATCH):
@@ -116,7 +112,7 @@ class Outbox:
 
 
 def message_of(decided: Decided) -> OutboxMessage:
-    """The decision as a `ControlEvent` of the platform's contract, keyed by its line."""
+    """Return the decision as a `ControlEvent` of the platform's contract, with its line as key."""
     body = decided.body
     tenants = body.tenants if isinstance(body, GateRecorded | Bootstrapped) else ()
     record = {
@@ -126,6 +122,7 @@ def message_of(decided: Decided) -> OutboxMessage:
         "type": decided.type,
         "tenant_id": tenants[0] if len(tenants) == 1 else "*",
         "actor": decided.actor,
+        # Rounded as in the store (see there): the published payload keeps its bytes.
         "payload_json": rounded_canonical_json({"schema": SCHEMA, **body_to_json(body)}).decode(),
         "occurred_at": decided.occurred_at,
     }

@@ -1,7 +1,8 @@
-"""State of a release line, folded from its events: what is live, what is tried, what every candidate has shown.
+"""The state of a release line, folded from its events.
 
-`evolve` is total over valid histories and pure: no clock, no randomness. It trusts events, because
-only `decide` makes them.
+The state names the live version, the canary, and every candidate with its evidence. `evolve` is
+total over valid histories and pure: it uses no clock and no randomness. It does not check events,
+because only `decide` makes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,9 +12,11 @@ from functools import reduce
 from types import MappingProxyType
 from typing import assert_never
 
+from atdp.control.canary_judgement import CanaryPolicy
 from atdp.control.events import (
     Body,
     Bootstrapped,
+    CanaryBody,
     CanaryObserved,
     CanaryPaused,
     CanaryResumed,
@@ -26,12 +29,11 @@ from atdp.control.events import (
     LiveRolledBack,
     Promoted,
 )
-from atdp.control.judge import CanaryPolicy
 from atdp.replay import Verdict
 
 
 class ReleaseStage(StrEnum):
-    """Where a version stands."""
+    """The stage of a version in the release flow."""
 
     REGISTERED = "registered"
     REJECTED = "rejected"
@@ -42,9 +44,9 @@ class ReleaseStage(StrEnum):
     ROLLED_BACK = "rolled back"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Version:
-    """A version of the line and its evidence."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseVersion:
+    """A version of the line and the replay evaluations that were recorded for it."""
 
     name: str
     weights_sha256: str
@@ -52,9 +54,9 @@ class Version:
     gates: tuple[GateRecorded, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Canary:
-    """The one canary. `passed` tells whether the current step has its PASS."""
+    """The canary of the line. `passed` is true when the current step has a PASS."""
 
     version: str
     engine: str
@@ -66,30 +68,29 @@ class Canary:
 
     @property
     def share(self) -> float:
-        """Share of new sessions, in (0, 1)."""
+        """The share of new sessions, in (0, 1)."""
         return self.steps[self.step]
 
     @property
     def at_last_step(self) -> bool:
-        """True when nothing is left but to promote."""
+        """True when the current share is the last planned one, so that promotion comes next."""
         return self.step == len(self.steps) - 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Serving:
-    """A version on an engine (a name of the stack, such as `inference-0`)."""
+    """A version on an engine, which is named as in the stack (for example `inference-0`)."""
 
     version: str
     engine: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseState:
-    """One component of one model.
+    """The state of a release line: one component of one model.
 
-    `lineage` are the versions that were live, oldest first, the last is live.
-
-    `draining` is the version before the live one while its sessions may still run on their engine.
+    `lineage` holds the versions that were live, oldest first; the last one is live. `draining` is
+    the version before the live one, while its sessions may still run on their engine.
     """
 
     model: str = ""
@@ -99,39 +100,45 @@ class ReleaseState:
     lineage: tuple[str, ...] = ()
     draining: Serving | None = None
     canary: Canary | None = None
-    versions: Mapping[str, Version] = field(default_factory=lambda: MappingProxyType({}))
+    versions: Mapping[str, ReleaseVersion] = field(default_factory=lambda: MappingProxyType({}))
     number: int = 0
-    """How many events have been folded."""
+    """Number of events that were folded."""
 
 
-def evolve(line: ReleaseState, body: Body) -> ReleaseState:
-    """The state after one more event."""
-    line = replace(line, number=line.number + 1)
+def evolve(state: ReleaseState, body: Body) -> ReleaseState:
+    """Return the state after one more event."""
+    state = replace(state, number=state.number + 1)
     match body:
         case Bootstrapped():
-            line = replace(
-                line,
-                model=body.model,
-                tenants=body.tenants,
-                evidence_ttl_s=body.evidence_ttl_s,
-                live=Serving(version=body.version, engine=body.engine),
-                lineage=(body.version,),
-            )
-            version = Version(
-                name=body.version, weights_sha256=body.weights_sha256, stage=ReleaseStage.LIVE
-            )
-            return _with(line, version)
+            return _bootstrapped(state, body)
         case CandidateRegistered():
-            # The draining sessions' engine is the one that the newcomer will be loaded into.
-            version = Version(
-                name=body.version, weights_sha256=body.weights_sha256, stage=ReleaseStage.REGISTERED
+            # The new candidate will be loaded into the engine of the draining sessions.
+            version = ReleaseVersion(
+                name=body.version,
+                weights_sha256=body.weights_sha256,
+                stage=ReleaseStage.REGISTERED,
             )
-            return _with(replace(line, draining=None), version)
+            return _with_version(replace(state, draining=None), version)
         case GateRecorded():
-            known = line.versions[body.version]
-            return _with(line, replace(known, gates=(*known.gates, body)))
+            known = state.versions[body.version]
+            return _with_version(state, replace(known, gates=(*known.gates, body)))
         case CandidateRejected():
-            return _staged(line, body.version, ReleaseStage.REJECTED)
+            return _with_stage(state, body.version, ReleaseStage.REJECTED)
+        case Promoted():
+            return _promoted(state, body)
+        case LiveRolledBack():
+            return _live_rolled_back(state, body)
+        case _:
+            return _evolve_canary(state, body)
+
+
+def fold(bodies: Iterable[Body]) -> ReleaseState:
+    """Return the state after a history."""
+    return reduce(evolve, bodies, ReleaseState())
+
+
+def _evolve_canary(state: ReleaseState, body: CanaryBody) -> ReleaseState:
+    match body:
         case CanaryStarted():
             canary = Canary(
                 version=body.version,
@@ -141,61 +148,71 @@ def evolve(line: ReleaseState, body: Body) -> ReleaseState:
                 salt=body.salt,
                 policy=body.policy,
             )
-            return _staged(
-                replace(line, canary=canary, draining=None), body.version, ReleaseStage.CANARY
-            )
+            started = replace(state, canary=canary, draining=None)
+            return _with_stage(started, body.version, ReleaseStage.CANARY)
         case CanaryObserved():
-            return replace(line, canary=replace(_canary(line), passed=body.verdict is Verdict.PASS))
+            passed = body.verdict is Verdict.PASS
+            return replace(state, canary=replace(_canary_of(state), passed=passed))
         case CanaryPaused():
-            return _staged(line, body.version, ReleaseStage.PAUSED)
+            return _with_stage(state, body.version, ReleaseStage.PAUSED)
         case CanaryResumed():
-            return _staged(line, body.version, ReleaseStage.CANARY)
+            return _with_stage(state, body.version, ReleaseStage.CANARY)
         case CanaryShareRaised():
-            canary = _canary(line)
-            return replace(line, canary=replace(canary, step=canary.step + 1, passed=False))
+            canary = _canary_of(state)
+            return replace(state, canary=replace(canary, step=canary.step + 1, passed=False))
         case CanaryRolledBack():
-            return _staged(replace(line, canary=None), body.version, ReleaseStage.ROLLED_BACK)
-        case Promoted():
-            line = replace(
-                line,
-                canary=None,
-                draining=line.live,
-                live=Serving(version=body.version, engine=body.engine),
-                lineage=(*line.lineage, body.version),
-            )
-            return _staged(
-                _staged(line, body.superseded, ReleaseStage.SUPERSEDED),
-                body.version,
-                ReleaseStage.LIVE,
-            )
-        case LiveRolledBack():
-            line = replace(
-                line,
-                draining=None,
-                live=Serving(version=body.to, engine=body.engine),
-                lineage=line.lineage[:-1],
-            )
-            return _staged(
-                _staged(line, body.version, ReleaseStage.ROLLED_BACK), body.to, ReleaseStage.LIVE
-            )
+            return _with_stage(replace(state, canary=None), body.version, ReleaseStage.ROLLED_BACK)
         case _:
             assert_never(body)
 
 
-def fold(bodies: Iterable[Body]) -> ReleaseState:
-    """The state after a history."""
-    return reduce(evolve, bodies, ReleaseState())
+def _bootstrapped(state: ReleaseState, body: Bootstrapped) -> ReleaseState:
+    state = replace(
+        state,
+        model=body.model,
+        tenants=body.tenants,
+        evidence_ttl_s=body.evidence_ttl_s,
+        live=Serving(version=body.version, engine=body.engine),
+        lineage=(body.version,),
+    )
+    version = ReleaseVersion(
+        name=body.version, weights_sha256=body.weights_sha256, stage=ReleaseStage.LIVE
+    )
+    return _with_version(state, version)
 
 
-def _with(line: ReleaseState, version: Version) -> ReleaseState:
-    return replace(line, versions=MappingProxyType({**line.versions, version.name: version}))
+def _promoted(state: ReleaseState, body: Promoted) -> ReleaseState:
+    state = replace(
+        state,
+        canary=None,
+        draining=state.live,
+        live=Serving(version=body.version, engine=body.engine),
+        lineage=(*state.lineage, body.version),
+    )
+    state = _with_stage(state, body.superseded, ReleaseStage.SUPERSEDED)
+    return _with_stage(state, body.version, ReleaseStage.LIVE)
 
 
-def _staged(line: ReleaseState, name: str, stage: ReleaseStage) -> ReleaseState:
-    return _with(line, replace(line.versions[name], stage=stage))
+def _live_rolled_back(state: ReleaseState, body: LiveRolledBack) -> ReleaseState:
+    state = replace(
+        state,
+        draining=None,
+        live=Serving(version=body.to, engine=body.engine),
+        lineage=state.lineage[:-1],
+    )
+    state = _with_stage(state, body.version, ReleaseStage.ROLLED_BACK)
+    return _with_stage(state, body.to, ReleaseStage.LIVE)
 
 
-def _canary(line: ReleaseState) -> Canary:
-    if line.canary is None:
-        raise ValueError("the history holds a canary's event without a canary")
-    return line.canary
+def _with_version(state: ReleaseState, version: ReleaseVersion) -> ReleaseState:
+    return replace(state, versions=MappingProxyType({**state.versions, version.name: version}))
+
+
+def _with_stage(state: ReleaseState, name: str, stage: ReleaseStage) -> ReleaseState:
+    return _with_version(state, replace(state.versions[name], stage=stage))
+
+
+def _canary_of(state: ReleaseState) -> Canary:
+    if state.canary is None:
+        raise ValueError("the history holds an event of a canary while no canary runs")
+    return state.canary

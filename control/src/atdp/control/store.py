@@ -1,9 +1,9 @@
 """The event store of the release flow: SQLite through `eventsourcing`, one stream per release line.
 
-Guarantees: an append is one transaction, on disk when it returns (WAL, full sync); the n-th event
-of a line exists once (primary key), so of two writers that decided on the same state one wins and
-the other gets `DecisionConflict`. All events of all lines also form one gapless log, in which the outbox
-keeps its position; the position lives in the same database.
+An append is one transaction and is on disk when it returns (WAL, full sync). The n-th event of a
+line exists once (primary key), so that of two writers that decided on the same state one succeeds
+and the other gets `DecisionConflict`. The events of all lines also form one log without gaps. The
+outbox keeps its position in that log in the same database.
 """
 
 import json
@@ -27,16 +27,23 @@ STORE_FILE_NAME = "release.sqlite"
 
 
 def line_name(model: str, component: str = "weights") -> str:
-    """Name of a release line: the aggregate's id, and the key on the control topic."""
+    """Return the name of a release line: the aggregate's id, and the key on the control topic."""
     return f"{component}/{model}"
 
 
 def number_decisions(
     line: str, after: int, bodies: Sequence[Body], *, at: datetime, actor: str
 ) -> tuple[Decided, ...]:
-    """Give bodies their place in a line; ids follow from line and number, so publishing twice gives the same id."""
+    """Number bodies as the events of a line that follow event `after`.
+
+    The id of an event follows from the time, the line and the number, so that an event which is
+    published twice has the same id.
+
+    Raises:
+        ValueError: `at` has no time zone.
+    """
     if at.tzinfo is None:
-        raise ValueError("times are aware; give a datetime with a time zone")
+        raise ValueError("the time of a decision needs a time zone")
     moment = at.astimezone(UTC)
     return tuple(
         Decided(
@@ -52,7 +59,7 @@ def number_decisions(
 
 
 class ReleaseStore:
-    """Appends and reads decisions. One instance per process; safe between processes."""
+    """The decisions of a home. One instance per process; several processes may use one store."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -84,35 +91,37 @@ class ReleaseStore:
         self._datastore.close()
 
     def append(self, decided: Sequence[Decided]) -> None:
-        """Append all or nothing; on disk when it returns.
+        """Append all events or none; they are on disk when this returns.
 
-        Raises `DecisionConflict` when a number is taken.
+        Raises:
+            DecisionConflict: an event with one of the numbers exists.
+            StoreError: the store cannot be written.
         """
         if not decided:
             return
         try:
-            self._recorder.insert_events([_stored(d) for d in decided])
+            self._recorder.insert_events([_to_stored(event) for event in decided])
         except IntegrityError as error:
             raise DecisionConflict(
-                f"somebody else decided on {decided[0].line} first (event {decided[0].number} exists); read"
-                " `atdp control history` and decide again"
+                f"somebody else decided on {decided[0].line} first (event {decided[0].number}"
+                " exists); read `atdp control history` and decide again"
             ) from error
         except PersistenceError as error:
             raise StoreError(f"cannot write the release store {self.path}: {error}") from error
 
     def history(self, line: str) -> tuple[Decided, ...]:
-        """All decisions of a line, in order; empty for an unknown line."""
+        """Return all decisions of a line, in order; empty for an unknown line."""
         try:
-            return tuple(_decided(e) for e in self._recorder.select_events(line))
+            return tuple(_from_stored(event) for event in self._recorder.select_events(line))
         except PersistenceError as error:
             raise StoreError(f"cannot read the release store {self.path}: {error}") from error
 
     def state(self, line: str) -> ReleaseState:
-        """The line as it is now."""
-        return fold(d.body for d in self.history(line))
+        """Return the current state of a line."""
+        return fold(decided.body for decided in self.history(line))
 
     def lines(self) -> tuple[str, ...]:
-        """Names of all lines, sorted."""
+        """Return the names of all lines, sorted."""
         with self._datastore.transaction(commit=False) as cursor:
             cursor.execute(
                 "SELECT DISTINCT originator_id FROM release_events ORDER BY originator_id"
@@ -120,23 +129,23 @@ class ReleaseStore:
             return tuple(str(row["originator_id"]) for row in cursor.fetchall())
 
     def log(self, after: int, limit: int) -> list[tuple[int, Decided]]:
-        """Decisions of all lines by position in the whole log, those beyond `after`."""
-        found = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
-        return [(n.id, _decided(n)) for n in found]
+        """Return decisions of all lines with their positions in the log, those after `after`."""
+        events = self._recorder.select_notifications(after, limit, inclusive_of_start=False)
+        return [(event.id, _from_stored(event)) for event in events]
 
     def position(self, reader: str) -> int:
-        """How far a reader of the log has got; 0 at first."""
+        """Return the last position of the log that a reader has recorded; 0 at first."""
         return int(self._recorder.max_tracking_id(reader) or 0)
 
     def advance(self, reader: str, position: int) -> None:
-        """Record how far a reader has got; a reader that is behind another of its name changes nothing."""
+        """Record a reader's position; a position that is not beyond the recorded one is ignored."""
         try:
             self._recorder.insert_tracking(Tracking(reader, position))
         except IntegrityError:
             return
 
 
-def _stored(decided: Decided) -> StoredEvent:
+def _to_stored(decided: Decided) -> StoredEvent:
     state = {
         "schema": SCHEMA,
         "event_id": decided.event_id,
@@ -148,11 +157,13 @@ def _stored(decided: Decided) -> StoredEvent:
         originator_id=decided.line,
         originator_version=decided.number,
         topic=decided.type,
+        # Floats are rounded to 12 digits, as in replay's reports. `atdp.schemas.canonical_json`
+        # would store other bytes: the bounds of a canary have up to 17 digits.
         state=rounded_canonical_json(state),
     )
 
 
-def _decided(stored: StoredEvent) -> Decided:
+def _from_stored(stored: StoredEvent) -> Decided:
     try:
         state: dict[str, Any] = json.loads(stored.state)
         return Decided(

@@ -3,9 +3,11 @@ from .config import ReplayConfig as ReplayConfig
 from .dataset import PinnedDataset as PinnedDataset
 from .errors import (
     ConfigError as ConfigError,
+    NoEngineError as NoEngineError,
     ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
     ScoringError as ScoringError,
+    WeightsError as WeightsError,
 )
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json

@@ -17,6 +17,7 @@ from atdp.stack.cli.exits import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 
 _LOOK_EVERY_S = 5.0
+_DEFAULT_POLICY = CanaryPolicy()
 
 
 def start(
@@ -28,13 +29,13 @@ def start(
     model: Model = None,
     margin: Annotated[
         float, typer.Option(help="Tolerated loss of success rate.")
-    ] = CanaryPolicy.margin,
+    ] = _DEFAULT_POLICY.margin,
     min_sessions: Annotated[
         int, typer.Option(help="Least sessions with an outcome on each side.")
-    ] = (CanaryPolicy.min_sessions),
+    ] = _DEFAULT_POLICY.min_sessions,
     success_from: Annotated[
         float, typer.Option(help="Least reward of a session that counts as a success.")
-    ] = CanaryPolicy.success_from,
+    ] = _DEFAULT_POLICY.success_from,
     output: AsFormat = Format.table,
 ) -> None:
     r"""Give a candidate that passed replay its first share of new sessions.

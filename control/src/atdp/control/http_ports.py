@@ -1,4 +1,4 @@
-"""The effects' ports over HTTP: SGLang's API for engines, the gateway's `PUT /v1/routes` for routes."""
+"""The ports of effects over HTTP: engines by SGLang's API, routes by the gateway's `/v1/routes`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,7 +10,10 @@ from atdp.control.errors import EffectFailed, EngineNotAnswering
 from atdp.inference import EngineClient, EngineError
 
 Endpoints = Callable[[], Mapping[str, str]]
-"""Where the services of the stack are now; ports change when a stack is started anew."""
+"""Returns the current addresses of the stack's services; ports change when a stack is restarted."""
+
+_ROUTES_TIMEOUT_S = 10.0
+"""Longest wait for the gateway, which answers without waiting for an engine."""
 
 
 class HttpFleet:
@@ -24,7 +27,10 @@ class HttpFleet:
         *,
         load_timeout_s: float = 120.0,
     ) -> None:
-        """`weights` is the weight registry's root; engines must see it under the same path."""
+        """Use the engines of `endpoints`.
+
+        `weights` is the weight registry's root; engines must see it under the same path.
+        """
         self._client = client
         self._endpoints = endpoints
         self._weights = weights
@@ -54,9 +60,9 @@ class HttpFleet:
 
 
 class HttpRouter:
-    """The gateway's table.
+    """The gateway's routing table.
 
-    Engines are named, not addressed, so that the table outlives a restart.
+    Engines are named and not addressed, so that the table stays valid after a restart.
     """
 
     def __init__(self, client: httpx.Client, endpoints: Endpoints, api_key: str) -> None:
@@ -69,29 +75,36 @@ class HttpRouter:
         gateway = self._endpoints().get("gateway")
         if gateway is None:
             raise EffectFailed("the stack has no gateway; start it with `atdp up`")
-        canary = table.canary
-        body = {
-            "stable": {"url": table.stable.engine, "version": table.stable.version},
-            "canary": canary
-            and {
-                "url": canary.serving.engine,
-                "version": canary.serving.version,
-                "share": canary.share,
-                "salt": canary.salt,
-            },
-        }
         try:
             response = self._client.put(
                 f"{gateway.rstrip('/')}/v1/routes",
-                json=body,
+                json=_routes_json(table),
                 headers={"authorization": f"Bearer {self._api_key}"},
-                timeout=10.0,
+                timeout=_ROUTES_TIMEOUT_S,
             )
         except httpx.HTTPError as error:
             raise EffectFailed(
-                f"the gateway at {gateway} did not answer ({error!r}); is the stack running? `atdp status` tells"
+                f"the gateway at {gateway} did not answer ({error!r}); `atdp status` shows whether"
+                " the stack is running"
             ) from error
         if response.is_error:
             raise EffectFailed(
-                f"the gateway at {gateway} refused the routes: {response.status_code} {response.text[:300]}"
+                f"the gateway at {gateway} refused the routes:"
+                f" {response.status_code} {response.text[:300]}"
             )
+
+
+def _routes_json(table: RouteTable) -> dict[str, object]:
+    canary = table.canary
+    routes: dict[str, object] = {
+        "stable": {"url": table.stable.engine, "version": table.stable.version},
+        "canary": None,
+    }
+    if canary is not None:
+        routes["canary"] = {
+            "url": canary.serving.engine,
+            "version": canary.serving.version,
+            "share": canary.share,
+            "salt": canary.salt,
+        }
+    return routes

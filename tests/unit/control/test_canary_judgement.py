@@ -1,7 +1,7 @@
 import pytest
 
 from atdp.control import CanaryCounts, CanaryPolicy, ControlError, Judgement
-from atdp.control.judge import judge
+from atdp.control.canary_judgement import judge_canary
 from atdp.replay import Verdict
 
 
@@ -16,14 +16,14 @@ def counts(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> Canary
 def at_half(
     canary: tuple[int, int, int], stable: tuple[int, int, int], **policy: float
 ) -> Judgement:
-    return judge(counts(canary, stable), share=0.5, policy=CanaryPolicy(**policy))  # type: ignore[arg-type]
+    return judge_canary(counts(canary, stable), share=0.5, policy=CanaryPolicy(**policy))  # type: ignore[arg-type]
 
 
 def test_a_clear_gain_passes() -> None:
-    found = at_half((200, 200, 140), (200, 200, 90))
-    assert (found.verdict, found.reason_codes) == (Verdict.PASS, ("success_holds",))
-    assert found.lower is not None
-    assert found.lower > -0.05
+    judgement = at_half((200, 200, 140), (200, 200, 90))
+    assert (judgement.verdict, judgement.reason_codes) == (Verdict.PASS, ("success_holds",))
+    assert judgement.lower is not None
+    assert judgement.lower > -0.05
 
 
 def test_a_clear_loss_fails() -> None:
@@ -31,8 +31,8 @@ def test_a_clear_loss_fails() -> None:
 
 
 def test_a_handful_of_sessions_concludes_nothing_however_clear() -> None:
-    found = at_half((20, 20, 20), (20, 20, 0))
-    assert (found.verdict, found.hold, found.reason_codes) == (
+    judgement = at_half((20, 20, 20), (20, 20, 0))
+    assert (judgement.verdict, judgement.hold, judgement.reason_codes) == (
         Verdict.INCONCLUSIVE,
         False,
         ("few_sessions",),
@@ -40,25 +40,28 @@ def test_a_handful_of_sessions_concludes_nothing_however_clear() -> None:
 
 
 def test_no_outcome_at_all_concludes_nothing() -> None:
-    found = at_half((50, 0, 0), (50, 50, 10))
-    assert (found.verdict, found.lower) == (Verdict.INCONCLUSIVE, None)
+    judgement = at_half((50, 0, 0), (50, 50, 10))
+    assert (judgement.verdict, judgement.lower) == (Verdict.INCONCLUSIVE, None)
 
 
 def test_a_split_that_does_not_fit_the_share_holds() -> None:
-    found = at_half((200, 200, 140), (400, 400, 180))
-    assert (found.verdict, found.hold, found.reason_codes) == (
+    judgement = at_half((200, 200, 140), (400, 400, 180))
+    assert (judgement.verdict, judgement.hold, judgement.reason_codes) == (
         Verdict.INCONCLUSIVE, True, ("sample_ratio_mismatch",),
     )  # fmt: skip
 
 
 def test_missing_outcomes_never_pass() -> None:
-    found = at_half((1000, 200, 140), (1000, 200, 90))
-    assert (found.verdict, found.reason_codes) == (Verdict.INCONCLUSIVE, ("missing_outcomes",))
+    judgement = at_half((1000, 200, 140), (1000, 200, 90))
+    assert (judgement.verdict, judgement.reason_codes) == (
+        Verdict.INCONCLUSIVE,
+        ("missing_outcomes",),
+    )
 
 
 def test_waiting_ends_in_a_hold() -> None:
-    found = at_half((3000, 3000, 1500), (3000, 3000, 1560), margin=0.02)
-    assert (found.verdict, found.hold, found.reason_codes) == (
+    judgement = at_half((3000, 3000, 1500), (3000, 3000, 1560), margin=0.02)
+    assert (judgement.verdict, judgement.hold, judgement.reason_codes) == (
         Verdict.INCONCLUSIVE,
         True,
         ("sessions_spent",),

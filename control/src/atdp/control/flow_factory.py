@@ -1,10 +1,10 @@
-"""Opens the release flow of a running stack."""
+"""The composition of a release flow for a running stack."""
 
 import httpx
 
 from atdp.control.errors import ControlError
 from atdp.control.flow import ReleaseFlow
-from atdp.control.http import HttpFleet, HttpRouter
+from atdp.control.http_ports import HttpFleet, HttpRouter
 from atdp.control.outbox import KafkaTopic, Outbox
 from atdp.control.store import ReleaseStore
 from atdp.runtime import Home, KafkaSettings, PlatformError
@@ -14,7 +14,13 @@ from atdp.schemas import topic
 def open_flow(
     home: Home, store: ReleaseStore, client: httpx.Client, *, model: str, actor: str
 ) -> ReleaseFlow:
-    """The release flow of a running stack. Decisions are published when a broker is known."""
+    """Return the release flow of a running stack.
+
+    Decisions are published when a Kafka broker is configured; otherwise they stay in the store.
+
+    Raises:
+        ControlError: the operator's key cannot be read, so the stack was never started.
+    """
     try:
         settings = KafkaSettings.from_env(home)
         outbox = Outbox(store, KafkaTopic(topic("control").name, settings.config()))

@@ -1,4 +1,4 @@
-"""What a canary is judged by: sessions that landed, counted in a real lake."""
+"""The sessions by which a canary is judged, counted in a real lake."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused, Manifest, ReleaseFlow
-from atdp.control.counting import analyse_canary, comparison_start, count_sessions
+from atdp.control.canary_analysis import analyse_canary, comparison_start, count_sessions
 from atdp.control.events import CanaryObserved, CanaryRolledBack
 from atdp.lakehouse import Lake, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
@@ -51,7 +51,7 @@ def land(log: LogDouble, *trajectories: SampleTrajectory) -> None:
 def traffic(
     began: datetime, *, canary: int, stable: int, sessions: int = 60
 ) -> list[SampleTrajectory]:
-    """As many sessions at each version, of which the first so many succeed."""
+    """Return `sessions` sessions at each version, of which the first few succeed."""
     return [
         session(f"{version}-{n}", began, version=version, reward=float(n < successes))
         for version, successes in (("v2", canary), ("v1", stable))
@@ -94,12 +94,16 @@ def test_what_began_before_the_comparison_or_belongs_to_somebody_else_does_not_c
     assert (counts.canary_sessions, counts.stable_sessions) == (0, 0)
 
 
-def test_a_look_that_passes_opens_the_next_step_and_the_comparison_starts_anew(
+def test_an_analysis_that_passes_opens_the_next_step_and_the_comparison_starts_anew(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
     land(log, *traffic(comparison_start(canary.history()), canary=50, stable=30))
-    look = analyse_canary(canary, lake)
-    assert (look.version, look.share, look.judgement.verdict) == ("v2", 0.5, Verdict.PASS)
+    analysis = analyse_canary(canary, lake)
+    assert (analysis.version, analysis.share, analysis.judgement.verdict) == (
+        "v2",
+        0.5,
+        Verdict.PASS,
+    )
     observed = canary.history()[-1].body
     assert isinstance(observed, CanaryObserved)
     assert observed.snapshots == {str(k): v for k, v in lake.snapshots().items()}
@@ -107,7 +111,7 @@ def test_a_look_that_passes_opens_the_next_step_and_the_comparison_starts_anew(
     assert analyse_canary(canary, lake).counts.canary_sessions == 0
 
 
-def test_a_look_that_fails_rolls_the_canary_back(
+def test_an_analysis_that_fails_rolls_the_canary_back(
     canary: ReleaseFlow, lake: Lake, log: LogDouble
 ) -> None:
     land(log, *traffic(comparison_start(canary.history()), canary=5, stable=50))
@@ -116,14 +120,16 @@ def test_a_look_that_fails_rolls_the_canary_back(
     assert canary.state().canary is None
 
 
-def test_an_undecided_look_leaves_no_event(canary: ReleaseFlow, lake: Lake, log: LogDouble) -> None:
+def test_an_undecided_analysis_leaves_no_event(
+    canary: ReleaseFlow, lake: Lake, log: LogDouble
+) -> None:
     before = len(canary.history())
     land(log, *traffic(comparison_start(canary.history()), canary=2, stable=1, sessions=5))
     assert analyse_canary(canary, lake).judgement.verdict is Verdict.INCONCLUSIVE
     assert len(canary.history()) == before
 
 
-def test_without_a_canary_there_is_nothing_to_look_at(
+def test_without_a_canary_there_is_nothing_to_analyse(
     flow: ReleaseFlow, lake: Lake, manifest_of: ManifestOf
 ) -> None:
     flow.bootstrap(manifest_of("v1"), tenants=("acme",), reason="warm start")

@@ -1,0 +1,84 @@
+"""Decisions about candidates: registration, recorded release gates, and the evidence they give."""
+
+from datetime import datetime
+
+from atdp.control.commands import Register
+from atdp.control.errors import DecisionRefused
+from atdp.control.events import Body, CandidateRegistered, CandidateRejected, GateRecorded
+from atdp.control.guards import known_version
+from atdp.control.state import ReleaseStage, ReleaseState, ReleaseVersion
+from atdp.replay import Verdict
+
+
+def register(state: ReleaseState, command: Register) -> tuple[Body, ...]:
+    """Register a candidate. A version that is registered with the same weights gives no event."""
+    known = state.versions.get(command.version)
+    if known is not None:
+        if known.weights_sha256 == command.weights_sha256:
+            return ()
+        raise DecisionRefused(
+            "version_reused",
+            f"{state.model} {command.version} was registered with other weights"
+            f" ({known.weights_sha256[:12]}…); a version names one set of weights for ever",
+        )
+    return (
+        CandidateRegistered(
+            version=command.version,
+            weights_sha256=command.weights_sha256,
+            parent=command.parent,
+            run_id=command.run_id,
+            snapshots=command.snapshots,
+            policy_versions=command.policy_versions,
+            trajectories_used=command.trajectories_used,
+        ),
+    )
+
+
+def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
+    """Record the result of a replay evaluation; FAIL also rejects the candidate.
+
+    A report that is recorded already gives no event, except when the recorded one is too old: the
+    same data give the same report, so that repeating the evaluation renews it.
+    """
+    version = known_version(state, gate.version, gate.weights_sha256)
+    is_candidate = version.stage is ReleaseStage.REGISTERED
+    recorded = [g for g in version.gates if g.report_sha256 == gate.report_sha256]
+    if recorded and (not is_candidate or _is_fresh(state, recorded[-1], gate.decided_at)):
+        return ()
+    if not is_candidate:
+        raise DecisionRefused(
+            "not_a_candidate",
+            f"{version.name} is {version.stage}; only a candidate has a release gate",
+        )
+    if gate.verdict is Verdict.FAIL:
+        rejected = CandidateRejected(
+            version=gate.version,
+            weights_sha256=gate.weights_sha256,
+            reason_codes=gate.reason_codes,
+            report_sha256=gate.report_sha256,
+        )
+        return (gate, rejected)
+    return (gate,)
+
+
+def opening_reports(state: ReleaseState, version: ReleaseVersion, at: datetime) -> dict[str, str]:
+    """Return the report that opens the release gate for each tenant: tenant → report digest.
+
+    For each tenant of the line the latest report against the version that is live now decides. It
+    must be a PASS on exactly these weights, and not older than the evidence's time to live.
+    Tenants without such a report are missing from the result.
+    """
+    live = state.live.version if state.live else None
+    latest: dict[str, GateRecorded] = {}
+    for gate in version.gates:
+        if gate.weights_sha256 == version.weights_sha256 and gate.baseline == live:
+            latest.update(dict.fromkeys(gate.tenants, gate))
+    return {
+        tenant: gate.report_sha256
+        for tenant, gate in sorted(latest.items())
+        if tenant in state.tenants and gate.verdict is Verdict.PASS and _is_fresh(state, gate, at)
+    }
+
+
+def _is_fresh(state: ReleaseState, gate: GateRecorded, at: datetime) -> bool:
+    return 0 <= (at - gate.decided_at).total_seconds() <= state.evidence_ttl_s
