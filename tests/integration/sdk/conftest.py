@@ -15,7 +15,7 @@ from atdp.runtime.home import Home
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, signed_headers
 from atdp.sdk import GatewaySender, KafkaSender, MemorySender, Sender
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 
 from ..gateway.serving import serving  # noqa: TID252 - the tests are no package with an absolute name
 
@@ -158,9 +158,9 @@ def receiver(request: pytest.FixtureRequest) -> Receiver:
             return KafkaReceiver(request.getfixturevalue("kafka_bootstrap"), topic)
 
 
-def record_of(event: Event, *, redelivery: bool = False) -> Record:
+def record_of(event: Event, *, redelivery: bool = False) -> SpoolRecord:
     value = encode(event)
-    return Record(
+    return SpoolRecord(
         record_id=uuid.UUID(event.event_id).bytes,
         key=event.key,
         value=value,

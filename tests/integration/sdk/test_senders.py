@@ -25,7 +25,7 @@ from atdp.schemas import (
     new_event_id,
 )
 from atdp.sdk import GatewaySender, KafkaSender, Receipt, Recorder, Sender
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 
 from .conftest import API_KEY, TENANT, GatewayReceiver, Receiver, record_of
 
@@ -46,7 +46,7 @@ def event(number: int, trajectory: str = "t-1") -> Event:
     )
 
 
-def send(sender: Sender, records: Sequence[Record]) -> dict[int, Receipt]:
+def send(sender: Sender, records: Sequence[SpoolRecord]) -> dict[int, Receipt]:
     """Submit everything and collect the receipts by token; polls while there is no room."""
     receipts: list[Receipt] = []
     deadline = time.monotonic() + 60
@@ -165,7 +165,7 @@ def test_an_unavailable_gateway_asks_to_retry_and_the_recorder_sends_again_marke
     sent_again: set[bytes] = set()
 
     class Watched(GatewaySender):
-        def submit(self, token: int, record: Record) -> bool:
+        def submit(self, token: int, record: SpoolRecord) -> bool:
             if record.redelivery:
                 sent_again.add(record.record_id)
             return super().submit(token, record)

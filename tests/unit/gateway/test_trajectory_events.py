@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from atdp.gateway.trajectory_events import Answered, Asked, Failed, Identity, LiveTrajectory
+from atdp.gateway.trajectory_events import SOURCE, Answered, Asked, FailedCall, LiveTrajectory
 from atdp.schemas import (
     Action,
     Agent,
@@ -19,27 +19,27 @@ from atdp.schemas import (
     Message,
     Observation,
     Outcome,
+    TenantId,
+    TrajectoryId,
+    TrajectoryIdentity,
     Versions,
     context_hash,
     fold_context,
+    messages_from_chat,
 )
-from atdp.schemas.conversation import messages_from_chat
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def live(producer: str = "p") -> LiveTrajectory:
-    return LiveTrajectory(
-        Identity(
-            tenant_id="acme",
-            trajectory_id="t",
-            attempt=0,
-            session_id="s",
-            task_id=None,
-            agent=Agent(id="a"),
-            producer_id=producer,
-        )
+    identity = TrajectoryIdentity(
+        tenant_id=TenantId("acme"),
+        trajectory_id=TrajectoryId("t"),
+        session_id="s",
+        agent=Agent(id="a"),
+        source=SOURCE,
     )
+    return LiveTrajectory.begin(identity, producer)
 
 
 def asked(*chat: dict[str, Any], tools: tuple[Any, ...] = ()) -> Asked:
@@ -177,7 +177,7 @@ def test_tools_are_sent_once_until_they_change() -> None:
 def test_an_engine_failure_is_a_gap_and_a_retry_repeats_nothing() -> None:
     trajectory = live()
     failed = trajectory.call(
-        asked(user("a")), Failed(code="engine_error", detail="HTTP 500", at=T0)
+        asked(user("a")), FailedCall(code="engine_error", detail="HTTP 500", at=T0)
     )
     assert kinds(failed) == ["observation", "gap"]
     assert isinstance(failed[1].body, Gap)
@@ -206,7 +206,7 @@ def test_whatever_agents_send_the_fold_is_what_the_model_saw(
     events: list[Event] = []
     for shown, fails, text in requests:
         expected: tuple[Message, ...] = messages_from_chat(shown)
-        outcome = Failed(code="x", detail="", at=T0) if fails else answered(says(text))
+        outcome = FailedCall(code="x", detail="", at=T0) if fails else answered(says(text))
         new = trajectory.call(asked(*shown), outcome)
         cut = next(n for n, event in enumerate(new) if isinstance(event.body, Action | Gap))
         assert fold_context([*events, *new[:cut]]) == expected

@@ -48,7 +48,7 @@ def strategy_of(hint: Any) -> st.SearchStrategy[Any]:
     if type(None) in arguments:
         return st.none() | strategy_of(
             typing.Union[tuple(a for a in arguments if a is not type(None))]
-        )  # noqa: UP007
+        )
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin is tuple:

@@ -34,7 +34,7 @@ from atdp.schemas import (
     verify,
 )
 from atdp.sdk import ConfigurationError, KafkaSender, MemorySender, Recorder
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 MakeRecorder = Callable[..., Recorder]
@@ -170,7 +170,7 @@ def test_what_the_receiver_sends_back_goes_again_marked_as_redelivery(
 ) -> None:
     attempts: Counter[bytes] = Counter()
 
-    def fail_first(record: Record) -> sdk.Verdict:
+    def fail_first(record: SpoolRecord) -> sdk.Verdict:
         attempts[record.record_id] += 1
         return "retry" if attempts[record.record_id] == 1 else "delivered"
 
@@ -227,7 +227,7 @@ def test_what_a_closed_recorder_could_not_deliver_is_delivered_by_the_next_one_a
 def test_a_sender_that_raises_does_not_stop_delivery(make_recorder: MakeRecorder) -> None:
     raised: list[bool] = []
 
-    def raise_once(record: Record) -> sdk.Verdict:
+    def raise_once(record: SpoolRecord) -> sdk.Verdict:
         if not raised:
             raised.append(True)
             raise RuntimeError("a bug in a sender")
@@ -434,7 +434,7 @@ def test_neither_log_nor_reasons_nor_gaps_quote_an_event_that_cannot_be_recorded
         def __str__(self) -> str:
             raise ValueError(secret)
 
-    def refuse(_: Record) -> sdk.Verdict:
+    def refuse(_: SpoolRecord) -> sdk.Verdict:
         raise ValueError(secret)
 
     sender = MemorySender()

@@ -9,16 +9,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from atdp.sdk.errors import SpoolError, SpoolFullError
-from atdp.sdk.record_framing import Record, encode_frame
-from atdp.sdk.spool import SEGMENT_BYTES, FileSpool, MemorySpool, Spool
+from atdp.sdk.file_spool import SEGMENT_BYTES, FileSpool
+from atdp.sdk.memory_spool import MemorySpool
+from atdp.sdk.record_framing import SpoolRecord, encode_frame
+from atdp.sdk.spool import Spool
 from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
 
 MIB = 1024 * 1024
 MakeSpool = Callable[[int], Spool]
 
 
-def record(number: int, size: int = 20) -> Record:
-    return Record(
+def record(number: int, size: int = 20) -> SpoolRecord:
+    return SpoolRecord(
         record_id=number.to_bytes(16, "big"), key=b"k", value=number.to_bytes(size, "big")
     )
 

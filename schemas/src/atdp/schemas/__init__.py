@@ -34,6 +34,7 @@ from atdp.schemas.conversation import (
     parsed_json,
     tool_calls,
 )
+from atdp.schemas.decision_steps import StepCounter
 from atdp.schemas.errors import InvalidRecord, SchemaError, UnknownSchema
 from atdp.schemas.headers import (
     KEY_ID,
@@ -44,9 +45,15 @@ from atdp.schemas.headers import (
     signed_headers,
     verify,
 )
+from atdp.schemas.held_context import HeldContext, SentTools, hash_of_tools, make_observation
 from atdp.schemas.ids import deterministic_event_id, new_event_id
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
+from atdp.schemas.trajectory_builder import (
+    EnvelopeFields,
+    TrajectoryBuilder,
+    TrajectoryIdentity,
+)
 from atdp.schemas.values import (
     KIND_OF_BODY,
     Action,
@@ -98,6 +105,11 @@ from atdp.schemas.values import (
 )
 
 __all__ = [
+    "HEADER_BYTES",
+    "KEY_ID",
+    "KIND_OF_BODY",
+    "REDELIVERY",
+    "SIGNATURE",
     "Action",
     "ActionType",
     "Agent",
@@ -115,6 +127,7 @@ __all__ = [
     "ConsentState",
     "Cost",
     "EndStatus",
+    "EnvelopeFields",
     "Error",
     "Event",
     "EventId",
@@ -123,12 +136,10 @@ __all__ = [
     "Gap",
     "Generation",
     "Governance",
-    "HEADER_BYTES",
     "Handoff",
+    "HeldContext",
     "InternalState",
     "InvalidRecord",
-    "KEY_ID",
-    "KIND_OF_BODY",
     "Kind",
     "MalformedMessage",
     "MemoryOp",
@@ -139,32 +150,35 @@ __all__ = [
     "OutcomeResult",
     "Part",
     "PartType",
-    "REDELIVERY",
     "ReplayClass",
     "Reward",
-    "SIGNATURE",
     "Sampling",
     "Schema",
     "SchemaError",
     "SchemaName",
+    "SentTools",
     "SideEffect",
     "SigningKey",
     "Source",
     "Status",
+    "StepCounter",
     "TargetKind",
     "TenantId",
     "TokenFidelity",
     "ToolCall",
     "Topic",
     "TopicRole",
+    "TrajectoryBuilder",
     "TrajectoryEnded",
     "TrajectoryId",
+    "TrajectoryIdentity",
     "TrajectoryStarted",
     "UnknownSchema",
     "Usage",
     "UserDecision",
     "VersionSpan",
     "Versions",
+    "all_topics",
     "canonical_json",
     "canonical_sha256",
     "context_hash",
@@ -182,8 +196,9 @@ __all__ = [
     "extend",
     "extra_json",
     "fold_context",
+    "hash_of_tools",
     "header",
-    "signed_headers",
+    "make_observation",
     "message_from_chat",
     "messages_from_chat",
     "new_event_id",
@@ -194,8 +209,8 @@ __all__ = [
     "records_of",
     "schema_of",
     "schemas",
+    "signed_headers",
     "tool_calls",
     "topic",
-    "all_topics",
     "verify",
 ]

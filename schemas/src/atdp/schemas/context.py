@@ -9,9 +9,12 @@ that folds the same events can prove it saw the same context.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from atdp.schemas._mapping import to_mapping
 from atdp.schemas.values import Action, Event, Message, Observation, Outcome
+
+T = TypeVar("T")
 
 
 def extend(context: Sequence[Message], body: object) -> tuple[Message, ...]:
@@ -52,7 +55,7 @@ def context_hash(context: Sequence[Message]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def delta(known: Sequence[Message], shown: Sequence[Message]) -> tuple[int, tuple[Message, ...]]:
+def delta(known: Sequence[T], shown: Sequence[T]) -> tuple[int, tuple[T, ...]]:
     """Return the length of the common prefix of `known` and `shown`, and the rest of `shown`."""
     base = 0
     for before, now in zip(known, shown, strict=False):

@@ -110,7 +110,7 @@ def extra_json(
     Raises:
         MalformedMessage: an entry cannot be written as JSON.
     """
-    return _ChatReader(None).extra(mapping, known, where)
+    return _ChatReader(None).rest_json(mapping, known, where)
 
 
 class _ChatReader:
@@ -134,10 +134,12 @@ class _ChatReader:
             ),
             name=self._text(chat.get("name"), f"{where}.name"),
             call_id=self._text(chat.get("tool_call_id"), f"{where}.tool_call_id"),
-            ext_json=self.extra(chat, _MESSAGE_KEYS, where),
+            ext_json=self.rest_json(chat, _MESSAGE_KEYS, where),
         )
 
-    def extra(self, mapping: Mapping[str, Any], known: frozenset[str], where: str) -> str | None:
+    def rest_json(
+        self, mapping: Mapping[str, Any], known: frozenset[str], where: str
+    ) -> str | None:
         rest = {
             key: value
             for key, value in mapping.items()
@@ -170,7 +172,7 @@ class _ChatReader:
             return Part(
                 type="text",
                 text=self._text(part.get("text"), where),
-                ext_json=self.extra(part, _TEXT_PART_KEYS, where),
+                ext_json=self.rest_json(part, _TEXT_PART_KEYS, where),
             )
         kind = _PART_TYPES.get(str(part.get("type")), "unknown")
         return Part(type=kind, ext_json=self._json(dict(part), where))
@@ -205,7 +207,7 @@ class _ChatReader:
             text=self._arguments(function.get("arguments", ""), where),
             call_id=self._text(call.get("id"), f"{where}.id"),
             name=self._text(function.get("name"), f"{where}.function.name"),
-            ext_json=self.extra(call, _CALL_KEYS, where),
+            ext_json=self.rest_json(call, _CALL_KEYS, where),
         )
 
     def _arguments(self, arguments: object, where: str) -> str:

@@ -1,13 +1,15 @@
-"""Recording into live trajectories: one writer at a time, acknowledged before it returns, nothing half-forgotten.
+"""Recording into live trajectories, with one writer at a time.
 
-An event that was made has its `seq`; it must get into the log, or the sequence has a hole. So what
-Kafka did not acknowledge stays with the trajectory and goes first, marked as redelivery, when the
-trajectory is written next. Events are made on a copy of the live state, which takes its place once
-they are all made: a call that cannot be put into events leaves nothing behind. What Kafka will
-never take (too large) is replaced by a `gap` event that names its seq.
+A call returns when its events are acknowledged. An event that was made has its `seq` and must get
+into the log, or the sequence has a hole. Therefore an event that Kafka did not acknowledge stays
+with the trajectory and is sent first, marked as redelivery, when the trajectory is written next.
+Events are made on a copy of the live state, which takes its place once all of them are made, so a
+call that cannot be put into events changes nothing. An event that Kafka will never take, because it
+is too large, is replaced by a `gap` event that names its seq.
 
-Memory is bounded: `max_live` trajectories, each forgotten after `idle_s`. A forgotten one starts
-over under a new producer id with its context in full (see `live`).
+Memory is bounded: `max_live` trajectories are held, and each is forgotten after `idle_s`. A
+forgotten trajectory starts over under a new producer id with its context in full (see
+`trajectory_events`).
 """
 
 import asyncio
@@ -19,21 +21,32 @@ from uuid import uuid4
 
 from atdp.gateway.emitter import Emitter
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
-from atdp.gateway.event_log import Position
+from atdp.gateway.event_log import LogPosition
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionRow, SessionStore
-from atdp.gateway.trajectory_events import Identity, LiveTrajectory
+from atdp.gateway.trajectory_events import SOURCE, LiveTrajectory
 from atdp.runtime import HttpProblem
-from atdp.schemas import Agent, Body, Event, Gap, Reward, SigningKey, TrajectoryStarted
+from atdp.schemas import (
+    Agent,
+    Body,
+    Event,
+    Gap,
+    Reward,
+    SigningKey,
+    TenantId,
+    TrajectoryId,
+    TrajectoryIdentity,
+    TrajectoryStarted,
+)
 
 _Key = tuple[str, str, int]
 Make = Callable[[LiveTrajectory], Sequence[Event]]
 """Makes the events to record; runs while the trajectory has no other writer."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Writer:
-    """A live trajectory with what belongs to writing it."""
+    """A live trajectory with the state of writing it."""
 
     live: LiveTrajectory
     started: bool
@@ -68,16 +81,15 @@ class TrajectoryRecorder:
     async def record(
         self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy"
     ) -> int:
-        """Record what `make` gives, after what is still owed.
+        """Record the events that `make` gives, after those that are still owed.
 
-        Returns how many events were acknowledged since the last call that returned: those of calls
+        Returns the number of events acknowledged since the last call that returned. Events of calls
         that were answered 503 count when their trajectory is answered next, so that the numbers add
         up to the log.
 
         Raises:
-            HttpProblem: 503 when Kafka did not acknowledge (kept, and sent with the next call), 413
-                when an event
-            is too large for the log (a gap stands in its place).
+            HttpProblem: 503 when Kafka did not acknowledge an event (it is kept and sent with the next
+                call), 413 when an event is too large for the log (a gap takes its place).
         """
         writer = self._writer(row)
         async with writer.lock:
@@ -92,9 +104,8 @@ class TrajectoryRecorder:
                 fates = await self._emitter.emit(
                     events, key, redelivered=maybe_there, source=source
                 )
-            except (
-                BaseException
-            ):  # cancelled, for example: they are numbered and perhaps in the log
+            except BaseException:
+                # A cancelled call, for example: its events are numbered and perhaps in the log.
                 writer.unacknowledged = events
                 raise
             unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
@@ -102,14 +113,14 @@ class TrajectoryRecorder:
             writer.unacknowledged = [
                 event if isinstance(fate, EventLogUnavailable) else _in_place_of(event)
                 for event, fate in zip(events, fates, strict=True)
-                if not isinstance(fate, Position)
+                if not isinstance(fate, LogPosition)
             ]
             if not writer.started and not any(
                 event.event_id == row.started_event_id for event in writer.unacknowledged
             ):
                 self._store.set_started(row)
                 writer.started = True
-            writer.unreported += sum(isinstance(fate, Position) for fate in fates)
+            writer.unreported += sum(isinstance(fate, LogPosition) for fate in fates)
             if not unknown and not refused:
                 reported, writer.unreported = writer.unreported, 0
                 return reported
@@ -118,9 +129,9 @@ class TrajectoryRecorder:
         raise HttpProblem(413, "event_too_large", f"this call cannot be recorded: {refused[0]}")
 
     def owes(self, row: SessionRow, body: Body) -> bool:
-        """Whether an event with this body waits to be sent again.
+        """Return whether an event with this body waits to be sent again.
 
-        Then a retried request must not make a second.
+        A retried request must then not make a second one.
         """
         writer = self._writers.get(_key(row))
         return writer is not None and any(
@@ -128,7 +139,7 @@ class TrajectoryRecorder:
         )
 
     def forget(self, row: SessionRow) -> None:
-        """Free what an ended trajectory holds."""
+        """Free the state of an ended trajectory."""
         self._writers.pop(_key(row), None)
         self._metrics.live_trajectories.set(len(self._writers))
 
@@ -138,7 +149,8 @@ class TrajectoryRecorder:
         writer = self._writers.get(key)
         if writer is None:
             writer = self._writers[key] = _Writer(
-                LiveTrajectory(_identity(row)), started=row.started
+                LiveTrajectory.begin(_identity(row), f"gateway-{uuid4().hex}"),
+                started=row.started,
             )
         writer.used_at = now
         self._writers.move_to_end(key)
@@ -180,20 +192,20 @@ def _key(row: SessionRow) -> _Key:
     return row.tenant, row.trajectory_id, row.attempt
 
 
-def _identity(row: SessionRow) -> Identity:
-    return Identity(
-        tenant_id=row.tenant,
-        trajectory_id=row.trajectory_id,
+def _identity(row: SessionRow) -> TrajectoryIdentity:
+    return TrajectoryIdentity(
+        tenant_id=TenantId(row.tenant),
+        trajectory_id=TrajectoryId(row.trajectory_id),
         attempt=row.attempt,
         session_id=row.session_id,
         task_id=row.task_id,
         agent=Agent(id=row.agent_id, framework="openai"),
-        producer_id=f"gateway-{uuid4().hex}",
+        source=SOURCE,
     )
 
 
 def _in_place_of(event: Event) -> Event:
-    """The gap that takes the seq of an event that no log will take."""
+    """Return the gap that takes the seq of an event that no log will take."""
     return replace(
         event,
         body=Gap(

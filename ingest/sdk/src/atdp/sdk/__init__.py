@@ -10,7 +10,7 @@ from atdp.sdk.messages import as_message, as_messages
 from atdp.sdk.recorder import Recorder
 from atdp.sdk.senders import GatewaySender, KafkaSender, MemorySender, Receipt, Sender, Verdict
 from atdp.sdk.settings import Durability, OnFull
-from atdp.sdk.trajectory import Trajectory, current_trajectory
+from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
 # A library's logger must not print when the host has set up no logging.
 logging.getLogger("atdp.sdk").addHandler(logging.NullHandler())

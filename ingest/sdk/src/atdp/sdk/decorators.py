@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast, overload
 
 from atdp.schemas import SideEffect
 from atdp.sdk.envelope import failure_of
-from atdp.sdk.trajectory import Trajectory, current_trajectory
+from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
 F = TypeVar("F", bound=Callable[..., Any])
 MAX_YIELDED = 1000  # items of a generator that the outcome keeps; it says how many more there were

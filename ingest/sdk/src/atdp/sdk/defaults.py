@@ -11,7 +11,7 @@ from atdp.sdk.delivery_report import FlushReport
 from atdp.sdk.envelope import RewardFields
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.recorder import Recorder
-from atdp.sdk.trajectory import Trajectory, current_trajectory
+from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
 _recorders: list[Recorder] = []
 

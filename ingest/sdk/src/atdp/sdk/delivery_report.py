@@ -64,7 +64,7 @@ class FlushReport:
         )
 
 
-class Ledger:
+class DeliveryLedger:
     """Counts events by fate, remembers the newest ones, and says the first loss of each kind once."""
 
     def __init__(self) -> None:

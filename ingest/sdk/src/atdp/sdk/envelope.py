@@ -1,15 +1,15 @@
-"""What may accompany a body in its event's envelope, and how rewards and failures are put together."""
+"""The envelope fields that a host may give for an event, and the making of rewards and failures."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from atdp.schemas import Cost, Error, Governance, Reward, Status, Usage, Versions
+from atdp.schemas import Cost, Error, Governance, Reward, Status, TargetKind, Usage, Versions
 from atdp.sdk.json_text import content_text
 
 
 class Extras(TypedDict, total=False):
-    """Optional fields of the envelope; absent means not known, but for `occurred_at`, which then is now."""
+    """Optional fields of the envelope; absent means not known, except that `occurred_at` is then now."""
 
     occurred_at: datetime
     ended_at: datetime | None
@@ -26,7 +26,7 @@ class Extras(TypedDict, total=False):
 
 
 class RewardFields(TypedDict, total=False):
-    """What a reward may say beside its value."""
+    """The fields of a reward beside its value."""
 
     critique: str | None
     dimension: str
@@ -39,16 +39,16 @@ class RewardFields(TypedDict, total=False):
 
 
 def make_reward(value: float | None, fields: RewardFields) -> Reward:
-    """A reward for the event or the step that `fields` name, else for the trajectory."""
+    """Return a reward for the event or the step that `fields` name, else for the trajectory.
+
+    Raises:
+        ValueError: there is neither a value nor a critique.
+    """
     if value is None and not fields.get("critique"):
         raise ValueError("a reward needs a value, a critique, or both")
     target_event_id, target_step = fields.get("target_event_id"), fields.get("target_step")
     return Reward(
-        target_kind="event"
-        if target_event_id is not None
-        else "trajectory"
-        if target_step is None
-        else "step",
+        target_kind=_target_kind(target_event_id, target_step),
         target_event_id=target_event_id,
         target_step=target_step,
         value=None if value is None else float(value),
@@ -61,8 +61,14 @@ def make_reward(value: float | None, fields: RewardFields) -> Reward:
     )
 
 
+def _target_kind(target_event_id: str | None, target_step: int | None) -> TargetKind:
+    if target_event_id is not None:
+        return "event"
+    return "trajectory" if target_step is None else "step"
+
+
 def failure_of(error: BaseException) -> Error:
-    """An exception as a structured failure; never raises, whatever the exception's class does."""
+    """Return an exception as a structured failure; never raises, whatever the exception's class does."""
     try:
         message = str(error)
     except Exception as broken:  # noqa: BLE001 - a host's exception class may do anything

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.spool import Spool, Stored
 
 
@@ -36,7 +36,7 @@ class Lane:
         """Bytes of the spool that are not settled."""
         return self.spool.end - self.spool.cursor
 
-    def unsent(self, max_bytes: int) -> Iterator[tuple[int, Record]]:
+    def unsent(self, max_bytes: int) -> Iterator[tuple[int, SpoolRecord]]:
         """Records to submit next, each with its position; a record counts as sent once the iterator moved past it."""
         batch = self.spool.read(self._position, max_bytes)
         for stored in batch.records:

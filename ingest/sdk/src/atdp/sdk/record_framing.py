@@ -24,7 +24,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class SpoolRecord:
     """One record on its way to the event log; bytes only."""
 
     record_id: bytes  # 16 bytes: the event id as a UUID
@@ -42,7 +42,7 @@ def encode_headers(headers: Headers) -> bytes:
     )
 
 
-def encode_frame(record: Record) -> bytes:
+def encode_frame(record: SpoolRecord) -> bytes:
     """The frame of `record`; raises `struct.error` when a key or header is longer than a frame can say."""
     headers = encode_headers(record.headers)
     fixed = _BODY.pack(
@@ -52,7 +52,7 @@ def encode_frame(record: Record) -> bytes:
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
 
-def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[Record, int] | None:
+def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[SpoolRecord, int] | None:
     """The record at `offset` and the offset after it; None when the bytes there are not one whole, intact frame."""
     view = memoryview(buffer)
     start = offset + PREFIX_BYTES
@@ -66,7 +66,7 @@ def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[Record, int] 
     key_at = start + _BODY.size
     headers_at = key_at + key_length
     value_at = headers_at + headers_length
-    record = Record(
+    record = SpoolRecord(
         record_id=record_id,
         key=bytes(view[key_at:headers_at]),
         headers=_decode_headers(view[headers_at:value_at]),

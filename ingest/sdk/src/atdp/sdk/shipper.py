@@ -19,9 +19,9 @@ from collections.abc import Callable
 
 from atdp.schemas import EventId
 from atdp.sdk.causes import cause_of
-from atdp.sdk.delivery_report import Ledger
+from atdp.sdk.delivery_report import DeliveryLedger
 from atdp.sdk.in_flight import Lane
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
 
@@ -42,7 +42,7 @@ class Shipper:
     """Ships one recorder's spool, and those it adopts, through one sender."""
 
     def __init__(
-        self, spool: Spool, sender: Sender, ledger: Ledger, adopt: Callable[[], list[Spool]]
+        self, spool: Spool, sender: Sender, ledger: DeliveryLedger, adopt: Callable[[], list[Spool]]
     ) -> None:
         """Prepare; `adopt` gives spools that dead processes left, now owned by this one."""
         self.asleep = False
@@ -52,7 +52,7 @@ class Shipper:
         self._ledger = ledger
         self._adopt = adopt
         self._next_adoption = 0.0
-        self._under_way: dict[int, tuple[Lane, int, Record]] = {}
+        self._under_way: dict[int, tuple[Lane, int, SpoolRecord]] = {}
         self._under_way_bytes = 0
         self._next_token = 0
         self._back_off_s = 0.0

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from atdp.schemas import SchemaError, decode, event_to_json
 from atdp.sdk.causes import cause_of
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt
 
@@ -63,7 +63,7 @@ class GatewaySender:
         self._timeout_s = timeout_s
         self._authorization = ""
         self._owner = Ownership("GatewaySender")
-        self._waiting: deque[tuple[int, Record]] = deque()
+        self._waiting: deque[tuple[int, SpoolRecord]] = deque()
         self._connection: http.client.HTTPConnection | None = None
 
     def attach(self, api_key: str) -> None:
@@ -71,7 +71,7 @@ class GatewaySender:
         self._owner.claim()
         self._authorization = f"Bearer {api_key}"
 
-    def submit(self, token: int, record: Record) -> bool:
+    def submit(self, token: int, record: SpoolRecord) -> bool:
         """Take a record into the next batches."""
         if len(self._waiting) >= WAITING_RECORDS:
             return False
@@ -92,8 +92,8 @@ class GatewaySender:
         """Drop the connection."""
         self.reset()
 
-    def _next_batch(self) -> list[tuple[int, Record]]:
-        batch: list[tuple[int, Record]] = []
+    def _next_batch(self) -> list[tuple[int, SpoolRecord]]:
+        batch: list[tuple[int, SpoolRecord]] = []
         size = 0
         while self._waiting and len(batch) < BATCH_RECORDS:
             record = self._waiting[0][1]
@@ -103,7 +103,7 @@ class GatewaySender:
             batch.append(self._waiting.popleft())
         return batch
 
-    def _post(self, batch: list[tuple[int, Record]]) -> list[Receipt]:
+    def _post(self, batch: list[tuple[int, SpoolRecord]]) -> list[Receipt]:
         receipts: list[Receipt] = []
         sent: list[int] = []
         documents = []

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from atdp.schemas import REDELIVERY, topic
 from atdp.sdk.errors import ConfigurationError
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt
 
@@ -87,7 +87,7 @@ class KafkaSender:
         """Belong to one recorder; Kafka's own security comes by settings, the API key signs the records."""
         self._owner.claim()
 
-    def submit(self, token: int, record: Record) -> bool:
+    def submit(self, token: int, record: SpoolRecord) -> bool:
         """Queue a record in librdkafka."""
         headers = (
             [*record.headers, (REDELIVERY, b"1")] if record.redelivery else list(record.headers)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from atdp.schemas import Event, decode
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
 from atdp.sdk.senders.port import Receipt, Verdict
 
@@ -11,10 +11,10 @@ from atdp.sdk.senders.port import Receipt, Verdict
 class MemorySender:
     """Delivers into `records`; `verdict` may be set to play a receiver that is down (retry) or refuses."""
 
-    def __init__(self, verdict: Callable[[Record], Verdict] | None = None) -> None:
+    def __init__(self, verdict: Callable[[SpoolRecord], Verdict] | None = None) -> None:
         """Deliver everything, or what `verdict` says of each record."""
-        self.records: list[Record] = []
-        self.verdict: Callable[[Record], Verdict] = verdict or (lambda _: "delivered")
+        self.records: list[SpoolRecord] = []
+        self.verdict: Callable[[SpoolRecord], Verdict] = verdict or (lambda _: "delivered")
         self._owner = Ownership("MemorySender")
         self._due: list[Receipt] = []
 
@@ -27,7 +27,7 @@ class MemorySender:
         """Belong to one recorder."""
         self._owner.claim()
 
-    def submit(self, token: int, record: Record) -> bool:
+    def submit(self, token: int, record: SpoolRecord) -> bool:
         """Decide about a record at once."""
         verdict = self.verdict(record)
         if verdict == "delivered":

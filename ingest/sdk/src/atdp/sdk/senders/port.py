@@ -11,7 +11,7 @@ or may not have arrived), REFUSED (the receiver will never take this record).
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from atdp.sdk.record_framing import Record
+from atdp.sdk.record_framing import SpoolRecord
 
 Verdict: TypeAlias = Literal["delivered", "retry", "refused"]
 
@@ -31,7 +31,7 @@ class Sender(Protocol):
     def attach(self, api_key: str) -> None:
         """Called once by the recorder that owns the sender; raises ConfigurationError when another one does."""
 
-    def submit(self, token: int, record: Record) -> bool:
+    def submit(self, token: int, record: SpoolRecord) -> bool:
         """Take a record; False when there is no room until receipts were polled."""
 
     def poll(self, timeout_s: float) -> list[Receipt]:

@@ -2,11 +2,11 @@
 
 from hypothesis import given, strategies as st
 
-from atdp.sdk.record_framing import Record, decode_frame, encode_frame
+from atdp.sdk.record_framing import SpoolRecord, decode_frame, encode_frame
 
 names = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
 records = st.builds(
-    Record,
+    SpoolRecord,
     record_id=st.binary(min_size=16, max_size=16),
     key=st.binary(max_size=60),
     value=st.binary(max_size=300),
@@ -16,7 +16,9 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=5))
-def test_frames_written_one_after_the_other_are_read_back_in_order(written: list[Record]) -> None:
+def test_frames_written_one_after_the_other_are_read_back_in_order(
+    written: list[SpoolRecord],
+) -> None:
     buffer = b"".join(encode_frame(record) for record in written)
     at, read = 0, []
     while (decoded := decode_frame(buffer, at)) is not None:
@@ -27,7 +29,7 @@ def test_frames_written_one_after_the_other_are_read_back_in_order(written: list
 
 
 @given(records, st.data())
-def test_a_torn_frame_is_not_taken_for_a_record(record: Record, data: st.DataObject) -> None:
+def test_a_torn_frame_is_not_taken_for_a_record(record: SpoolRecord, data: st.DataObject) -> None:
     frame = encode_frame(record)
     kept = data.draw(st.integers(min_value=0, max_value=len(frame) - 1))
     assert decode_frame(frame[:kept], 0) is None
@@ -38,7 +40,7 @@ def test_a_torn_frame_is_not_taken_for_a_record(record: Record, data: st.DataObj
 
 
 @given(records, st.data())
-def test_a_changed_byte_is_noticed(record: Record, data: st.DataObject) -> None:
+def test_a_changed_byte_is_noticed(record: SpoolRecord, data: st.DataObject) -> None:
     frame = bytearray(encode_frame(record))
     at = data.draw(st.integers(min_value=0, max_value=len(frame) - 1))
     frame[at] ^= data.draw(st.integers(min_value=1, max_value=255))

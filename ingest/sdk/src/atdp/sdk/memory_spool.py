@@ -1,0 +1,60 @@
+"""A spool in memory, for hosts that may not write files."""
+
+import threading
+from collections import deque
+
+from atdp.sdk.record_framing import SpoolRecord
+from atdp.sdk.spool import Batch, Stored, wait_for_room
+
+
+class MemorySpool:
+    """A spool that dies with the process."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Hold up to `limit_bytes` of keys and values that are not yet acknowledged."""
+        self._limit = limit_bytes
+        self._room = threading.Condition()
+        self._waiting: deque[Stored] = deque()
+        self.cursor = 0
+        self.end = 0
+        self.skipped_bytes = 0
+
+    def append(self, record: SpoolRecord, *, wait_s: float = 0.0) -> int:
+        """Take a record; see Spool."""
+        size = len(record.key) + len(record.value)
+        with self._room:
+            wait_for_room(
+                self._room,
+                lambda: self.end - self.cursor + size <= self._limit,
+                wait_s,
+                self._limit,
+            )
+            stored = Stored(record, self.end, self.end + size)
+            self._waiting.append(stored)
+            self.end = stored.end
+            return stored.end
+
+    def read(self, position: int, max_bytes: int) -> Batch:
+        """Return records from `position` on; see Spool."""
+        with self._room:
+            batch: list[Stored] = []
+            for stored in self._waiting:
+                if stored.start >= position:
+                    if batch and stored.end - batch[0].start > max_bytes:
+                        break
+                    batch.append(stored)
+            return Batch(batch, batch[-1].end if batch else position)
+
+    def acknowledge(self, position: int) -> None:
+        """Forget the records before `position`."""
+        with self._room:
+            while self._waiting and self._waiting[0].end <= position:
+                self._waiting.popleft()
+            self.cursor = max(self.cursor, position)
+            self._room.notify_all()
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def abandon(self) -> None:
+        """Do nothing: a child shares nothing with its parent."""

@@ -1,0 +1,59 @@
+"""The spools of one recorder: its own, and those that dead processes left in the same folder."""
+
+from collections.abc import Callable
+
+from atdp.sdk.errors import SpoolError
+from atdp.sdk.file_spool import FileSpool
+from atdp.sdk.memory_spool import MemorySpool
+from atdp.sdk.settings import SpoolSettings
+from atdp.sdk.spool import Spool
+from atdp.sdk.spool_locks import SpoolFolders
+
+
+class SpoolSource:
+    """Opens spools by the settings of one recorder."""
+
+    def __init__(self, settings: SpoolSettings, tenant: str) -> None:
+        """Make the tenant's folder of spools, unless spools are kept in memory.
+
+        Raises:
+            SpoolError: the folder cannot be written.
+        """
+        self._settings = settings
+        in_memory = settings.durability == "memory"
+        self._folders = None if in_memory else SpoolFolders(settings.root_of(tenant))
+
+    def open(self) -> Spool:
+        """Return a new, empty spool.
+
+        Raises:
+            SpoolError: the spool's files cannot be made.
+        """
+        if self._folders is None:
+            return MemorySpool(self._settings.limit_bytes)
+        try:
+            return FileSpool(
+                self._folders.create(),
+                self._folders,
+                limit_bytes=self._settings.limit_bytes,
+                sync=self._settings.durability == "disk",
+            )
+        except OSError as error:
+            raise SpoolError(f"no spool could be made in {self._folders.root}: {error}") from error
+
+    def adopt(self, report_unreadable: Callable[[str], None]) -> list[Spool]:
+        """Return the spools of dead processes, which then belong to this one.
+
+        `report_unreadable` gets a text for every spool that cannot be opened; the next process that
+        looks for spools tries it again.
+        """
+        if self._folders is None:
+            return []
+        spools: list[Spool] = []
+        for folder in self._folders.adopt():
+            try:
+                spools.append(FileSpool(folder, self._folders))
+            except OSError as error:
+                folder.release()
+                report_unreadable(f"{folder.path}: {error}")
+        return spools

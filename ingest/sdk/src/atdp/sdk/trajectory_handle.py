@@ -1,0 +1,291 @@
+"""One trajectory as the agent's code sees it.
+
+Every method that records returns the id of its event, never raises and may be called from any
+thread. An event that cannot be recorded leaves a `gap` event in its place, so the hole is visible
+in the log as well as in `flush()`.
+"""
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Protocol, Self, Unpack
+
+from atdp.schemas import (
+    Action,
+    Annotation,
+    Body,
+    EndStatus,
+    Error,
+    EventId,
+    Feedback,
+    Gap,
+    Generation,
+    InternalState,
+    Message,
+    Outcome,
+    OutcomeResult,
+    SideEffect,
+    ToolCall,
+    TrajectoryEnded,
+    TrajectoryId,
+    TrajectoryIdentity,
+    TrajectoryStarted,
+    parsed_json,
+)
+from atdp.sdk.ambient import Ambient
+from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
+from atdp.sdk.event_writer import EventTaker, EventWriter
+from atdp.sdk.json_text import content_text, json_text
+from atdp.sdk.messages import MessageLike, as_message
+from atdp.sdk.observations import observation_from
+
+_ambient: "Ambient[Trajectory]" = Ambient("atdp_trajectory")
+
+
+class RecorderPort(EventTaker, Protocol):
+    """The recorder as a trajectory uses it."""
+
+    @property
+    def trajectory(self) -> Callable[..., "Trajectory"]:
+        """Make a trajectory, `parent=` its parent; see `Recorder.trajectory`."""
+
+
+def current_trajectory() -> "Trajectory | None":
+    """Return the trajectory whose `with` block is running, None outside of any."""
+    return _ambient.current
+
+
+class Trajectory:
+    """Records one attempt at a task; a context manager, sync and async."""
+
+    def __init__(
+        self,
+        recorder: RecorderPort,
+        identity: TrajectoryIdentity,
+        started: TrajectoryStarted,
+    ) -> None:
+        """Record nothing before `start` or the first event; `Recorder.trajectory` makes it."""
+        self.identity = identity
+        self._recorder = recorder
+        self._start_bodies = [started]
+        self._writer = EventWriter(recorder, identity)
+        self._ended = False
+        self._tokens: list[Token[Trajectory | None]] = []
+
+    @property
+    def trajectory_id(self) -> TrajectoryId:
+        """The trajectory's id; keep it to send rewards later."""
+        return self.identity.trajectory_id
+
+    @property
+    def step(self) -> int:
+        """The current decision step, from 0."""
+        return self._writer.builder.steps.current
+
+    @property
+    def last_action(self) -> EventId | None:
+        """Event id of the newest action, None before the first."""
+        return self._writer.last_action
+
+    def belongs_to(self, recorder: RecorderPort) -> bool:
+        """Return whether `recorder` records the trajectory."""
+        return self._recorder is recorder
+
+    def start(self) -> Self:
+        """Record the start, once; the first event records it too, where this was not called."""
+        with contextlib.suppress(IndexError):  # a list's pop is atomic: of two threads, one starts
+            body = self._start_bodies.pop()
+            self._writer.write(lambda: body, {})
+        return self
+
+    def observe(
+        self,
+        messages: Iterable[MessageLike],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        whole_context: bool = True,
+        **extras: Unpack[Extras],
+    ) -> EventId:
+        """Record the messages (contract or chat dicts) and tool definitions shown to the model.
+
+        Args:
+            messages: the whole context; with `whole_context=False` only the additions to it.
+            tools: definitions in force; sent in full once for each different set.
+            whole_context: see `messages`.
+            **extras: fields of the envelope.
+        """
+        return self._emit(
+            lambda: observation_from(self._writer.builder, messages, tools, whole=whole_context),
+            extras,
+        )
+
+    def act_message(self, message: MessageLike | str, **extras: Unpack[Extras]) -> EventId:
+        """Record a message of the agent whose generation is not known."""
+        return self._emit(lambda: Action(type="message", message=_assistant(message)), extras)
+
+    def generation(
+        self,
+        message: MessageLike | str,
+        generation: Generation | None = None,
+        **extras: Unpack[Extras],
+    ) -> EventId:
+        """Record a model call and its message; usage, cost and latency go into `extras`."""
+        return self._emit(
+            lambda: Action(
+                type="generation",
+                message=_assistant(message),
+                generation=generation or Generation(),
+            ),
+            extras,
+        )
+
+    def tool_call(
+        self,
+        name: str,
+        arguments: object,
+        *,
+        call_id: str | None = None,
+        side_effect: SideEffect = "unknown",
+        **extras: Unpack[Extras],
+    ) -> EventId:
+        """Record a tool call; `arguments` as the model wrote them (text) or as values."""
+
+        def build() -> Action:
+            text = arguments if isinstance(arguments, str) else json_text(arguments)
+            call = ToolCall(
+                call_id=call_id or f"call-{uuid.uuid4().hex[:12]}",
+                name=name,
+                arguments=text,
+                arguments_json=parsed_json(text),
+                side_effect=side_effect,
+            )
+            return Action(type="tool_call", tool_call=call)
+
+        if "caused_by" not in extras and self._writer.last_model_action is not None:
+            extras["caused_by"] = (self._writer.last_model_action,)
+        return self._emit(build, extras)
+
+    def outcome(
+        self,
+        content: object = None,
+        *,
+        call_id: str | None = None,
+        name: str | None = None,
+        result: OutcomeResult = "ok",
+        error: Error | None = None,
+        exit_code: int | None = None,
+        **extras: Unpack[Extras],
+    ) -> EventId:
+        """Record the result of a tool call.
+
+        `content` (text, or any value as JSON) joins the context as the tool's message.
+        """
+
+        def build() -> Outcome:
+            message = None
+            if content is not None:
+                parts = as_message({"role": "tool", "content": content_text(content)}).parts
+                message = Message(role="tool", parts=parts, call_id=call_id, name=name)
+            return Outcome(
+                call_id=call_id,
+                name=name,
+                message=message,
+                result="error" if error is not None else result,
+                error=error,
+                exit_code=exit_code,
+            )
+
+        return self._emit(build, extras)
+
+    def internal_state(self, body: InternalState, **extras: Unpack[Extras]) -> EventId:
+        """Record a plan, a summary of reasoning or a confidence."""
+        return self._emit(lambda: body, extras)
+
+    def reward(self, value: float | None = None, **fields: Unpack[RewardFields]) -> EventId:
+        """Reward the trajectory, or the event or step that `fields` name, at any time and repeatedly."""
+        return self._emit(lambda: make_reward(value, fields), {})
+
+    def feedback(self, body: Feedback, **extras: Unpack[Extras]) -> EventId:
+        """Record a person's reaction; also after the end."""
+        return self._emit(lambda: body, extras)
+
+    def annotate(self, body: Annotation, **extras: Unpack[Extras]) -> EventId:
+        """Record a label; also after the end."""
+        return self._emit(lambda: body, extras)
+
+    def gap(self, code: str, detail: str | None = None, **extras: Unpack[Extras]) -> EventId:
+        """Record that something happened here that was not observed, and the reason."""
+        return self._emit(lambda: Gap(code=code, detail=detail), extras)
+
+    def emit(self, body: Body, **extras: Unpack[Extras]) -> EventId:
+        """Record any body."""
+        return self._emit(lambda: body, extras)
+
+    def end(self, status: EndStatus = "completed", error: Error | None = None) -> EventId | None:
+        """Record the end, once; return None when it has ended before.
+
+        Leaving the `with` block records it too.
+        """
+        if self._ended:
+            return None
+        self._ended = True
+        return self._emit(
+            lambda: TrajectoryEnded(status=status, error=error),
+            {"status": "error" if status == "failed" else "ok"},
+        )
+
+    def spawn(self, **options: Any) -> "Trajectory":
+        """Return a sub-agent's trajectory, spawned by this one's newest action.
+
+        The options are those of `Recorder.trajectory`.
+        """
+        return self._recorder.trajectory(parent=self, **options)
+
+    def __enter__(self) -> Self:
+        """Start, and become the ambient trajectory."""
+        self.start()
+        self._tokens.append(_ambient.enter(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Record the end of the block.
+
+        The status is `completed`, or `failed` when an exception leaves the block, or `aborted` when
+        the block was stopped from outside.
+        """
+        _ambient.leave(self._tokens.pop())
+        if error is None:
+            self.end()
+        else:
+            self.end("failed" if isinstance(error, Exception) else "aborted", failure_of(error))
+
+    async def __aenter__(self) -> Self:
+        """Do the same as `__enter__`; nothing waits."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do the same as `__exit__`."""
+        self.__exit__(kind, error, traceback)
+
+    def _emit(self, build: Callable[[], Body], extras: Extras) -> EventId:
+        if self._start_bodies:
+            self.start()
+        return self._writer.write(build, extras)
+
+
+def _assistant(message: MessageLike | str) -> Message:
+    return as_message(
+        {"role": "assistant", "content": message} if isinstance(message, str) else message
+    )

@@ -1,0 +1,128 @@
+"""The builder of a trajectory's events: sequence, step, envelope and the context held.
+
+SDK and gateway both record trajectories through it. It is plain state without clock, ids or locks:
+those come in as arguments, and the caller sees to it that one thread at a time uses it.
+
+`seq` is gapless from 0 per producer. A number that was taken must get into the log, if need be with
+a gap event, or the sequence has a hole.
+"""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Generic, Self, TypedDict, Unpack
+
+from atdp.schemas.decision_steps import StepCounter
+from atdp.schemas.held_context import HeldContext, K, SentTools
+from atdp.schemas.values import (
+    Agent,
+    Body,
+    Cost,
+    Event,
+    EventId,
+    Governance,
+    Source,
+    Status,
+    TenantId,
+    TrajectoryId,
+    Usage,
+    Versions,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrajectoryIdentity:
+    """The envelope fields that all events of a trajectory's attempt share.
+
+    `versions` and `governance` hold for events that have none of their own.
+    """
+
+    tenant_id: TenantId
+    trajectory_id: TrajectoryId
+    attempt: int = 0
+    task_id: str | None = None
+    session_id: str | None = None
+    parent_trajectory_id: str | None = None
+    spawned_by: str | None = None
+    agent: Agent
+    source: Source
+    versions: Versions | None = None
+    governance: Governance | None = None
+
+
+class EnvelopeFields(TypedDict, total=False):
+    """The envelope fields that one event may have for itself; see `Event`."""
+
+    ended_at: datetime | None
+    caused_by: tuple[str, ...]
+    versions: Versions | None
+    usage: Usage | None
+    cost: Cost | None
+    latency_us: int | None
+    status: Status
+    metadata_json: str | None
+    ext_json: str | None
+    governance: Governance | None
+
+
+@dataclass(slots=True, kw_only=True)
+class TrajectoryBuilder(Generic[K]):
+    """The state of one trajectory that is being recorded; makes its events in order."""
+
+    identity: TrajectoryIdentity
+    context: HeldContext[K]
+    tools: SentTools
+    steps: StepCounter = field(default_factory=StepCounter)
+    producer_id: str = ""
+    next_seq: int = 0
+
+    def take_seq(self, producer_id: str) -> int:
+        """Return the next number of the producer; another producer than before begins at 0."""
+        if producer_id != self.producer_id:
+            self.producer_id, self.next_seq = producer_id, 0
+        seq, self.next_seq = self.next_seq, self.next_seq + 1
+        return seq
+
+    def event(
+        self,
+        body: Body,
+        *,
+        event_id: EventId,
+        seq: int,
+        at: datetime,
+        step: int | None = None,
+        **fields: Unpack[EnvelopeFields],
+    ) -> Event:
+        """Return the event with the number `seq`, and fold its body into the context held.
+
+        Without `step` the event gets the step that its body belongs to. A given step leaves the
+        counter of steps as it is.
+        """
+        identity = self.identity
+        fields.setdefault("versions", identity.versions)
+        fields.setdefault("governance", identity.governance)
+        event = Event(
+            event_id=event_id,
+            tenant_id=identity.tenant_id,
+            trajectory_id=identity.trajectory_id,
+            attempt=identity.attempt,
+            producer_id=self.producer_id,
+            seq=seq,
+            step=self.steps.step_of(body) if step is None else step,
+            occurred_at=at,
+            session_id=identity.session_id,
+            task_id=identity.task_id,
+            parent_trajectory_id=identity.parent_trajectory_id,
+            spawned_by=identity.spawned_by,
+            agent=identity.agent,
+            source=identity.source,
+            body=body,
+            **fields,
+        )
+        self.context.add(body)
+        return event
+
+    def copy(self) -> Self:
+        """Return an independent builder in the same state."""
+        return replace(
+            self, context=self.context.copy(), tools=self.tools.copy(), steps=self.steps.copy()
+        )
