@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from atdp.gateway.event_log import KafkaEventLog, Position, Record
+from atdp.gateway.event_log import KafkaEventLog, LogPosition, LogRecord
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import record_key
 from atdp.sdk import KafkaSender, Recorder
@@ -29,13 +29,13 @@ async def by_the_gateway(bootstrap: str, topic: str) -> dict[bytes, int]:
     log = KafkaEventLog(topic, KafkaSettings(bootstrap).config(), delivery_timeout_s=60)
     try:
         keys = [record_key("acme", trajectory) for trajectory in TRAJECTORIES]
-        fates = await log.append([Record(key=key, value=b"x", headers=()) for key in keys])
+        fates = await log.append([LogRecord(key=key, value=b"x", headers=()) for key in keys])
     finally:
         await log.close()
     placed = {
         key: fate.partition
         for key, fate in zip(keys, fates, strict=True)
-        if isinstance(fate, Position)
+        if isinstance(fate, LogPosition)
     }
     assert len(placed) == len(keys)
     return placed

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
-from atdp.gateway.event_log import EventLog, KafkaEventLog, MemoryEventLog, Position, Record
+from atdp.gateway.event_log import EventLog, KafkaEventLog, LogPosition, LogRecord, MemoryEventLog
 
 Opened = Callable[[], Any]
 
 DEADLINE_S = 60.0
 
 
-def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, Record]]:
+def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, LogRecord]]:
     """All records of a topic; waits until `expected` are there."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
@@ -25,12 +25,12 @@ def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, 
     try:
         partitions = consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        found: list[tuple[int, int, Record]] = []
+        found: list[tuple[int, int, LogRecord]] = []
         deadline = time.monotonic() + DEADLINE_S
         while len(found) < expected and time.monotonic() < deadline:
             for message in consumer.consume(500, timeout=0.1):
                 assert message.error() is None
-                record = Record(message.key(), message.value(), tuple(message.headers() or ()))
+                record = LogRecord(message.key(), message.value(), tuple(message.headers() or ()))
                 found.append((message.partition(), message.offset(), record))
         return found
     finally:
@@ -44,7 +44,7 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
         @asynccontextmanager
         async def memory() -> AsyncIterator[
-            tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]
+            tuple[EventLog, Callable[[int], list[tuple[int, int, LogRecord]]]]
         ]:
             log = MemoryEventLog()
             yield (
@@ -63,7 +63,7 @@ def opened(request: pytest.FixtureRequest) -> Opened:
 
     @asynccontextmanager
     async def kafka() -> AsyncIterator[
-        tuple[EventLog, Callable[[int], list[tuple[int, int, Record]]]]
+        tuple[EventLog, Callable[[int], list[tuple[int, int, LogRecord]]]]
     ]:
         log = KafkaEventLog(
             topic,
@@ -83,10 +83,11 @@ def test_what_is_acknowledged_is_in_the_log_where_the_position_says(opened: Open
     async def scenario() -> None:
         async with opened() as (log, read):
             records = [
-                Record(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),)) for n in range(50)
+                LogRecord(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),))
+                for n in range(50)
             ]
             fates = await log.append(records)
-            assert all(isinstance(fate, Position) for fate in fates)
+            assert all(isinstance(fate, LogPosition) for fate in fates)
             assert sorted((fate.partition, fate.offset) for fate in fates) == sorted(
                 (partition, offset) for partition, offset, _ in read(50)
             )
@@ -103,7 +104,7 @@ def test_records_of_one_key_keep_their_order_over_concurrent_keys(opened: Opened
             async def writer(name: int) -> None:
                 for start in range(0, 60, 3):
                     await log.append(
-                        [Record(b"k%d" % name, b"%d" % n) for n in range(start, start + 3)]
+                        [LogRecord(b"k%d" % name, b"%d" % n) for n in range(start, start + 3)]
                     )
 
             await asyncio.gather(*(writer(name) for name in range(5)))
@@ -118,11 +119,11 @@ def test_records_of_one_key_keep_their_order_over_concurrent_keys(opened: Opened
 def test_a_record_that_is_too_large_is_rejected_and_the_others_land(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
-            small, large = Record(b"k", b"small"), Record(b"k", b"x" * (9 * 1024 * 1024))
+            small, large = LogRecord(b"k", b"small"), LogRecord(b"k", b"x" * (9 * 1024 * 1024))
             first, second, third = await log.append([small, large, small])
-            assert isinstance(first, Position)
+            assert isinstance(first, LogPosition)
             assert isinstance(second, EventRejected)
-            assert isinstance(third, Position)
+            assert isinstance(third, LogPosition)
             assert len(read(2)) == 2
 
     asyncio.run(scenario())
@@ -131,9 +132,9 @@ def test_a_record_that_is_too_large_is_rejected_and_the_others_land(opened: Open
 def test_more_than_the_bound_waits_and_still_lands(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
-            records = [Record(b"k", b"y" * 30_000) for _ in range(5)]
+            records = [LogRecord(b"k", b"y" * 30_000) for _ in range(5)]
             fates = await asyncio.gather(*(log.append(records) for _ in range(6)))
-            assert all(isinstance(fate, Position) for batch in fates for fate in batch)
+            assert all(isinstance(fate, LogPosition) for batch in fates for fate in batch)
             assert len(read(30)) == 30
 
     asyncio.run(scenario())
@@ -149,10 +150,10 @@ def test_what_nobody_waits_for_any_more_is_not_sent(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
             for _ in range(5):  # more than there is room for, if it were taken
-                (fate,) = await log.append([Record(b"k", b"z" * 60_000)], wanted=gone)
+                (fate,) = await log.append([LogRecord(b"k", b"z" * 60_000)], still_wanted=gone)
                 assert isinstance(fate, EventLogUnavailable)
-            (fate,) = await log.append([Record(b"k", b"kept")], wanted=there)
-            assert isinstance(fate, Position)
+            (fate,) = await log.append([LogRecord(b"k", b"kept")], still_wanted=there)
+            assert isinstance(fate, LogPosition)
             assert [record.value for _, _, record in read(1)] == [b"kept"]
 
     asyncio.run(scenario())
@@ -171,7 +172,7 @@ def test_without_a_broker_the_fate_is_unknown_and_the_log_says_why() -> None:
     async def scenario() -> None:
         log = KafkaEventLog("t", {"bootstrap.servers": "127.0.0.1:1"}, delivery_timeout_s=1.5)
         try:
-            (fate,) = await log.append([Record(b"k", b"v")])
+            (fate,) = await log.append([LogRecord(b"k", b"v")])
             assert isinstance(fate, EventLogUnavailable)
             assert "send again" in str(fate)
             assert "no Kafka broker" in (log.failure() or "")
@@ -185,7 +186,7 @@ def test_a_memory_log_that_is_switched_off_says_so() -> None:
     async def scenario() -> None:
         log = MemoryEventLog()
         log.available = False
-        (fate,) = await log.append([Record(b"k", b"v")])
+        (fate,) = await log.append([LogRecord(b"k", b"v")])
         assert isinstance(fate, EventLogUnavailable)
         assert log.failure() == "switched off"
 

@@ -456,10 +456,11 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
 
 
 def test_shares_are_kept_and_a_session_always_falls_the_same_way() -> None:
-    from atdp.gateway.engine_routes import Canary, Engine, Routes
+    from atdp.gateway.engine_routes import CanaryShare, EngineRoute, Routes
 
     routes = Routes(
-        stable=Engine(url="a"), canary=Canary(engine=Engine(url="b"), share=0.2, salt="s")
+        stable=EngineRoute(url="a"),
+        canary=CanaryShare(engine=EngineRoute(url="b"), share=0.2, salt="s"),
     )
     chosen = [routes.choose("acme", f"session {n}")[0] for n in range(5000)]
     assert chosen == [routes.choose("acme", f"session {n}")[0] for n in range(5000)]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from atdp.gateway.event_log.byte_limiter import Room
+from atdp.gateway.event_log.byte_limiter import ByteLimiter
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
@@ -21,10 +21,10 @@ async def settled() -> None:
 
 def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None:
     async def scenario() -> None:
-        room, order = Room(10, timeout_s=5), []
+        limiter, order = ByteLimiter(10, timeout_s=5), []
 
         async def ask(name: str, size: int) -> None:
-            assert await room.take(size)
+            assert await limiter.acquire(size)
             order.append(name)
 
         await ask("first", 6)
@@ -33,7 +33,7 @@ def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None
         ]
         await settled()
         assert order == ["first"]
-        room.give_back(6)
+        limiter.release(6)
         await asyncio.gather(*tasks)
         assert order == ["first", "large", "small"]
 
@@ -42,38 +42,38 @@ def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None
 
 def test_whoever_waits_too_long_gets_nothing_and_lets_the_next_one_pass() -> None:
     async def scenario() -> None:
-        room = Room(10, timeout_s=0.05)
-        assert await room.take(6)
-        large = asyncio.create_task(room.take(8))
+        limiter = ByteLimiter(10, timeout_s=0.05)
+        assert await limiter.acquire(6)
+        large = asyncio.create_task(limiter.acquire(8))
         await settled()
-        small = asyncio.create_task(room.take(4))
+        small = asyncio.create_task(limiter.acquire(4))
         assert not await large
         assert await small
-        room.give_back(6)
-        room.give_back(4)
-        assert await room.take(10)
+        limiter.release(6)
+        limiter.release(4)
+        assert await limiter.acquire(10)
 
     run(scenario)
 
 
 def test_whoever_is_cancelled_takes_nothing_with_it() -> None:
     async def scenario() -> None:
-        room = Room(10, timeout_s=5)
-        assert await room.take(10)
-        waiting = asyncio.create_task(room.take(10))
+        limiter = ByteLimiter(10, timeout_s=5)
+        assert await limiter.acquire(10)
+        waiting = asyncio.create_task(limiter.acquire(10))
         await settled()
-        room.give_back(10)  # its turn has come, and it is cancelled before it runs
+        limiter.release(10)  # its turn has come, and it is cancelled before it runs
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        assert await room.take(10)
+        assert await limiter.acquire(10)
 
     run(scenario)
 
 
 def test_more_than_the_bound_passes_alone() -> None:
     async def scenario() -> None:
-        room = Room(10, timeout_s=0.01)
-        assert await room.take(50)
-        assert not await room.take(1)
+        limiter = ByteLimiter(10, timeout_s=0.01)
+        assert await limiter.acquire(50)
+        assert not await limiter.acquire(1)
 
     run(scenario)

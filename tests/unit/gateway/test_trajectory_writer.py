@@ -1,4 +1,4 @@
-"""Recording into live trajectories: bounds, holes, and what happens to an event that no log takes."""
+"""Recording into live trajectories: bounds, gapless numbers, events that no log accepts."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from atdp.gateway.emitter import Emitter
 from atdp.gateway.event_log import MemoryEventLog
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.gateway.session_store import SessionRow, SessionStore
+from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
 from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.runtime import HttpProblem
@@ -41,16 +41,15 @@ class World:
         )
 
     def row(self, name: str) -> SessionRow:
-        return self.store.open(
+        new = NewSession(
             tenant="acme",
             trajectory_id=name,
             attempt=0,
             session_id=name,
             task_id=None,
             agent_id="a",
-            tags={},
-            now=NOW,
         )
+        return self.store.open(new, NOW)
 
     def record(self, name: str, detail: str = "x") -> int:
         self.now += 1

@@ -1,4 +1,4 @@
-"""The HTTP gateway: events in with a durable acknowledgement, and the recording model proxy."""
+"""The HTTP gateway: accepts events with durable acknowledgement, and records model calls."""
 
 import lazy_loader
 

@@ -1,3 +1,15 @@
 from .app import OpenLog as OpenLog, create_app as create_app
-from .errors import GatewayError as GatewayError
+from .errors import (
+    EventLogUnavailable as EventLogUnavailable,
+    EventRejected as EventRejected,
+    GatewayError as GatewayError,
+)
+from .event_log.kafka import KafkaEventLog as KafkaEventLog
+from .event_log.memory import MemoryEventLog as MemoryEventLog
+from .event_log.port import (
+    AppendResult as AppendResult,
+    EventLog as EventLog,
+    LogPosition as LogPosition,
+    LogRecord as LogRecord,
+)
 from .settings import GatewaySettings as GatewaySettings

@@ -1,6 +1,6 @@
-"""`python -m atdp.gateway`.
+"""The gateway alone, as a service process: `python -m atdp.gateway`.
 
-The gateway alone, as a service process (the whole stack adds SQL to it).
+The local stack runs it with the SQL route added.
 """
 
 import argparse
@@ -14,17 +14,17 @@ from atdp.runtime import Service, SettingsError, run_http
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, build, run. Exit code 2 when a setting is wrong."""
+    """Run the gateway until it is stopped; exit code 2 when a setting is wrong."""
     service = Service.start("gateway", argv, options=_options, description=__doc__)
     try:
         settings = GatewaySettings.from_env(service.home)
-        chosen = {
+        changed = {
             name: value
             for name in ("topic", "engine")
             if (value := getattr(service.options, name)) is not None
         }
         run_http(
-            service, create_app(dataclasses.replace(settings, **chosen), health=service.health)
+            service, create_app(dataclasses.replace(settings, **changed), health=service.health)
         )
     except SettingsError as error:
         sys.stderr.write(f"{error}\n")

@@ -1,7 +1,7 @@
 """The gateway as a FastAPI application.
 
-`create_app` only puts parts together; connections open in the lifespan, so that importing and
-building do nothing. Further routers (SQL, console) are added by whoever composes the process.
+`create_app` only puts parts together. Connections are opened in the lifespan, so that importing and
+building have no effect. The process that serves the application may add further routers (SQL).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,12 +10,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from atdp.gateway import events, proxy, sessions
+from atdp.gateway import events_api, proxy, routes_api, sessions_api
 from atdp.gateway.emitter import Emitter
-from atdp.gateway.engine import Engines
+from atdp.gateway.engine_calls import Engines
+from atdp.gateway.engine_routes import EngineRoute, RoutesFile
 from atdp.gateway.event_log import EventLog, KafkaEventLog
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.gateway.routes import Engine, RoutesFile
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state
@@ -30,35 +30,36 @@ from atdp.runtime import (
 )
 
 OpenLog = Callable[[], Awaitable[EventLog]]
+"""Opens an event log inside the running event loop."""
 
 
 def create_app(
     settings: GatewaySettings, *, health: Health | None = None, open_log: OpenLog | None = None
 ) -> FastAPI:
-    """The gateway of a home.
+    """Return the gateway of a home.
 
-    `health` is the process's (by default one of its own, with a metrics registry of its own);
-    `open_log` opens the event log inside the running loop (by default the raw topic of the home's
-    broker).
+    `health` is that of the process; without it the gateway gets its own, with a metrics registry of
+    its own. `open_log` opens the event log inside the running event loop; without it the gateway
+    appends to the raw topic of the home's broker.
     """
-    own_health = health or Health("gateway", registry=CollectorRegistry())
-    metrics = GatewayMetrics(own_health.registry)
+    gateway_health = health or Health("gateway", registry=CollectorRegistry())
+    metrics = GatewayMetrics(gateway_health.registry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            state = await _open(settings, own_health, metrics, open_log, stack)
+            state = await _open(settings, gateway_health, metrics, open_log, stack)
             keep_state(app, state)
-            own_health.add_ready_check("event-log", state.log.failure)
-            own_health.ready()
+            gateway_health.add_ready_check("event-log", state.log.failure)
+            gateway_health.ready()
             yield
-            own_health.not_ready("stopping")
+            gateway_health.not_ready("stopping")
 
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
     app.add_exception_handler(HttpProblem, http_problem_response)
-    add_health_routes(app, own_health)
-    for part in (events, proxy, sessions):
-        app.include_router(part.router)
+    add_health_routes(app, gateway_health)
+    for module in (events_api, proxy, sessions_api, routes_api):
+        app.include_router(module.router)
     return app
 
 
@@ -72,7 +73,7 @@ async def _open(
     keys = stack.enter_context(KeyStore(settings.home.keys_db))
     sessions_store = SessionStore(settings.home.gateway / "sessions.sqlite")
     stack.callback(sessions_store.close)
-    log = await open_log() if open_log is not None else _kafka(settings, health)
+    log = await open_log() if open_log is not None else _open_kafka_log(settings, health)
     stack.push_async_callback(log.close)
     engines = Engines(settings.home, settings.engine_timeout_s)
     stack.push_async_callback(engines.close)
@@ -92,12 +93,12 @@ async def _open(
             max_live=settings.max_live_trajectories,
             idle_s=settings.idle_s,
         ),
-        routes=RoutesFile(settings.home.routes_file, Engine(url=settings.engine)),
+        routes=RoutesFile(settings.home.routes_file, EngineRoute(url=settings.engine)),
         engines=engines,
     )
 
 
-def _kafka(settings: GatewaySettings, health: Health) -> EventLog:
+def _open_kafka_log(settings: GatewaySettings, health: Health) -> EventLog:
     log = KafkaEventLog(
         settings.topic,
         KafkaSettings.from_env(settings.home).config(),

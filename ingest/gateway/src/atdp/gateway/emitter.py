@@ -4,13 +4,13 @@ import time
 from collections.abc import Collection, Sequence
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
-from atdp.gateway.event_log import EventLog, Fate, Position, Record, Wanted
+from atdp.gateway.event_log import AppendResult, EventLog, LogPosition, LogRecord, StillWanted
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.schemas import Event, InvalidRecord, SigningKey, encode, signed_headers
 
 
 class Emitter:
-    """Signs events and puts them into the event log."""
+    """Signs events and appends them to the event log."""
 
     def __init__(self, log: EventLog, metrics: GatewayMetrics, *, max_event_bytes: int) -> None:
         self._log = log
@@ -19,42 +19,40 @@ class Emitter:
 
     def record(
         self, event: Event, key: SigningKey, *, redelivery: bool = False
-    ) -> Record | EventRejected:
-        """The signed record of an event, or why there can be none."""
+    ) -> LogRecord | EventRejected:
+        """Return the signed record of an event, or the reason why it cannot have one."""
         try:
             value = encode(event)
         except InvalidRecord as error:
             return EventRejected(f"the event does not fit the schema: {error}")
         if len(value) > self._max_event_bytes:
             return EventRejected(
-                f"the event has {len(value)} bytes encoded, at most {self._max_event_bytes} are taken; "
-                "send large content as a reference"
+                f"the event has {len(value)} bytes encoded, at most {self._max_event_bytes} "
+                "are taken; send large content as a reference"
             )
-        return Record(event.key, value, signed_headers(key, value, redelivery=redelivery))
+        return LogRecord(event.key, value, signed_headers(key, value, redelivery=redelivery))
 
     async def append(
         self,
-        records: Sequence[Record | EventRejected],
+        records: Sequence[LogRecord | EventRejected],
         *,
         source: str,
-        wanted: Wanted | None = None,
-    ) -> list[Fate]:
-        """Append what are records, keep what are rejections; one fate each, in order (`wanted`: see `EventLog.append`)."""
-        good = [record for record in records if isinstance(record, Record)]
+        still_wanted: StillWanted | None = None,
+    ) -> list[AppendResult]:
+        """Append the records and keep the rejections; returns one result each, in order.
+
+        `source` labels the metrics; for `still_wanted` see `EventLog.append`.
+        """
+        accepted = [record for record in records if isinstance(record, LogRecord)]
         began = time.perf_counter()
-        fates = iter(await self._log.append(good, wanted=wanted))
-        if good:
+        appended = iter(await self._log.append(accepted, still_wanted=still_wanted))
+        if accepted:
             self._metrics.append_seconds.observe(time.perf_counter() - began)
-        merged: list[Fate] = [next(fates) if isinstance(each, Record) else each for each in records]
-        acknowledged = sum(isinstance(fate, Position) for fate in merged)
-        self._metrics.events_acknowledged.labels(source).inc(acknowledged)
-        self._metrics.events_unacknowledged.inc(
-            sum(isinstance(fate, EventLogUnavailable) for fate in merged)
-        )
-        self._metrics.events_rejected.labels("unfit").inc(
-            sum(isinstance(fate, EventRejected) for fate in merged)
-        )
-        return merged
+        results: list[AppendResult] = [
+            next(appended) if isinstance(record, LogRecord) else record for record in records
+        ]
+        self._count(results, source)
+        return results
 
     async def emit(
         self,
@@ -63,9 +61,17 @@ class Emitter:
         *,
         redelivered: Collection[str] = (),
         source: str,
-    ) -> list[Fate]:
-        """Sign and append `events`; those whose id is in `redelivered` may be in the log already."""
+    ) -> list[AppendResult]:
+        """Sign and append events; those whose id is in `redelivered` may be in the log already."""
         records = [
             self.record(event, key, redelivery=event.event_id in redelivered) for event in events
         ]
         return await self.append(records, source=source)
+
+    def _count(self, results: Sequence[AppendResult], source: str) -> None:
+        acknowledged = sum(isinstance(result, LogPosition) for result in results)
+        unacknowledged = sum(isinstance(result, EventLogUnavailable) for result in results)
+        rejected = sum(isinstance(result, EventRejected) for result in results)
+        self._metrics.events_acknowledged.labels(source).inc(acknowledged)
+        self._metrics.events_unacknowledged.inc(unacknowledged)
+        self._metrics.events_rejected.labels("unfit").inc(rejected)

@@ -1,8 +1,8 @@
-"""Identifiers in HTTP headers, which hold ASCII: percent-encoded UTF-8, so that ids of every script work.
+"""Identifiers in HTTP headers: percent-encoded UTF-8, because headers hold ASCII.
 
-An answer's ids are encoded as far as needed (`order-17` stays `order-17`), and a request's are
-decoded, so that an answer's header can be sent back as it came. Raw UTF-8, as `curl` sends it, is
-understood too.
+The ids of an answer are encoded where needed (`order-17` stays `order-17`), and those of a request
+are decoded, so a client can send back the header of an answer unchanged. Raw UTF-8, as `curl` sends
+it, is understood too.
 """
 
 import string
@@ -10,19 +10,19 @@ from urllib.parse import quote, unquote
 
 from atdp.runtime import HttpProblem
 
-_AS_IT_IS = "".join(set(string.punctuation) - {"%"}) + " "
+_NOT_ENCODED = "".join(set(string.punctuation) - {"%"}) + " "
 
 
 def to_header(value: str) -> str:
-    """The header value of an identifier."""
-    return quote(value, safe=_AS_IT_IS)
+    """Return the header value of an identifier."""
+    return quote(value, safe=_NOT_ENCODED)
 
 
 def from_header(value: str, name: str) -> str:
-    """The identifier in a header value as the server decoded it (ISO 8859-1).
+    """Return the identifier in a header value, which the server decoded as ISO 8859-1.
 
     Raises:
-        HttpProblem: 422 when percent-encoding is not that of UTF-8.
+        HttpProblem: 422 when the percent-encoding does not hold UTF-8.
     """
     raw = value.encode("latin-1")
     try:

@@ -6,7 +6,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class GatewayMetrics:
-    """One set per application; a metric that is not listed here does not type-check."""
+    """The metrics of one application; a metric that is not listed here does not type-check."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.events_acknowledged = Counter(

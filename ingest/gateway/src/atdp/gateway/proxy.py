@@ -1,10 +1,10 @@
 """`POST /v1/chat/completions`: a recording proxy in front of the engines.
 
 An agent that uses the official `openai` package changes `base_url` and `api_key`, nothing else.
-Each call is forwarded to the engine of its session, recorded (see `live`), and answered only when
-its events are acknowledged: an answer that an agent saw is in the log. When Kafka does not
-acknowledge, the answer is 503 and what was recorded is sent again with the session's next call. An
-engine's error answer is recorded as a gap and passed on unchanged.
+Each call is forwarded to the engine of its session, recorded (see `trajectory_events`), and
+answered only when its events are acknowledged: an answer that an agent has seen is in the log. When
+Kafka does not acknowledge, the answer is 503, and the recorded events are sent again with the
+session's next call. An engine's error answer is recorded as a gap and passed on unchanged.
 
 Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this
 call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are
@@ -13,6 +13,7 @@ percent-encoded, see `header_text`.
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,15 +21,15 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from atdp.gateway import generation, sse
-from atdp.gateway.engine import EngineAnswer, EngineUnreachable, TokenizerIdentity
+from atdp.gateway import generation_fields, sse
+from atdp.gateway.engine_calls import EngineAnswer, EngineUnreachable
+from atdp.gateway.engine_routes import EngineRoute, Track
 from atdp.gateway.header_text import to_header
 from atdp.gateway.request_body import read_object
-from atdp.gateway.routes import Engine, Track
 from atdp.gateway.session_resolution import trajectory_of
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
-from atdp.gateway.trajectory_events import Answered, Asked, Failed
+from atdp.gateway.trajectory_events import Answered, Asked, FailedCall
 from atdp.runtime import HttpProblem, authenticate
 from atdp.schemas import (
     MalformedMessage,
@@ -56,23 +57,15 @@ _UNREADABLE = (
 
 @router.post("/v1/chat/completions")
 async def chat_completions(request: Request) -> Response:
-    """One recorded model call."""
+    """Make one recorded model call."""
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "generate")
     body = await read_object(request, gateway.settings.max_body_bytes)
-    asked = _asked(body)
+    asked = _read_request(body)
     row = trajectory_of(gateway, caller, request)
-    track, engine = engine_of(gateway, row)
-    began = time.perf_counter()
-    try:
-        answer = await gateway.engines.chat(engine, generation.engine_request(body))
-        problem = None
-    except EngineUnreachable as error:
-        answer = None
-        problem = HttpProblem(502, error.code, str(error), retry_after_s=1)
-    gateway.metrics.engine_seconds.labels(track).observe(time.perf_counter() - began)
-    result = await _result(gateway, engine, track, body, answer, problem)
-    if isinstance(result, Failed):
+    reply = await _call_engine(gateway, row, body)
+    result = await _result(gateway, body, reply)
+    if isinstance(result, FailedCall):
         gateway.metrics.engine_failures.labels(result.code).inc()
     count = await gateway.recorder.record(
         row, caller.signing_key, lambda live: live.call(asked, result)
@@ -81,15 +74,15 @@ async def chat_completions(request: Request) -> Response:
         "x-atdp-trajectory": to_header(row.trajectory_id),
         "x-atdp-session": to_header(row.session_id),
         "x-atdp-events": str(count),
-        "x-atdp-track": track,
+        "x-atdp-track": reply.track,
     }
-    if problem is not None:
-        return JSONResponse(problem.body(), problem.status, headers)
-    assert answer is not None
-    if isinstance(result, Failed) or answer.document is None:
+    answer = reply.answer
+    if isinstance(answer, HttpProblem):
+        return JSONResponse(answer.body(), answer.status, headers)
+    if isinstance(result, FailedCall) or answer.document is None:
         return Response(answer.body, answer.status, headers, media_type="application/json")
     headers["x-atdp-weight-version"] = to_header(result.versions.weights or "")
-    document = generation.strip(body, answer.document)
+    document = generation_fields.client_answer(body, answer.document)
     if body.get("stream"):
         return StreamingResponse(
             sse.chunks(body, document), 200, headers, media_type="text/event-stream"
@@ -99,31 +92,59 @@ async def chat_completions(request: Request) -> Response:
 
 @router.get("/v1/models")
 async def models(request: Request) -> Response:
-    """The stable engine's models."""
+    """Return the models of the stable engine."""
     gateway = state_of(request)
     authenticate(request, gateway.keys, "generate")
     try:
         answer = await gateway.engines.get(gateway.routes.current.stable, "/v1/models")
     except EngineUnreachable as error:
-        raise HttpProblem(502, error.code, str(error), retry_after_s=1) from error
+        raise _engine_problem(error) from error
     return Response(answer.body, answer.status, media_type="application/json")
 
 
-def engine_of(gateway: GatewayState, row: SessionRow) -> tuple[Track, Engine]:
-    """The engine of a trajectory.
+@dataclass(frozen=True, slots=True)
+class _EngineReply:
+    """The engine that was called, and its answer or the problem that prevented one."""
 
-    The one it began with while a route names it, else chosen and pinned now.
+    track: Track
+    engine: EngineRoute
+    answer: EngineAnswer | HttpProblem
+
+
+async def _call_engine(
+    gateway: GatewayState, row: SessionRow, body: Mapping[str, Any]
+) -> _EngineReply:
+    track, engine = _engine_of(gateway, row)
+    answer: EngineAnswer | HttpProblem
+    began = time.perf_counter()
+    try:
+        answer = await gateway.engines.chat(engine, generation_fields.engine_request(body))
+    except EngineUnreachable as error:
+        answer = _engine_problem(error)
+    gateway.metrics.engine_seconds.labels(track).observe(time.perf_counter() - began)
+    return _EngineReply(track, engine, answer)
+
+
+def _engine_of(gateway: GatewayState, row: SessionRow) -> tuple[Track, EngineRoute]:
+    """Return the engine of a trajectory.
+
+    This is the engine of its first call, as long as a route names it, else a new choice, which is
+    stored.
     """
     routes = gateway.routes.current
-    pinned = routes.still(row.engine) if row.engine is not None else None
-    if pinned is not None:
-        return pinned
+    stored = routes.find(row.engine) if row.engine is not None else None
+    if stored is not None:
+        return stored
     track, engine = routes.choose(row.tenant, row.session_id)
     gateway.sessions.set_engine(row, engine.url)
     return track, engine
 
 
-def _asked(body: Mapping[str, Any]) -> Asked:
+def _engine_problem(error: EngineUnreachable) -> HttpProblem:
+    return HttpProblem(502, error.code, str(error), retry_after_s=1)
+
+
+def _read_request(body: Mapping[str, Any]) -> Asked:
     count = body.get("n")
     if count not in (None, 1):
         raise HttpProblem(
@@ -142,54 +163,44 @@ def _asked(body: Mapping[str, Any]) -> Asked:
 
 
 async def _result(
-    gateway: GatewayState,
-    engine: Engine,
-    track: Track,
-    body: Mapping[str, Any],
-    answer: EngineAnswer | None,
-    problem: HttpProblem | None,
-) -> Answered | Failed:
+    gateway: GatewayState, body: Mapping[str, Any], reply: _EngineReply
+) -> Answered | FailedCall:
+    """Return the result to record for an engine's reply."""
     at = datetime.now(UTC)
-    if answer is None:
-        assert problem is not None
-        return Failed(code=problem.code, detail=str(problem), at=at)
+    answer = reply.answer
+    if isinstance(answer, HttpProblem):
+        return FailedCall(code=answer.code, detail=str(answer), at=at)
     if answer.status != _OK:
-        return Failed(
+        return FailedCall(
             code="engine_error", detail=f"the engine answered HTTP {answer.status}", at=at
         )
     document = answer.document or {}
-    weights = generation.weight_version(document) or engine.version
-    identity = await gateway.engines.tokenizer(engine, weights)
+    weights = generation_fields.weight_version(document) or reply.engine.version
+    identity = await gateway.engines.tokenizer(reply.engine, weights)
     try:
-        orjson.dumps(document)  # the client gets it written anew: now or never
-        return _answered(body, document, identity, weights, track, at)
+        # The client gets the document written anew. What cannot be written must fail here, before
+        # anything is recorded.
+        orjson.dumps(document)
+        message = message_from_chat(document["choices"][0]["message"], "answer")
+        generation = generation_fields.read_generation(
+            body,
+            document,
+            tokenizer_hash=identity.tokenizer_hash,
+            template_hash=identity.template_hash,
+        )
+        return Answered(
+            message=message,
+            generation=generation,
+            usage=generation_fields.read_usage(document),
+            versions=Versions(model=generation.served_model, weights=weights),
+            metadata_json=canonical_json({"track": reply.track}),
+            ext_json=generation_fields.further_parameters(body),
+            at=at,
+        )
     except _UNREADABLE as error:
-        # The engine's answer is foreign data of any shape: it is passed on, and recorded as not
-        # understood.
-        return Failed(
+        # An answer that does not have the expected form is passed on, and recorded as a gap.
+        return FailedCall(
             code="engine_answer_unreadable",
             detail=f"the answer cannot be read: {type(error).__name__}",
             at=at,
         )
-
-
-def _answered(
-    body: Mapping[str, Any],
-    document: dict[str, Any],
-    identity: TokenizerIdentity,
-    weights: str | None,
-    track: Track,
-    at: datetime,
-) -> Answered:
-    found = generation.generation(
-        body, document, tokenizer_hash=identity.tokenizer_hash, template_hash=identity.template_hash
-    )
-    return Answered(
-        message=message_from_chat(document["choices"][0]["message"], "answer"),
-        generation=found,
-        usage=generation.usage(document),
-        versions=Versions(model=found.served_model, weights=weights),
-        metadata_json=canonical_json({"track": track}),
-        ext_json=generation.further_parameters(body),
-        at=at,
-    )

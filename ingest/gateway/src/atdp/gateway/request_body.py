@@ -1,4 +1,4 @@
-"""Reading request bodies with a bound, and JSON out of them."""
+"""Request bodies: reading with a limit of size, as a JSON object, field by field."""
 
 from typing import Any
 
@@ -7,9 +7,13 @@ from fastapi import Request
 
 from atdp.runtime import HttpProblem
 
+_MAX_ID_CHARACTERS = 256
+# The attempt of an event is a signed 32-bit number.
+_ATTEMPTS = 2**31
+
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
-    """The whole body.
+    """Read the whole body.
 
     Raises:
         HttpProblem: 413 as soon as it is known to be larger than `max_bytes`.
@@ -31,7 +35,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
 
 
 async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
-    """The body as a JSON object; an empty body is an empty object.
+    """Read the body as a JSON object; an empty body is an empty object.
 
     Raises:
         HttpProblem: 413 (too large) or 422 (not a JSON object).
@@ -46,23 +50,18 @@ async def read_object(request: Request, max_bytes: int) -> dict[str, Any]:
     return document
 
 
-def text_field(document: dict[str, Any], name: str, *, required: bool = False) -> str | None:
-    """A text field of a body.
+def text_field(document: dict[str, Any], name: str) -> str | None:
+    """Return a text field of a body; None when it is missing.
 
     Raises:
-        HttpProblem: 422 when it is missing though required, empty, too long for an identifier, or not
-            text.
+        HttpProblem: 422 when it is empty, too long for an identifier, or not text.
     """
     value = document.get(name)
-    if value is None:
-        if required:
-            raise HttpProblem(422, "field_missing", f"the body needs the field {name!r}")
-        return None
-    return checked_id(value, name)
+    return None if value is None else checked_id(value, name)
 
 
 def attempt_field(document: dict[str, Any]) -> int:
-    """The field `attempt` of a body; 0 when it is missing.
+    """Return the field `attempt` of a body; 0 when it is missing.
 
     Raises:
         HttpProblem: 422 when it is not a whole number from 0 that an event can hold.
@@ -76,17 +75,19 @@ def attempt_field(document: dict[str, Any]) -> int:
 
 
 def checked_id(value: object, name: str) -> str:
-    """An identifier that a caller chose.
+    """Return `value` when it is an identifier that a caller may choose.
 
     Raises:
         HttpProblem: 422 when it is not printable text of 1 to 256 characters.
     """
-    if not isinstance(value, str) or not 1 <= len(value) <= _MAX_ID or not value.isprintable():
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= _MAX_ID_CHARACTERS
+        or not value.isprintable()
+    ):
         raise HttpProblem(
-            422, "bad_identifier", f"{name!r} must be printable text of 1 to {_MAX_ID} characters"
+            422,
+            "bad_identifier",
+            f"{name!r} must be printable text of 1 to {_MAX_ID_CHARACTERS} characters",
         )
     return value
-
-
-_MAX_ID = 256
-_ATTEMPTS = 2**31  # the event's 32-bit attempt

@@ -1,19 +1,22 @@
-"""What must outlive the gateway process about a session: its identity, its engine, whether its start was recorded.
+"""The lasting state of sessions: identity, engine, and whether start and end are recorded.
 
-Contexts stay in memory (`live`); they can be sent again in full. What is here cannot be made up
-again: rewards may come weeks later under nothing but a session id, a session keeps its engine, and
-`trajectory_started` is recorded once: its event (id and time) is fixed with the row, before the
-first attempt to send it, and sent again under the same id until it was acknowledged.
+The contexts of trajectories stay in memory (`trajectory_writer`), because they can be sent again in
+full. The state here cannot be derived again: rewards may come weeks later under nothing but a
+session id, a session keeps its engine, and `trajectory_started` is recorded once. The id and the
+time of that event are stored with the row, before the first attempt to send it, and it is sent
+under the same id until it is acknowledged.
 
-One row per (tenant, trajectory, attempt); sqlite, WAL, one write at the first call, one after its
-acknowledgement, one at the end.
+One row per (tenant, trajectory, attempt) in sqlite (WAL): one write at the first call, one after
+its acknowledgement, one at the end.
 """
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from atdp.gateway.errors import SessionStoreError
@@ -29,13 +32,31 @@ CREATE TABLE IF NOT EXISTS sessions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_session ON sessions (tenant, session_id, started_at);
 """
-_COLUMNS = (
-    "tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags, started_event_id, started_at, started,"
-    " engine, ended, made_by"
-)
+_INSERT = """
+INSERT INTO sessions (tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags,
+    started_event_id, started_at, made_by)
+VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING
+"""
+_COLUMNS = """tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags,
+    started_event_id, started_at, started, engine, ended, made_by"""
+_BY_TRAJECTORY = "tenant = ? AND trajectory_id = ? AND attempt = ?"
+_BY_SESSION = "tenant = ? AND session_id = ?"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewSession:
+    """A trajectory attempt to open, as a caller names it."""
+
+    tenant: str
+    trajectory_id: str
+    attempt: int
+    session_id: str
+    task_id: str | None
+    agent_id: str
+    tags: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRow:
     """One trajectory attempt that the gateway knows."""
 
@@ -68,6 +89,7 @@ class SessionStore:
             self._db = sqlite3.connect(
                 path, timeout=10, isolation_level=None, check_same_thread=False
             )
+            self._db.row_factory = sqlite3.Row
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
@@ -77,104 +99,69 @@ class SessionStore:
             ) from error
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._db.close()
 
-    def open(
-        self,
-        *,
-        tenant: str,
-        trajectory_id: str,
-        attempt: int,
-        session_id: str,
-        task_id: str | None,
-        agent_id: str,
-        tags: dict[str, object],
-        now: datetime,
-    ) -> SessionRow:
-        """The row of a trajectory attempt, made when there is none; what was there first stays."""
+    def open(self, new: NewSession, now: datetime) -> SessionRow:
+        """Return the row of a trajectory attempt; it is created when there is none.
+
+        An existing row is returned unchanged.
+        """
         self._db.execute(
-            "INSERT INTO sessions (tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags,"
-            " started_event_id, started_at, made_by) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING",
+            _INSERT,
             (
-                tenant,
-                trajectory_id,
-                attempt,
-                session_id,
-                task_id,
-                agent_id,
-                json.dumps(tags),
+                new.tenant,
+                new.trajectory_id,
+                new.attempt,
+                new.session_id,
+                new.task_id,
+                new.agent_id,
+                json.dumps(new.tags),
                 new_event_id(int(now.timestamp() * 1000)),
                 now.isoformat(),
                 self._process,
             ),
         )
-        row = self._one(
-            "tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt
-        )
+        row = self.find(new.tenant, new.trajectory_id, new.attempt)
         assert row is not None
         return row
 
     def find(self, tenant: str, trajectory_id: str, attempt: int) -> SessionRow | None:
-        """The row of a trajectory attempt."""
-        return self._one(
-            "tenant = ? AND trajectory_id = ? AND attempt = ?", tenant, trajectory_id, attempt
-        )
+        """Return the row of a trajectory attempt; None when it is unknown."""
+        return self._newest(_BY_TRAJECTORY, tenant, trajectory_id, attempt)
 
     def of_session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """The newest trajectory attempt of a session."""
-        return self._one("tenant = ? AND session_id = ?", tenant, session_id)
+        """Return the newest trajectory attempt of a session; None when it is unknown."""
+        return self._newest(_BY_SESSION, tenant, session_id)
 
     def set_engine(self, row: SessionRow, engine: str) -> None:
-        """Pin the engine."""
+        """Store the engine of a trajectory attempt."""
         self._update(row, "engine = ?", engine)
 
     def set_started(self, row: SessionRow) -> None:
-        """The start was acknowledged."""
+        """Store that `trajectory_started` was acknowledged."""
         self._update(row, "started = 1")
 
     def set_ended(self, row: SessionRow) -> None:
-        """The end was acknowledged."""
+        """Store that `trajectory_ended` was acknowledged."""
         self._update(row, "ended = 1")
 
     def _update(self, row: SessionRow, assignment: str, *values: str) -> None:
         self._db.execute(
-            f"UPDATE sessions SET {assignment} WHERE tenant = ? AND trajectory_id = ? AND attempt = ?",  # noqa: S608 - our own text
+            f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}",  # noqa: S608 - our own text
             (*values, row.tenant, row.trajectory_id, row.attempt),
         )
 
-    def _one(self, where: str, *values: str | int) -> SessionRow | None:
-        found = self._db.execute(
+    def _newest(self, where: str, *values: str | int) -> SessionRow | None:
+        row = self._db.execute(
             f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY started_at DESC LIMIT 1",  # noqa: S608 - our own text
             values,
         ).fetchone()
-        if found is None:
+        if row is None:
             return None
-        (
-            tenant,
-            trajectory_id,
-            attempt,
-            session_id,
-            task_id,
-            agent_id,
-            tags,
-            event_id,
-            at,
-            *rest,
-        ) = found
-        started, engine, ended, made_by = rest
-        return SessionRow(
-            tenant=tenant,
-            trajectory_id=trajectory_id,
-            attempt=attempt,
-            session_id=session_id,
-            task_id=task_id,
-            agent_id=agent_id,
-            tags=tags,
-            started_event_id=event_id,
-            started_at=datetime.fromisoformat(at).astimezone(UTC),
-            started=bool(started),
-            engine=engine,
-            ended=bool(ended),
-            start_tried=made_by != self._process,
-        )
+        columns: dict[str, Any] = dict(row)
+        made_by = columns.pop("made_by")
+        columns["started_at"] = datetime.fromisoformat(columns["started_at"]).astimezone(UTC)
+        columns["started"] = bool(columns["started"])
+        columns["ended"] = bool(columns["ended"])
+        return SessionRow(**columns, start_tried=made_by != self._process)

@@ -8,38 +8,47 @@ from typing import Self
 from atdp.runtime import Home, SettingsError
 from atdp.schemas import topic
 
+_DEFAULT_ENGINE = "inference-0"
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GatewaySettings:
-    """What a deployment may change about the gateway."""
+    """Settings of one gateway process."""
 
     home: Home
-    engine: str = "inference-0"
-    """Engine for all sessions while no routes were set: a URL, or the name of an endpoint of this
-    home."""
+    engine: str = _DEFAULT_ENGINE
+    """Engine of all sessions while no routes are set.
+
+    A URL, or the name of an endpoint of this home.
+    """
     topic: str = field(default_factory=lambda: topic("events_raw").name)
-    """Topic that events are appended to."""
+    """Topic to which events are appended."""
     max_body_bytes: int = 32 * 1024 * 1024
-    """Largest request body; a larger one is refused with 413 before it is read to its end."""
+    """Largest request body; a larger one is refused with 413 before all of it is read."""
     max_events: int = 5_000
     """Most events in one request."""
     max_event_bytes: int = 8 * 1024 * 1024 - 64 * 1024
     """Largest encoded event: the raw topic takes 8 MiB, less room for headers."""
     engine_timeout_s: float = 600.0
-    """How long one model call may take."""
+    """Time limit of one model call."""
     ack_timeout_s: float = 20.0
-    """How long to wait for Kafka before answering 503."""
+    """Time limit of Kafka's acknowledgement; after it the answer is 503."""
     max_live_trajectories: int = 5_000
-    """Trajectories whose context is held in memory.
+    """Most trajectories whose context is kept in memory.
 
-    Beyond it the longest idle is forgotten and sent in full next.
+    Beyond it, the context that was not used for the longest time is dropped. The next call of that
+    trajectory records its context in full.
     """
     idle_s: float = 3600.0
-    """After this long without a call a trajectory's context is forgotten likewise."""
+    """Time without a call after which a trajectory's context is dropped from memory."""
 
     @classmethod
     def from_env(cls, home: Home | None = None, environ: Mapping[str, str] | None = None) -> Self:
-        """Defaults, with `ATDP_ENGINE_URL` and `ATDP_ENGINE_TIMEOUT_S` from the environment."""
+        """Return the settings, with `ATDP_ENGINE_URL` and `ATDP_ENGINE_TIMEOUT_S` applied.
+
+        Raises:
+            SettingsError: the time-out is not a number.
+        """
         env = os.environ if environ is None else environ
         text = env.get("ATDP_ENGINE_TIMEOUT_S", "600")
         try:
@@ -50,6 +59,6 @@ class GatewaySettings:
             ) from error
         return cls(
             home=home or Home.from_env(env),
-            engine=env.get("ATDP_ENGINE_URL") or cls.engine,
+            engine=env.get("ATDP_ENGINE_URL") or _DEFAULT_ENGINE,
             engine_timeout_s=timeout_s,
         )

@@ -1,9 +1,9 @@
 """A finished chat answer as server-sent events, for clients that asked for `stream: true`.
 
-The engine is called without streaming, because the answer may only leave once its events are
-acknowledged, and the token ids and log-probabilities come with the whole answer. So a streaming
-client gets its chunks in one go: the role, the content, the tool calls, the finish reason, the
-usage when `stream_options.include_usage` asks for it, `[DONE]`.
+The engine is called without streaming, because the answer may be sent only when its events are
+acknowledged, and because the token ids and log-probabilities come with the whole answer. A
+streaming client therefore gets all its chunks at once: the role, the content, the tool calls, the
+finish reason, the usage when `stream_options.include_usage` asks for it, and `[DONE]`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ import orjson
 
 
 def chunks(request: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[bytes]:
-    """The events of one answer, in the form of OpenAI's `chat.completion.chunk`."""
+    """Yield the events of one answer in the form of OpenAI's `chat.completion.chunk`."""
     frame = {
         "id": answer.get("id"),
         "object": "chat.completion.chunk",

@@ -1,4 +1,4 @@
-"""What the routes of one gateway application share; made once by `create_app`, opened by its lifespan."""
+"""The state that the HTTP routes of one gateway share; opened by the lifespan of `create_app`."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -6,17 +6,17 @@ from typing import cast
 from fastapi import FastAPI, Request
 
 from atdp.gateway.emitter import Emitter
-from atdp.gateway.engine import Engines
+from atdp.gateway.engine_calls import Engines
+from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.gateway.routes import RoutesFile
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.runtime import Health, KeyStore
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GatewayState:
     """An open gateway."""
 
@@ -38,5 +38,5 @@ def keep_state(app: FastAPI, state: GatewayState) -> None:
 
 
 def state_of(request: Request) -> GatewayState:
-    """The gateway that serves this request."""
+    """Return the gateway that serves this request."""
     return cast("GatewayState", request.app.state.gateway)

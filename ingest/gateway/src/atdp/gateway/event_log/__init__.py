@@ -1,10 +1,18 @@
-"""Appending events durably: the port, and its adapters.
+"""Durable appending of events: the port `EventLog` and its adapters.
 
-`MemoryEventLog` is for your own tests too.
+`MemoryEventLog` keeps records in memory; import it from `atdp.gateway` for your own tests.
 """
 
 from atdp.gateway.event_log.kafka import KafkaEventLog
 from atdp.gateway.event_log.memory import MemoryEventLog
-from atdp.gateway.event_log.port import EventLog, Fate, Position, Record, Wanted
+from atdp.gateway.event_log.port import AppendResult, EventLog, LogPosition, LogRecord, StillWanted
 
-__all__ = ["EventLog", "Fate", "KafkaEventLog", "MemoryEventLog", "Position", "Record", "Wanted"]
+__all__ = [
+    "AppendResult",
+    "EventLog",
+    "KafkaEventLog",
+    "LogPosition",
+    "LogRecord",
+    "MemoryEventLog",
+    "StillWanted",
+]

@@ -1,8 +1,9 @@
-"""Room for what is in flight: a bound in bytes, given out in the order of asking.
+"""A limit on the bytes in flight, granted in the order of the requests.
 
-First come, first served: a large request is not overtaken for ever by small ones, and of two copies
-of a request the first is sent first. Who waits longer than the time-out goes away with nothing.
-Larger than the bound alone still passes when nothing else is in flight. Used from one event loop.
+First come, first served: small requests do not overtake a large one for ever, and of two copies of
+a request the first one is sent first. A request that waits longer than the time-out gets nothing. A
+request that is larger than the limit passes when nothing else is in flight. For use from one event
+loop.
 """
 
 import asyncio
@@ -10,49 +11,49 @@ from collections import deque
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Waiting:
     size: int
-    turn: "asyncio.Future[None]"
+    granted: "asyncio.Future[None]"
 
 
-class Room:
-    """At most `bound_bytes` taken at a time."""
+class ByteLimiter:
+    """Grants at most `limit_bytes` at a time."""
 
-    def __init__(self, bound_bytes: int, timeout_s: float) -> None:
-        self._bound_bytes = bound_bytes
+    def __init__(self, limit_bytes: int, timeout_s: float) -> None:
+        self._limit_bytes = limit_bytes
         self._timeout_s = timeout_s
-        self._taken_bytes = 0
+        self._granted_bytes = 0
         self._queue: deque[_Waiting] = deque()
 
-    async def take(self, size: int) -> bool:
-        """Take room for `size` bytes when it is this caller's turn; False when that does not come in time."""
+    async def acquire(self, size: int) -> bool:
+        """Wait for `size` bytes; False when they were not granted within the time-out."""
         waiting = _Waiting(size, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        self._admit()
+        self._grant()
         try:
-            if not waiting.turn.done():
-                await asyncio.wait({waiting.turn}, timeout=self._timeout_s)
+            if not waiting.granted.done():
+                await asyncio.wait({waiting.granted}, timeout=self._timeout_s)
         except asyncio.CancelledError:
-            if waiting.turn.done():
-                self.give_back(size)
+            if waiting.granted.done():
+                self.release(size)
             raise
         finally:
-            if not waiting.turn.done():
+            if not waiting.granted.done():
                 self._queue.remove(waiting)
-                self._admit()  # what stood behind may be smaller
-        return waiting.turn.done()
+                self._grant()  # the next request in the queue may be smaller
+        return waiting.granted.done()
 
-    def give_back(self, size: int) -> None:
-        """`size` bytes are no longer in flight."""
-        self._taken_bytes -= size
-        self._admit()
+    def release(self, size: int) -> None:
+        """Give back `size` bytes that are no longer in flight."""
+        self._granted_bytes -= size
+        self._grant()
 
-    def _admit(self) -> None:
+    def _grant(self) -> None:
         while self._queue and self._fits(self._queue[0].size):
             first = self._queue.popleft()
-            self._taken_bytes += first.size
-            first.turn.set_result(None)
+            self._granted_bytes += first.size
+            first.granted.set_result(None)
 
     def _fits(self, size: int) -> bool:
-        return self._taken_bytes == 0 or self._taken_bytes + size <= self._bound_bytes
+        return self._granted_bytes == 0 or self._granted_bytes + size <= self._limit_bytes

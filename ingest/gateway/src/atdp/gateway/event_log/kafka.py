@@ -1,15 +1,15 @@
 """The event log on Kafka: idempotent producer, `acks=all`, delivery awaited in asyncio.
 
-One thread per log (not per call) polls librdkafka for delivery reports. Reports gather in a queue;
-the loop is woken once per burst by `call_soon_threadsafe` and resolves one future per `append`.
-Measured against confluent-kafka's own `AIOProducer`: that one hands each batch to a thread pool,
-waits for its buffer time-out and takes no record headers.
+One thread per log (not per call) polls librdkafka for delivery reports. The reports are collected
+in a queue. `call_soon_threadsafe` wakes the event loop once per burst, and the loop resolves one
+future per `append`. confluent-kafka's own `AIOProducer` was measured against it: it hands each
+batch to a thread pool, waits for its buffer time-out, and takes no record headers.
 
-Bound: `max_in_flight_bytes` of values plus keys, counted here because librdkafka's own full queue
-raises instead of waiting (`room`).
+Limit: `max_in_flight_bytes` of values plus keys. They are counted here (`byte_limiter`), because
+librdkafka raises an error when its own queue is full instead of waiting.
 
-A fatal producer error (fenced, out of sequence) is final for the producer: `failure()` says so, and
-the service's live check asks for a restart.
+A fatal producer error (fenced, out of sequence) is final for the producer: `failure()` reports it,
+and the service's live check asks for a restart.
 """
 
 import asyncio
@@ -23,36 +23,44 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
-from atdp.gateway.event_log.byte_limiter import Room
-from atdp.gateway.event_log.port import Fate, Position, Record, Wanted
+from atdp.gateway.event_log.byte_limiter import ByteLimiter
+from atdp.gateway.event_log.port import AppendResult, LogPosition, LogRecord, StillWanted
 
 _log = logging.getLogger("atdp.gateway.kafka")
 
-# Errors that no retry cures: the record itself is the problem.
-_NEVER = frozenset(
+# Errors that no retry can repair, because the record itself is the problem.
+_REJECTIONS = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_ARG}
 )
 
 
-@dataclass
+# The raw topic takes 8 MiB per record (schemas/topics.toml), which leaves a little for headers.
+_MAX_REQUEST_BYTES = 8 * 1024 * 1024
+# librdkafka's limit on the number of records; so high that only the limit in bytes ever applies.
+_MAX_QUEUED = 1_000_000
+
+
+@dataclass(slots=True)
 class _Batch:
     """One `append` in flight."""
 
-    fates: list[Fate | None]
+    results: list[AppendResult | None]
     missing: int
     done: "asyncio.Future[None]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Report:
+    """The delivery report of the record at `index` of a batch."""
+
     batch: _Batch
     index: int
     size: int
-    fate: Fate
+    result: AppendResult
 
 
 class KafkaEventLog:
-    """Appends to one topic. Make it inside the running event loop that will use it."""
+    """Appends to one topic. Create it inside the running event loop that will use it."""
 
     def __init__(
         self,
@@ -60,21 +68,21 @@ class KafkaEventLog:
         config: Mapping[str, Any],
         *,
         delivery_timeout_s: float = 20.0,
-        room_timeout_s: float = 5.0,
+        queue_timeout_s: float = 5.0,
         max_in_flight_bytes: int = 64 * 1024 * 1024,
     ) -> None:
         """`config` holds librdkafka properties (`KafkaSettings.config()`).
 
-        Durability settings are fixed here. An append is answered within `room_timeout_s` +
-        `delivery_timeout_s`, which must be less than what its clients wait (the SDK: 30 s): what is
-        sent after the client gave up comes after its own copy.
+        Settings of durability in `config` have no effect. An append is answered within
+        `queue_timeout_s` + `delivery_timeout_s`. This must be less than the time that clients wait
+        (the SDK: 30 s), else a record could be sent after the client has sent it again.
         """
         self._topic = topic
         self._loop = asyncio.get_running_loop()
         self._fatal: str | None = None
         self._down: str | None = None
         self._delivery_timeout_s = delivery_timeout_s
-        self._room = Room(max_in_flight_bytes, room_timeout_s)
+        self._limiter = ByteLimiter(max_in_flight_bytes, queue_timeout_s)
         self._reports: deque[_Report] = deque()
         self._woken = False
         self._stop = threading.Event()
@@ -85,7 +93,9 @@ class KafkaEventLog:
                 "compression.type": "lz4",
                 "message.max.bytes": _MAX_REQUEST_BYTES,
                 "queue.buffering.max.messages": _MAX_QUEUED,
-                "partitioner": "murmur2_random",  # as the SDK and Java: a mix would split a trajectory
+                # The SDK and Java clients use the same one. With different partitioners the events
+                # of one trajectory would be spread over partitions.
+                "partitioner": "murmur2_random",
                 "socket.nagle.disable": True,
                 "log_level": 3,
                 **config,
@@ -100,30 +110,31 @@ class KafkaEventLog:
         self._poller.start()
 
     async def append(
-        self, records: Sequence[Record], *, wanted: Wanted | None = None
-    ) -> list[Fate]:
+        self, records: Sequence[LogRecord], *, still_wanted: StillWanted | None = None
+    ) -> list[AppendResult]:
         """See `EventLog.append`."""
         if not records:
             return []
         batch = _Batch([None] * len(records), len(records), self._loop.create_future())
         size = sum(_size(record) for record in records)
-        if not await self._room.take(size):
+        if not await self._limiter.acquire(size):
             return [
                 EventLogUnavailable(
-                    "the gateway waits for Kafka with all that it may hold; send again, marked as redelivery"
+                    "the gateway holds as much unacknowledged data as it may; "
+                    "send again, marked as redelivery"
                 )
             ] * len(records)
-        if wanted is not None and not await _asked(wanted, self._room, size):
+        if still_wanted is not None and not await self._check_wanted(still_wanted, size):
             return [EventLogUnavailable("given up before it was sent")] * len(records)
         for index, record in enumerate(records):
             self._produce(batch, index, record)
         await batch.done
-        return [fate for fate in batch.fates if fate is not None]
+        return [result for result in batch.results if result is not None]
 
     def failure(self) -> str | None:
         """See `EventLog.failure`.
 
-        After an outage it asks the broker, for a second at most, whether it is back.
+        After an outage it asks the broker for its topics, which takes a second at most.
         """
         if self._fatal is None and self._down is not None:
             try:
@@ -134,26 +145,39 @@ class KafkaEventLog:
         return self._fatal
 
     def fatal(self) -> str | None:
-        """Why the producer can never work again; None while it may."""
+        """Return the reason why the producer can never work again; None while it can."""
         return self._fatal
 
     async def close(self) -> None:
-        """Wait for what is in flight (its delivery time-out at most), then stop the poller."""
+        """Wait for the records in flight (delivery time-out at most), then stop the thread."""
         await asyncio.to_thread(self._producer.flush, self._delivery_timeout_s)
         self._stop.set()
         await asyncio.to_thread(self._poller.join)
-        self._producer.purge()  # what is left has no fate any more; else closing would wait for it again
+        self._producer.purge()  # else closing would wait again for the records that are left
         await asyncio.to_thread(self._producer.close)
         self._drain()
 
-    def _produce(self, batch: _Batch, index: int, record: Record) -> None:
+    async def _check_wanted(self, still_wanted: StillWanted, size: int) -> bool:
+        """Ask whether the client still waits; releases the granted bytes when it does not."""
+        wanted = False
+        try:
+            wanted = await still_wanted()
+        finally:
+            if not wanted:
+                self._limiter.release(size)
+        return wanted
+
+    def _produce(self, batch: _Batch, index: int, record: LogRecord) -> None:
         size = _size(record)
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            fate = (
-                Position(message.partition(), message.offset()) if error is None else _fate(error)
-            )
-            self._report(_Report(batch, index, size, fate))
+        def report(result: AppendResult) -> None:
+            self._report(_Report(batch, index, size, result))
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                report(LogPosition(message.partition(), message.offset()))
+            else:
+                report(_failed_append(error))
 
         try:
             self._producer.produce(
@@ -161,38 +185,40 @@ class KafkaEventLog:
                 key=record.key,
                 value=record.value,
                 headers=list(record.headers),
-                on_delivery=delivered,
+                on_delivery=on_delivery,
             )
         except BufferError:
-            full = EventLogUnavailable(
-                "the gateway's queue to Kafka is full; send again, marked as redelivery"
+            report(
+                EventLogUnavailable(
+                    "the gateway's queue to Kafka is full; send again, marked as redelivery"
+                )
             )
-            self._report(_Report(batch, index, size, full))
         except KafkaException as error:
-            self._report(_Report(batch, index, size, _fate(error.args[0])))
+            report(_failed_append(error.args[0]))
 
     def _report(self, report: _Report) -> None:
-        """From any thread: hand a report to the loop, waking it once per burst."""
+        """Hand a report to the event loop; may be called from any thread."""
         self._reports.append(report)
         if not self._woken:
             self._woken = True
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
-        self._woken = False  # before reading: a report that comes now wakes the loop again
+        # Reset before the queue is read, so that a later report wakes the loop again.
+        self._woken = False
         freed = 0
         while self._reports:
             report = self._reports.popleft()
             freed += report.size
             batch = report.batch
-            batch.fates[report.index] = report.fate
+            batch.results[report.index] = report.result
             batch.missing -= 1
-            if isinstance(report.fate, Position):
+            if isinstance(report.result, LogPosition):
                 self._down = None
             if batch.missing == 0 and not batch.done.done():
                 batch.done.set_result(None)
         if freed:
-            self._room.give_back(freed)
+            self._limiter.release(freed)
 
     def _poll(self) -> None:
         while not self._stop.is_set():
@@ -209,28 +235,12 @@ class KafkaEventLog:
             )
 
 
-# The raw topic takes 8 MiB per record (schemas/topics.toml); a little room for headers.
-_MAX_REQUEST_BYTES = 8 * 1024 * 1024
-# The bound that counts is in bytes; this one only has to be out of its way.
-_MAX_QUEUED = 1_000_000
-
-
-async def _asked(wanted: Wanted, room: Room, size: int) -> bool:
-    still = False
-    try:
-        still = await wanted()
-    finally:
-        if not still:
-            room.give_back(size)
-    return still
-
-
-def _size(record: Record) -> int:
+def _size(record: LogRecord) -> int:
     return len(record.key) + len(record.value)
 
 
-def _fate(error: KafkaError) -> Fate:
-    if error.code() in _NEVER:
+def _failed_append(error: KafkaError) -> EventLogUnavailable | EventRejected:
+    if error.code() in _REJECTIONS:
         return EventRejected(
             f"Kafka will not take this record ({error.name()}); make it smaller or correct it"
         )

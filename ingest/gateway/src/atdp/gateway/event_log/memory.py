@@ -1,33 +1,33 @@
-"""An event log in memory, for tests of whatever writes to one.
+"""An event log in memory, for tests of code that appends events; import it for your own tests.
 
-Nothing in it survives the process.
+It passes the same contract suite as `KafkaEventLog`. Nothing in it survives the process.
 """
 
 import zlib
 from collections.abc import Sequence
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
-from atdp.gateway.event_log.port import Fate, Position, Record, Wanted
+from atdp.gateway.event_log.port import AppendResult, LogPosition, LogRecord, StillWanted
 
 
 class MemoryEventLog:
-    """Keeps records in lists, one per partition; can be told to be unavailable."""
+    """Keeps records in lists, one per partition; set `available` to False for an outage."""
 
     def __init__(self, *, partitions: int = 4, max_record_bytes: int = 8 * 1024 * 1024) -> None:
-        self.partitions: list[list[Record]] = [[] for _ in range(partitions)]
+        self.partitions: list[list[LogRecord]] = [[] for _ in range(partitions)]
         self.available = True
         self._max_record_bytes = max_record_bytes
 
     @property
-    def records(self) -> list[Record]:
+    def records(self) -> list[LogRecord]:
         """All records, partition by partition."""
         return [record for partition in self.partitions for record in partition]
 
     async def append(
-        self, records: Sequence[Record], *, wanted: Wanted | None = None
-    ) -> list[Fate]:
+        self, records: Sequence[LogRecord], *, still_wanted: StillWanted | None = None
+    ) -> list[AppendResult]:
         """See `EventLog.append`."""
-        if wanted is not None and not await wanted():
+        if still_wanted is not None and not await still_wanted():
             return [EventLogUnavailable("given up before it was sent")] * len(records)
         return [self._append(record) for record in records]
 
@@ -36,9 +36,9 @@ class MemoryEventLog:
         return None if self.available else "switched off"
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """See `EventLog.close`; there is nothing to release."""
 
-    def _append(self, record: Record) -> Fate:
+    def _append(self, record: LogRecord) -> AppendResult:
         if not self.available:
             return EventLogUnavailable(
                 "the event log is switched off; send again, marked as redelivery"
@@ -49,4 +49,4 @@ class MemoryEventLog:
             )
         partition = zlib.crc32(record.key) % len(self.partitions)
         self.partitions[partition].append(record)
-        return Position(partition, len(self.partitions[partition]) - 1)
+        return LogPosition(partition, len(self.partitions[partition]) - 1)

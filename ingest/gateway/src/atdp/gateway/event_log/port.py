@@ -1,13 +1,14 @@
-"""The port "append events durably": what the gateway needs from a log, and nothing of how Kafka does it.
+"""The port `EventLog`: the gateway's view of a durable log, independent of Kafka.
 
-Guarantee: when `append` returns a `Position` for a record, the record survives the death of this
-process and of the broker. Records of one key keep the order in which they were given, within a call
-and between calls that follow each other. A record that comes back as an error may still be in the
-log, or get there later; whoever sends it again must say so (`redelivery`), and then those who land
-it look it up by its event id. The log itself never retries in a way that doubles a record.
+Guarantee: when `append` returns a `LogPosition` for a record, the record survives the death of this
+process and of the broker. Records of one key keep the order in which they were given, within one
+call and between calls that follow each other. A record that comes back as an error may still be in
+the log, or get there later. Whoever sends it again must mark it as redelivery; whoever stores the
+records in the lake then looks it up by its event id. The log itself never retries in a way that
+doubles a record.
 
 Back-pressure: a log holds a bounded amount of unacknowledged data. `append` waits while the bound
-is reached and gives up with `EventLogUnavailable` when nothing moves for too long.
+is reached, and gives up with `EventLogUnavailable` when nothing is acknowledged for too long.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,8 +18,8 @@ from typing import Protocol
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
 
 
-@dataclass(frozen=True)
-class Record:
+@dataclass(frozen=True, slots=True)
+class LogRecord:
     """One signed event as it goes into the log: `value` is Avro, `key` is `tenant/trajectory`."""
 
     key: bytes
@@ -26,37 +27,40 @@ class Record:
     headers: Sequence[tuple[str, bytes]] = ()
 
 
-@dataclass(frozen=True)
-class Position:
-    """Where a record landed."""
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """The place of an appended record in the log."""
 
     partition: int
     offset: int
 
 
-Fate = Position | EventLogUnavailable | EventRejected
-"""Landed; unknown, send again as redelivery; or never acceptable."""
+AppendResult = LogPosition | EventLogUnavailable | EventRejected
+"""Appended; unknown, to be sent again as redelivery; or refused for good."""
 
-Wanted = Callable[[], Awaitable[bool]]
-"""Whether whoever asked is still there."""
+StillWanted = Callable[[], Awaitable[bool]]
+"""Returns whether the client still waits for the answer."""
 
 
 class EventLog(Protocol):
     """A durable, ordered, partitioned log, written from one event loop."""
 
     async def append(
-        self, records: Sequence[Record], *, wanted: Wanted | None = None
-    ) -> list[Fate]:
-        """Append in order.
+        self, records: Sequence[LogRecord], *, still_wanted: StillWanted | None = None
+    ) -> list[AppendResult]:
+        """Append records in order.
 
-        Returns the fate of each record, only once all are known. Does not raise for them. `wanted`
-        is asked when their turn has come: if nobody waits for them any more nothing is sent, since
-        whoever gave up may have sent them again already.
+        Returns one result per record, once all of them are known; it does not raise for a record.
+        `still_wanted` is called when it is the turn of the records. If the client no longer waits,
+        nothing is sent, because the client may have sent the records again already.
         """
         ...
 
     def failure(self) -> str | None:
-        """None while the log can work; else why it cannot (shown by `/readyz`, never event data)."""
+        """Return None while the log can work, else the reason why it cannot.
+
+        `/readyz` shows the reason, so it quotes no event data.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,12 +1,12 @@
 """`POST /v1/events`: a batch of events, acknowledged when Kafka has acknowledged them.
 
-Body `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: the good ones are
-appended although others are refused, and the answer `{"accepted": n, "rejected": [{"index",
-"error"}]}` names the refused ones. A retried request carries `X-ATDP-Redelivery: 1`; its records
-are then looked up by event id before they land.
+Body: `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: valid events are
+appended even if others are refused, and the answer `{"accepted": n, "rejected": [{"index",
+"error"}]}` names the refused ones. A request that is sent again carries `X-ATDP-Redelivery: 1`; its
+records are then looked up by event id before they are stored in the lake.
 
-200: everything acceptable is durable. 422: nothing was acceptable. 503: for at least one event the
-fate is unknown; retry the whole request as redelivery.
+Status 200: every valid event is durable. 422: no event was valid. 503: for at least one event it is
+unknown whether it is in the log; send the whole request again, marked as redelivery.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
-from atdp.gateway.event_log import Record
+from atdp.gateway.event_log import LogRecord
 from atdp.gateway.request_body import read_object
 from atdp.gateway.session_resolution import bound_trajectory
 from atdp.gateway.state import GatewayState, state_of
@@ -44,19 +44,19 @@ async def post_events(request: Request) -> JSONResponse:
     redelivery = request.headers.get("x-atdp-redelivery") == "1"
     records = [_record(gateway, caller, event, redelivery) for event in events]
 
-    async def wanted() -> bool:
+    async def still_wanted() -> bool:
         return not await request.is_disconnected()
 
-    fates = await gateway.emitter.append(records, source="http", wanted=wanted)
-    unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
+    results = await gateway.emitter.append(records, source="http", still_wanted=still_wanted)
+    unknown = [result for result in results if isinstance(result, EventLogUnavailable)]
     if unknown:
         raise log_unavailable(
             f"{len(unknown)} of {len(events)} events were not acknowledged: {unknown[0]}"
         )
     rejected = [
-        {"index": index, "error": str(fate)}
-        for index, fate in enumerate(fates)
-        if isinstance(fate, EventRejected)
+        {"index": index, "error": str(result)}
+        for index, result in enumerate(results)
+        if isinstance(result, EventRejected)
     ]
     accepted = len(events) - len(rejected)
     status = 422 if rejected and not accepted else 200
@@ -65,7 +65,8 @@ async def post_events(request: Request) -> JSONResponse:
 
 def _record(
     gateway: GatewayState, caller: Caller, document: Any, redelivery: bool
-) -> Record | EventRejected:
+) -> LogRecord | EventRejected:
+    """Check one event of a request and return its signed record."""
     if not isinstance(document, dict):
         return EventRejected("not an object; see the JSON form of events in the reference")
     try:
@@ -78,14 +79,15 @@ def _record(
         return EventRejected(f"tenant_id: {problem}")
     if not _is_event_id(event.event_id):
         return EventRejected(
-            "event_id must be a UUID as text in lower case, e.g. 0197a3f0-7c1e-7d3a-9b52-3f1c2a4e5d60 (version 7 keeps "
-            "order): it is what tells a copy from another event"
+            "event_id must be a UUID as text in lower case, e.g. "
+            "0197a3f0-7c1e-7d3a-9b52-3f1c2a4e5d60 (version 7 keeps order): "
+            "it distinguishes a copy of an event from another event"
         )
     bound = bound_trajectory(caller)
     if bound is not None and bound != (event.trajectory_id, event.attempt):
         return EventRejected(
-            "trajectory_id and attempt are not those of the key's session: a session key is good for its own session only; use "
-            "a key of the tenant"
+            "trajectory_id and attempt are not those of the key's session: a session key is "
+            "valid for its own session only; use a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
 

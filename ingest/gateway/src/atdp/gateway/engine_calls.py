@@ -1,15 +1,15 @@
-"""Talking to inference engines that speak SGLang's HTTP: where they are, one call, what tokenizer they use.
+"""Calls of inference engines over SGLang's HTTP API, and the identity of their tokenizers.
 
-A model call has no effect but its answer, so it is tried again when the *connection* fails (an
-engine that restarts), and never after an answer of any kind. Engines are named by URL, or by an
-endpoint of the home, which is looked up at each use, since the local stack's ports may change
-between starts.
+A model call has no effect but its answer. It is therefore repeated when the *connection* fails (an
+engine that restarts), and never after an answer of any kind. An engine is named by its URL or by an
+endpoint of the home; an endpoint is looked up at each use, because the ports of the local stack may
+change between starts.
 
-The tokenizer's identity (SHA-256 of `tokenizer.json`; of the chat template's text) is taken from
+The tokenizer's identity (SHA-256 of `tokenizer.json` and of the chat template's text) is taken from
 the route, else from the engine's `/model_info` (`tokenizer_hash`, `template_hash`), else from the
 files under the `tokenizer_path` or `model_path` that it names when they are on this machine. It is
-asked for once per engine and weight version. A tokenizer found so is also registered under
-`home/tokenizers/<hash>/`, where governance reads it to scan token ids.
+asked for once per engine and weight version. A tokenizer whose file is on this machine is also
+registered under `home/tokenizers/<hash>/`, where governance reads it to scan token ids.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from typing import Any
 import httpx
 import orjson
 
-from atdp.gateway.routes import Engine
+from atdp.gateway.engine_routes import EngineRoute
 from atdp.inference import (
     EngineInfo,
     directory_template_hash,
@@ -35,14 +35,17 @@ from atdp.runtime import Home, SettingsError
 _log = logging.getLogger("atdp.gateway.engine")
 
 _CONNECTION_FAILED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.RemoteProtocolError)
-# Waits before the tries after the first: enough for a stale keep-alive connection and for a quick
-# restart.
-_RETRY_AFTER_S = (0.05, 0.5)
+# Waits before the second and the third attempt: enough for a stale keep-alive connection and for a
+# quick restart.
+_RETRY_WAITS_S = (0.05, 0.5)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineAnswer:
-    """Status and JSON body of an engine's answer; `document` is None when the body is not a JSON object."""
+    """Status and body of an engine's answer.
+
+    `document` is the body as JSON; None when it is not a JSON object.
+    """
 
     status: int
     body: bytes
@@ -50,16 +53,19 @@ class EngineAnswer:
 
 
 class EngineUnreachable(Exception):
-    """No answer: the connection failed, or the time ran out. The text quotes no event data."""
+    """No answer came: the connection failed, or the time ran out.
+
+    The message quotes no event data; `code` names the cause for programs.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TokenizerIdentity:
-    """Hashes (SHA-256 hex) of the tokenizer and the chat template; None where unknown."""
+    """Hashes (SHA-256, hex) of the tokenizer and the chat template; None where unknown."""
 
     tokenizer_hash: str | None = None
     template_hash: str | None = None
@@ -77,38 +83,38 @@ class Engines:
             timeout=httpx.Timeout(timeout_s, connect=5.0),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
             transport=transport,
-            trust_env=False,  # engines are ours; a proxy of the environment has no business here
+            trust_env=False,  # a proxy that the environment names must not see model calls
         )
         self._tokenizers: dict[tuple[str, str | None], TokenizerIdentity] = {}
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close the connections."""
         await self._client.aclose()
 
-    async def chat(self, engine: Engine, request: Mapping[str, Any]) -> EngineAnswer:
-        """One model call.
+    async def chat(self, engine: EngineRoute, request: Mapping[str, Any]) -> EngineAnswer:
+        """Make one model call.
 
         Raises:
             EngineUnreachable: no answer came.
         """
         return await self._send("POST", engine, "/v1/chat/completions", orjson.dumps(request))
 
-    async def get(self, engine: Engine, path: str) -> EngineAnswer:
-        """One GET.
+    async def get(self, engine: EngineRoute, path: str) -> EngineAnswer:
+        """Make one GET request.
 
         Raises:
             EngineUnreachable: no answer came.
         """
         return await self._send("GET", engine, path, None)
 
-    async def tokenizer(self, engine: Engine, weight_version: str | None) -> TokenizerIdentity:
-        """Which tokenizer and template an engine uses with these weights.
+    async def tokenizer(self, engine: EngineRoute, weight_version: str | None) -> TokenizerIdentity:
+        """Return the tokenizer and the chat template that an engine uses with these weights.
 
-        Unknown parts are None, and asked again.
+        Unknown parts are None, and the engine is asked again at the next call.
         """
         known = self._tokenizers.get((engine.url, weight_version))
         if known is None:
-            known = await self._ask_tokenizer(engine)
+            known = await self._request_identity(engine)
             if known.tokenizer_hash is not None:
                 self._tokenizers[engine.url, weight_version] = known
         return TokenizerIdentity(
@@ -116,27 +122,30 @@ class Engines:
             engine.template_hash or known.template_hash,
         )
 
-    async def _ask_tokenizer(self, engine: Engine) -> TokenizerIdentity:
+    async def _request_identity(self, engine: EngineRoute) -> TokenizerIdentity:
         try:
             answer = await self.get(engine, "/model_info")
         except EngineUnreachable:
             return TokenizerIdentity()
         info = parse_engine_info(answer.document or {})
-        return await asyncio.to_thread(_identity, self._home, info)
+        return await asyncio.to_thread(_local_identity, self._home, info)
 
     async def _send(
-        self, method: str, engine: Engine, path: str, content: bytes | None
+        self, method: str, engine: EngineRoute, path: str, content: bytes | None
     ) -> EngineAnswer:
         headers = {"content-type": "application/json"} if content is not None else {}
-        for wait_s in (*_RETRY_AFTER_S, None):
+        waits_s = iter(_RETRY_WAITS_S)
+        while True:
             try:
                 url = self._resolve(engine.url) + path
                 answer = await self._client.request(method, url, content=content, headers=headers)
             except _CONNECTION_FAILED as error:
+                wait_s = next(waits_s, None)
                 if wait_s is None:
                     raise EngineUnreachable(
                         "engine_unreachable",
-                        f"the engine {engine.url} cannot be reached ({type(error).__name__}); see `atdp status`",
+                        f"the engine {engine.url} cannot be reached ({type(error).__name__}); "
+                        "see `atdp status`",
                     ) from error
                 await asyncio.sleep(wait_s)
             except httpx.TimeoutException as error:
@@ -150,8 +159,8 @@ class Engines:
                     f"the engine {engine.url} broke off its answer ({type(error).__name__})",
                 ) from error
             else:
-                return EngineAnswer(answer.status_code, answer.content, _object(answer.content))
-        raise AssertionError("the last try returns or raises")
+                document = _json_object(answer.content)
+                return EngineAnswer(answer.status_code, answer.content, document)
 
     def _resolve(self, url: str) -> str:
         if "://" in url:
@@ -165,7 +174,7 @@ class Engines:
             ) from error
 
 
-def _object(content: bytes) -> dict[str, Any] | None:
+def _json_object(content: bytes) -> dict[str, Any] | None:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -173,7 +182,8 @@ def _object(content: bytes) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _identity(home: Home, info: EngineInfo) -> TokenizerIdentity:
+def _local_identity(home: Home, info: EngineInfo) -> TokenizerIdentity:
+    """Complete the identity that an engine reports from its files, and register its tokenizer."""
     tokenizer, template = info.tokenizer_hash, info.template_hash
     folders = [Path(name) for name in (info.tokenizer_path, info.model_path) if name is not None]
     folder = next((each for each in folders if (each / "tokenizer.json").is_file()), None)

@@ -7,13 +7,13 @@ import orjson
 import pytest
 
 from atdp.gateway import sse
-from atdp.gateway.generation import (
+from atdp.gateway.generation_fields import (
+    client_answer,
     engine_request,
     further_parameters,
-    generation,
-    sampling,
-    strip,
-    usage,
+    read_generation,
+    read_sampling,
+    read_usage,
     weight_version,
 )
 from atdp.schemas import VersionSpan
@@ -61,7 +61,9 @@ ANSWER: dict[str, Any] = {
 
 
 def read(answer: dict[str, Any], **request: Any) -> Any:
-    return generation({"model": "tiny", **request}, answer, tokenizer_hash="t", template_hash="c")
+    return read_generation(
+        {"model": "tiny", **request}, answer, tokenizer_hash="t", template_hash="c"
+    )
 
 
 def changed(**meta: Any) -> dict[str, Any]:
@@ -71,16 +73,16 @@ def changed(**meta: Any) -> dict[str, Any]:
 
 
 def test_tokens_logprobs_and_per_token_versions_are_read() -> None:
-    found = read(ANSWER)
-    assert found.prompt_token_ids == (1, 91, 89)
-    assert found.output_token_ids == (89, 46)
-    assert found.output_logprobs == (-5.800712585449219, -5.636912822723389)
-    assert found.policy_versions == (
+    generation = read(ANSWER)
+    assert generation.prompt_token_ids == (1, 91, 89)
+    assert generation.output_token_ids == (89, 46)
+    assert generation.output_logprobs == (-5.800712585449219, -5.636912822723389)
+    assert generation.policy_versions == (
         VersionSpan(version="v0", start=0, end=1),
         VersionSpan(version="v1", start=1, end=2),
     )
     assert weight_version(ANSWER) == "v1"
-    counted = usage(ANSWER)
+    counted = read_usage(ANSWER)
     assert counted is not None
     assert (counted.input_tokens, counted.output_tokens, counted.cached_input_tokens) == (
         3,
@@ -110,13 +112,17 @@ def test_an_engine_that_gives_no_tokens_is_recorded_without_them() -> None:
     for key in ("prompt_token_ids", "response_token_ids", "meta_info", "logprobs"):
         del answer["choices"][0][key]
     del answer["metadata"]
-    found = read(answer)
-    assert (found.prompt_token_ids, found.output_token_ids, found.output_logprobs) == (
+    generation = read(answer)
+    assert (
+        generation.prompt_token_ids,
+        generation.output_token_ids,
+        generation.output_logprobs,
+    ) == (
         None,
         None,
         None,
     )
-    assert found.policy_versions == ()
+    assert generation.policy_versions == ()
 
 
 def test_the_engine_is_asked_for_everything_and_never_streams() -> None:
@@ -137,21 +143,26 @@ def test_the_engine_is_asked_for_everything_and_never_streams() -> None:
     ],
 )
 def test_what_the_client_asked_for_stays_in_its_answer(flag: str, field: str) -> None:
-    assert field in strip({flag: True}, ANSWER)["choices"][0]
-    assert field not in strip({}, ANSWER)["choices"][0]
-    assert strip({}, ANSWER)["choices"][0]["logprobs"] is None
-    assert strip({"logprobs": True}, ANSWER)["choices"][0]["logprobs"]
+    assert field in client_answer({flag: True}, ANSWER)["choices"][0]
+    assert field not in client_answer({}, ANSWER)["choices"][0]
+    assert client_answer({}, ANSWER)["choices"][0]["logprobs"] is None
+    assert client_answer({"logprobs": True}, ANSWER)["choices"][0]["logprobs"]
 
 
 def test_sampling_is_what_the_client_set_and_nothing_made_up() -> None:
-    found = sampling(
+    sampling = read_sampling(
         {"temperature": 0, "max_tokens": 5, "max_completion_tokens": 7, "stop": "x", "top_p": True}
     )
-    assert (found.temperature, found.max_tokens, found.stop, found.top_p) == (0.0, 7, ("x",), None)
+    assert (sampling.temperature, sampling.max_tokens, sampling.stop, sampling.top_p) == (
+        0.0,
+        7,
+        ("x",),
+        None,
+    )
 
 
 @pytest.mark.parametrize(
-    "said",
+    "given",
     [
         {},
         {"temperature": 0},
@@ -159,14 +170,15 @@ def test_sampling_is_what_the_client_set_and_nothing_made_up() -> None:
         {"temperature": None, "repetition_penalty": 1.2},
     ],
 )
-def test_the_engine_is_sent_every_parameter_of_the_draw_and_that_is_what_is_recorded(
-    said: dict[str, Any],
+def test_the_engine_is_sent_every_sampling_parameter_and_these_are_recorded(
+    given: dict[str, Any],
 ) -> None:
-    told = {name: value for name, value in said.items() if value is not None}
-    sent = engine_request({"model": "m", **said})
+    sent = engine_request({"model": "m", **given})
     plain = {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
-    assert {name: sent[name] for name in plain} == plain | told
-    recorded = sampling(said)
+    assert {name: sent[name] for name in plain} == plain | {
+        name: value for name, value in given.items() if value is not None
+    }
+    recorded = read_sampling(given)
     for name in ("temperature", "top_p", "top_k", "min_p"):
         assert getattr(recorded, name) == sent[name]
 
@@ -179,7 +191,7 @@ def test_parameters_without_a_field_are_kept_verbatim() -> None:
 
 
 def test_chunks_add_up_to_the_answer() -> None:
-    answer = strip({}, ANSWER)
+    answer = client_answer({}, ANSWER)
     calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
     answer["choices"][0]["message"]["tool_calls"] = calls
     sent = list(sse.chunks({"stream_options": {"include_usage": True}}, answer))

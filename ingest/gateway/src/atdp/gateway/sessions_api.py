@@ -1,10 +1,11 @@
-"""Sessions over HTTP: open one, reward it (for as long as anyone likes), end it; and the routes of the engines.
+"""Sessions over HTTP: open one, reward it at any later time, end it.
 
-A session opened here has a key of its own, so that an agent needs no header at all. Nothing is
-recorded when a session is opened: `trajectory_started` goes out with its first event. Each answer
-counts the events it recorded (`events`, and the header `x-atdp-events`).
+A session that is opened here has a key of its own, so that an agent needs no header at all. Opening
+a session records nothing: `trajectory_started` is recorded with the first event. Each answer counts
+the events that it recorded (`events`, and the header `x-atdp-events`).
 """
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, get_args
 from uuid import uuid4
@@ -13,9 +14,8 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from atdp.gateway.request_body import attempt_field, checked_id, read_object, text_field
-from atdp.gateway.routes import Routes
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
-from atdp.gateway.session_store import SessionRow
+from atdp.gateway.session_store import NewSession, SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.runtime import Caller, HttpProblem, authenticate, tenant_of
 from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
@@ -27,7 +27,8 @@ router = APIRouter()
 async def open_session(request: Request) -> JSONResponse:
     """Open a session.
 
-    `{task_id, session_id?, trajectory_id?, attempt?, agent?, tags?}` → ids and a session key.
+    Takes `{task_id, session_id?, trajectory_id?, attempt?, agent?, tags?}`; answers the ids and a
+    session key.
     """
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
@@ -44,7 +45,7 @@ async def open_session(request: Request) -> JSONResponse:
     tags = body.get("tags") or {}
     if not isinstance(tags, dict):
         raise HttpProblem(422, "bad_tags", "'tags' must be an object")
-    row = gateway.sessions.open(
+    new = NewSession(
         tenant=tenant,
         trajectory_id=text_field(body, "trajectory_id") or session_id,
         attempt=attempt,
@@ -52,8 +53,8 @@ async def open_session(request: Request) -> JSONResponse:
         task_id=text_field(body, "task_id"),
         agent_id=text_field(body, "agent") or DEFAULT_AGENT,
         tags=tags,
-        now=datetime.now(UTC),
     )
+    row = gateway.sessions.open(new, datetime.now(UTC))
     if row.ended or row.session_id != session_id:
         raise HttpProblem(
             409,
@@ -78,54 +79,39 @@ async def open_session(request: Request) -> JSONResponse:
 async def reward_session(request: Request, session_id: str) -> JSONResponse:
     """Reward a trajectory, a step or an event of a session, before or after its end.
 
-    `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?,
-    target_step?, supersedes?, trajectory_id?, attempt?}`; a value, a critique or both.
+    Takes `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?,
+    target_step?, supersedes?, trajectory_id?, attempt?}` with a value, a critique or both.
     """
-    gateway, caller, row, body = await _session(request, session_id)
-    count = await _record_once(gateway, caller, row, _reward(body))
-    return _counted({"session_id": row.session_id, "trajectory_id": row.trajectory_id}, count)
+    call = await _session_call(request, session_id)
+    return _answer(call.row, await _record_once(call, _read_reward(call.body)))
 
 
 @router.post("/v1/sessions/{session_id}/end")
 async def end_session(request: Request, session_id: str) -> JSONResponse:
     """End a session's trajectory.
 
-    `{status?, error_type?, error_message?}`. Ending twice records nothing more.
+    Takes `{status?, error_type?, error_message?}`. Ending a session twice records nothing more.
     """
-    gateway, caller, row, body = await _session(request, session_id)
+    call = await _session_call(request, session_id)
     count = 0
-    if not row.ended:
-        count = await _record_once(gateway, caller, row, _ended(body))
-        gateway.sessions.set_ended(row)
-        gateway.recorder.forget(row)
-    return _counted({"session_id": row.session_id, "trajectory_id": row.trajectory_id}, count)
+    if not call.row.ended:
+        count = await _record_once(call, _read_end(call.body))
+        call.gateway.sessions.set_ended(call.row)
+        call.gateway.recorder.forget(call.row)
+    return _answer(call.row, count)
 
 
-@router.get("/v1/routes")
-async def get_routes(request: Request) -> JSONResponse:
-    """The routes in force."""
-    gateway = state_of(request)
-    authenticate(request, gateway.keys, "route")
-    return JSONResponse(gateway.routes.current.to_json())
+@dataclass(frozen=True, slots=True)
+class _SessionCall:
+    """A request about one session."""
+
+    gateway: GatewayState
+    caller: Caller
+    row: SessionRow
+    body: dict[str, Any]
 
 
-@router.put("/v1/routes")
-async def put_routes(request: Request) -> JSONResponse:
-    """Replace the routes.
-
-    `{"stable": {"url", "version"}, "canary": {"url", "version", "share", "salt"} | null}`.
-    """
-    gateway = state_of(request)
-    authenticate(request, gateway.keys, "route")
-    gateway.routes.replace(
-        Routes.from_json(await read_object(request, gateway.settings.max_body_bytes))
-    )
-    return JSONResponse(gateway.routes.current.to_json())
-
-
-async def _session(
-    request: Request, session_id: str
-) -> tuple[GatewayState, Caller, SessionRow, dict[str, Any]]:
+async def _session_call(request: Request, session_id: str) -> _SessionCall:
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
     tenant = tenant_of(caller, request)
@@ -142,21 +128,26 @@ async def _session(
             f"tenant {tenant!r} has no session {session_id!r} at this gateway",
         )
     if caller.principal.session is not None and caller.principal.session != session_binding(row):
-        raise HttpProblem(403, "session_denied", "a session key is good for its own session only")
-    return gateway, caller, row, body
+        raise HttpProblem(403, "session_denied", "a session key is valid for its own session only")
+    return _SessionCall(gateway, caller, row, body)
 
 
-async def _record_once(gateway: GatewayState, caller: Caller, row: SessionRow, body: Body) -> int:
-    """Record `body` as one event, unless the same one still waits from a request that was answered 503."""
-    owed = gateway.recorder.owes(row, body)
-    return await gateway.recorder.record(
-        row,
-        caller.signing_key,
-        lambda live: [] if owed else [live.event(body, at=datetime.now(UTC), status="ok")],
+async def _record_once(call: _SessionCall, body: Body) -> int:
+    """Record `body` as one event.
+
+    When the same event still waits to be sent, because an earlier request was answered 503, no
+    second one is made.
+    """
+    recorder = call.gateway.recorder
+    waiting = recorder.owes(call.row, body)
+    return await recorder.record(
+        call.row,
+        call.caller.signing_key,
+        lambda live: [] if waiting else [live.event(body, at=datetime.now(UTC), status="ok")],
     )
 
 
-def _reward(body: dict[str, Any]) -> Reward:
+def _read_reward(body: dict[str, Any]) -> Reward:
     value, critique = body.get("value"), body.get("critique")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise HttpProblem(
@@ -166,10 +157,7 @@ def _reward(body: dict[str, Any]) -> Reward:
         raise HttpProblem(422, "bad_reward", "'critique' must be text")
     if value is None and critique is None:
         raise HttpProblem(422, "bad_reward", "a reward needs a 'value', a 'critique' or both")
-    event_id, step = text_field(body, "target_event_id"), body.get("target_step")
-    if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
-        raise HttpProblem(422, "bad_reward", "'target_step' must be a whole number from 0")
-    kind: TargetKind = "event" if event_id else "step" if step is not None else "trajectory"
+    kind, event_id, step = _read_target(body)
     return Reward(
         target_kind=kind,
         target_event_id=event_id,
@@ -184,7 +172,17 @@ def _reward(body: dict[str, Any]) -> Reward:
     )
 
 
-def _ended(body: dict[str, Any]) -> TrajectoryEnded:
+def _read_target(body: dict[str, Any]) -> tuple[TargetKind, str | None, int | None]:
+    """Return the target of a reward: its kind, its event and its step."""
+    event_id, step = text_field(body, "target_event_id"), body.get("target_step")
+    if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
+        raise HttpProblem(422, "bad_reward", "'target_step' must be a whole number from 0")
+    if event_id:
+        return "event", event_id, step
+    return ("trajectory" if step is None else "step"), event_id, step
+
+
+def _read_end(body: dict[str, Any]) -> TrajectoryEnded:
     status = body.get("status", "completed")
     if status not in get_args(EndStatus):
         raise HttpProblem(
@@ -198,5 +196,6 @@ def _ended(body: dict[str, Any]) -> TrajectoryEnded:
     return TrajectoryEnded(status=status, error=error)
 
 
-def _counted(body: dict[str, Any], count: int) -> JSONResponse:
-    return JSONResponse({**body, "events": count}, 200, {"x-atdp-events": str(count)})
+def _answer(row: SessionRow, count: int) -> JSONResponse:
+    body = {"session_id": row.session_id, "trajectory_id": row.trajectory_id, "events": count}
+    return JSONResponse(body, 200, {"x-atdp-events": str(count)})

@@ -1,0 +1,201 @@
+"""The fields of a generation in SGLang's chat requests and answers.
+
+The engine is asked for more than the client asked for (`RECORDING_FIELDS`: tokens,
+log-probabilities, weight versions), and the client gets back only the fields that it asked for
+(`client_answer`). Sampling parameters that the client left open are stated in the request to the
+engine (`SAMPLING_DEFAULTS`), so that the recorded parameters are those that were used.
+
+Behaviour log-probabilities come from `meta_info.output_token_logprobs`, where log-probability and
+token id stand side by side and cannot get out of step, else from `logprobs.content`. Where the
+lengths disagree no log-probabilities are kept: a wrong one is worse than none.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from atdp.schemas import Generation, Sampling, Usage, VersionSpan, extra_json
+
+RECORDING_FIELDS: Mapping[str, Any] = {
+    "logprobs": True,
+    "return_token_ids": True,
+    "return_prompt_token_ids": True,
+    "return_meta_info": True,
+    "stream": False,
+}
+"""Fields of every request to the engine (SGLang 0.5.23, `/v1/chat/completions`)."""
+
+SAMPLING_DEFAULTS: Mapping[str, Any] = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "top_k": -1,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+}
+"""Sampling parameters that are sent where the client sent none: sampling without modification.
+
+Otherwise SGLang takes them from the model's `generation_config.json` (`--sampling-defaults model`),
+and no answer reports them.
+"""
+
+# Request fields that an event holds in fields of its own.
+_RECORDED = frozenset(
+    {
+        *RECORDING_FIELDS,
+        *("model", "messages", "tools", "stream_options", "top_logprobs", "n"),
+        *("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"),
+        *("max_tokens", "max_completion_tokens", "seed", "stop"),
+    }
+)
+
+# Fields of an answer's choice, by the request field with which a client asks for them.
+_ANSWER_FIELDS = {
+    "return_token_ids": "response_token_ids",
+    "return_prompt_token_ids": "prompt_token_ids",
+    "return_meta_info": "meta_info",
+}
+
+
+def engine_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request to the engine for a client's request."""
+    stated = _with_sampling_defaults(request)
+    stated.pop("stream_options", None)
+    return {**stated, **RECORDING_FIELDS}
+
+
+def client_answer(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the engine's answer with only the fields that the client asked for."""
+    hidden = {field for flag, field in _ANSWER_FIELDS.items() if not request.get(flag)}
+    choices = []
+    for choice in answer.get("choices") or []:
+        kept = {key: value for key, value in choice.items() if key not in hidden}
+        if not request.get("logprobs") and "logprobs" in kept:
+            kept["logprobs"] = None
+        choices.append(kept)
+    return {**answer, "choices": choices}
+
+
+def read_sampling(request: Mapping[str, Any]) -> Sampling:
+    """Return the sampling parameters that the engine was sent for a client's request."""
+    request = _with_sampling_defaults(request)
+    stop = request.get("stop") or ()
+    return Sampling(
+        temperature=_float(request.get("temperature")),
+        top_p=_float(request.get("top_p")),
+        top_k=_integer(request.get("top_k")),
+        min_p=_float(request.get("min_p")),
+        max_tokens=_integer(request.get("max_completion_tokens", request.get("max_tokens"))),
+        seed=_integer(request.get("seed")),
+        frequency_penalty=_float(request.get("frequency_penalty")),
+        presence_penalty=_float(request.get("presence_penalty")),
+        stop=(stop,) if isinstance(stop, str) else tuple(str(each) for each in stop),
+    )
+
+
+def further_parameters(request: Mapping[str, Any]) -> str | None:
+    """Return the request parameters that no field of an event holds, as JSON; None without any.
+
+    For example `tool_choice` and `response_format`.
+    """
+    return extra_json(request, _RECORDED)
+
+
+def read_generation(
+    request: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    *,
+    tokenizer_hash: str | None,
+    template_hash: str | None,
+) -> Generation:
+    """Return the generation in an engine's answer (its first choice).
+
+    Raises:
+        KeyError, IndexError, TypeError, ValueError, AttributeError: the answer does not have the
+            form of a chat completion.
+    """
+    choice = answer["choices"][0]
+    meta = choice.get("meta_info") or {}
+    output = _token_ids(choice.get("response_token_ids"))
+    logprobs = _logprobs(choice, meta)
+    if output is None or logprobs is None or len(output) != len(logprobs):
+        logprobs = None
+    return Generation(
+        model=_text(request.get("model")),
+        served_model=_text(answer.get("model")),
+        provider="sglang",
+        request_id=_text(answer.get("id")),
+        prompt_token_ids=_token_ids(choice.get("prompt_token_ids")),
+        output_token_ids=output,
+        output_logprobs=logprobs,
+        policy_versions=_spans(answer, meta, len(output or ())),
+        sampling=read_sampling(request),
+        tokenizer_hash=tokenizer_hash,
+        template_hash=template_hash,
+        finish_reason=_text(choice.get("finish_reason")),
+    )
+
+
+def weight_version(answer: Mapping[str, Any]) -> str | None:
+    """Return the weight version that an answer reports; the last one where it changed meanwhile."""
+    choices = answer.get("choices") or [{}]
+    meta = choices[0].get("meta_info") or {}
+    return _text(meta.get("weight_version") or (answer.get("metadata") or {}).get("weight_version"))
+
+
+def read_usage(answer: Mapping[str, Any]) -> Usage | None:
+    """Return the token counts that the engine reports; None when it reports none."""
+    counts = answer.get("usage")
+    if not isinstance(counts, Mapping):
+        return None
+    details = counts.get("prompt_tokens_details") or {}
+    return Usage(
+        input_tokens=_integer(counts.get("prompt_tokens")),
+        output_tokens=_integer(counts.get("completion_tokens")),
+        cached_input_tokens=_integer(details.get("cached_tokens")),
+        reasoning_tokens=_integer(counts.get("reasoning_tokens")),
+    )
+
+
+def _with_sampling_defaults(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with all sampling parameters; null counts as not given."""
+    missing = {key: value for key, value in SAMPLING_DEFAULTS.items() if request.get(key) is None}
+    return {**request, **missing}
+
+
+def _logprobs(choice: Mapping[str, Any], meta: Mapping[str, Any]) -> tuple[float, ...] | None:
+    triples = meta.get("output_token_logprobs")
+    if triples:
+        return tuple(float(triple[0]) for triple in triples)
+    content = (choice.get("logprobs") or {}).get("content")
+    return tuple(float(each["logprob"]) for each in content) if content else None
+
+
+def _spans(
+    answer: Mapping[str, Any], meta: Mapping[str, Any], tokens: int
+) -> tuple[VersionSpan, ...]:
+    """Return the weight version of each run of output tokens."""
+    spans = meta.get("weight_versions") or (answer.get("metadata") or {}).get("weight_versions")
+    if spans:
+        return tuple(
+            VersionSpan(
+                version=str(span["version"]), start=int(span["start"]), end=int(span["end"])
+            )
+            for span in spans
+        )
+    version = weight_version(answer)
+    return (VersionSpan(version=version, start=0, end=tokens),) if version and tokens else ()
+
+
+def _token_ids(value: Any) -> tuple[int, ...] | None:
+    return tuple(int(each) for each in value) if isinstance(value, list) else None
+
+
+def _float(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
