@@ -95,9 +95,9 @@ class Stack:
     def processes(self) -> dict[str, psutil.Process]:
         """The supervisor and the services."""
         from atdp.runtime.home import Home
-        from atdp.stack.ledger import Ledger
+        from atdp.stack.stack_state import StackState
 
-        stack = Ledger(Home(self.home)).read()
+        stack = StackState(Home(self.home)).read()
         assert stack is not None
         pids = {"supervisor": stack.pid} | {
             entry.name: entry.pid for entry in stack.services if entry.pid

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from atdp.runtime.home import Home
-from atdp.stack.ledger import Ledger
+from atdp.stack.stack_state import StackState
 from atdp.trainer.model import ModelShape
 from order_desk.run import DemoResult, run_demo
 from order_desk.settings import DemoSettings
@@ -112,7 +112,7 @@ def test_the_report_is_one_file_that_fetches_nothing(finished: DemoResult) -> No
 
 def test_nothing_is_left_running(finished: DemoResult) -> None:
     home = finished.summary.home
-    assert Ledger(Home(home)).supervisor_pid() is None
+    assert StackState(Home(home)).supervisor_pid() is None
     assert [
         each.pid
         for each in psutil.process_iter(["cmdline"])

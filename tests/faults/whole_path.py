@@ -54,7 +54,7 @@ from atdp.schemas import (
     new_event_id,
     topic,
 )
-from atdp.stack.ledger import Ledger, ServiceEntry
+from atdp.stack.stack_state import StackState, ServiceEntry
 from atdp.stack.processes import Child, ProcessId
 
 FORBIDDEN = "never-keep-this"
@@ -86,11 +86,11 @@ class Stack:
     def running(self) -> Iterator[None]:
         """Up, and down again; it goes down as well when the tests are killed."""
         log = self.home.root.parent / "stack.log"
-        command = [sys.executable, "-m", "atdp.stack.local", "--home", str(self.home.root)]
+        command = [sys.executable, "-m", "atdp.stack.detached", "--home", str(self.home.root)]
         supervisor = Child(command, env=self.environ, log=log)
         try:
             deadline = time.monotonic() + DEADLINE_S
-            while (stack := Ledger(self.home).read()) is None or not stack.up:
+            while (stack := StackState(self.home).read()) is None or not stack.up:
                 alive = supervisor.exit_code() is None and time.monotonic() < deadline
                 assert alive, f"the stack did not come up\n{log.read_text()}"
                 time.sleep(0.1)
@@ -121,7 +121,7 @@ class Stack:
 
     def entry(self, service: str) -> ServiceEntry:
         """A service as the supervisor last published it."""
-        stack = Ledger(self.home).read()
+        stack = StackState(self.home).read()
         assert stack is not None
         return next(entry for entry in stack.services if entry.name == service)
 

@@ -21,8 +21,7 @@ from atdp.control.manifest import read_manifest
 from atdp.control.store import line_name, number_decisions
 from atdp.gateway.engine_routes import Routes
 from atdp.replay import Verdict
-from atdp.stack.cli.app import build
-from atdp.stack.cli.control import app
+from atdp.stack.cli.app import build, whole_command
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -183,7 +182,7 @@ def test_reading_a_home_without_releases_says_so_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ATDP_HOME", str(tmp_path / "empty"))
-    assert "nothing has been released" in " ".join(atdp("history", code=1).split())
+    assert "Nothing has been released" in " ".join(atdp("history", code=1).split())
     assert not (tmp_path / "empty").exists()
 
 
@@ -318,7 +317,7 @@ def test_a_rollback_wins_over_another_process_that_still_loads_the_canary(
 
 
 def test_every_verb_shows_an_example() -> None:
-    group = typer.main.get_command(app)
+    group = whole_command().commands["control"]
     verbs: list[Any] = []
     queue: list[Any] = [group]
     while queue:

@@ -11,8 +11,8 @@ from confluent_kafka.cimpl import NewTopic
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import all_topics
 from atdp.stack.broker.kafka import KafkaBroker
+from atdp.stack.consumer_lag import StageReader, measure_lag
 from atdp.stack.errors import StackError
-from atdp.stack.flow import Reader, lag
 from atdp.stack.kafka_log import KafkaLog
 from atdp.stack.topics import ensure_topics
 
@@ -22,7 +22,7 @@ DEADLINE_S = 60.0
 
 
 def ends_once(log: KafkaLog, topic: str, expected: dict[int, int]) -> None:
-    """A transaction is over for its producer before its marker stands in the topic."""
+    """Wait for a marker: a transaction is over for its producer before its marker is written."""
     deadline = time.monotonic() + DEADLINE_S
     while log.ends(topic) != expected:
         assert time.monotonic() < deadline, f"{log.ends(topic)}, not {expected}"
@@ -30,7 +30,7 @@ def ends_once(log: KafkaLog, topic: str, expected: dict[int, int]) -> None:
 
 
 def create(admin: AdminClient, topic: str, partitions: int) -> None:
-    """Created is what the controller says; the broker hears of it a little later."""
+    """Create a topic and wait until the broker knows it, a little later than the controller."""
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(DEADLINE_S)
     known_once(admin, {topic})
 
@@ -65,8 +65,14 @@ def test_commit_markers_and_aborted_records_are_not_left_to_read(
         ends_once(log, topic, {0: 7})
         assert log.next_unread(topic, 0, 1) == 1
         assert log.next_unread(topic, 0, 3) == 7
-        assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 3})).waiting == 0
-        assert lag(log, Reader(name="r", topic=topic, positions=lambda: {0: 2})).waiting == 5
+        assert (
+            measure_lag(log, StageReader(name="r", topic=topic, positions=lambda: {0: 3})).waiting
+            == 0
+        )
+        assert (
+            measure_lag(log, StageReader(name="r", topic=topic, positions=lambda: {0: 2})).waiting
+            == 5
+        )
 
 
 def test_records_of_an_open_transaction_are_left_to_read_until_it_is_over(
@@ -80,13 +86,13 @@ def test_records_of_an_open_transaction_are_left_to_read_until_it_is_over(
     for _ in range(2):
         producer.produce(topic, b"record", partition=0)
     producer.flush(DEADLINE_S)
-    at_the_end_of_the_committed = Reader(name="r", topic=topic, positions=lambda: {0: 4})
+    at_the_end_of_the_committed = StageReader(name="r", topic=topic, positions=lambda: {0: 4})
     with KafkaLog(KafkaSettings(kafka_bootstrap)) as log:
         ends_once(log, topic, {0: 6})
-        assert lag(log, at_the_end_of_the_committed).waiting == 2
+        assert measure_lag(log, at_the_end_of_the_committed).waiting == 2
         producer.abort_transaction(DEADLINE_S)
         ends_once(log, topic, {0: 7})
-        assert lag(log, at_the_end_of_the_committed).waiting == 0
+        assert measure_lag(log, at_the_end_of_the_committed).waiting == 0
 
 
 def test_committed_offsets_of_a_group_are_read_without_joining_it(
@@ -116,18 +122,18 @@ def test_topics_are_created_once_and_differences_reported_but_not_repaired(
     audit = all_topics()["audit"]
     create(admin, audit.name, audit.partitions + 2)
 
-    said = ensure_topics(settings, replication=1)
+    sentences = ensure_topics(settings, replication=1)
     assert (
         f"{audit.name} has {audit.partitions + 2} partitions, defined are {audit.partitions}"
-        in said
+        in sentences
     )
-    assert all(line.startswith(audit.name) for line in said)
+    assert all(line.startswith(audit.name) for line in sentences)
     known_once(admin, {topic.name for topic in all_topics().values()})
     assert (
         len(admin.list_topics(timeout=DEADLINE_S).topics[audit.name].partitions)
         == audit.partitions + 2
     )
-    assert ensure_topics(settings, replication=1) == said
+    assert ensure_topics(settings, replication=1) == sentences
 
 
 def test_raw_and_governed_with_different_partitions_stop_the_stack(

@@ -1,4 +1,4 @@
-"""The supervisor with real processes: small HTTP services of the test's own in place of the platform's."""
+"""The supervisor with real processes: small HTTP services of the test in place of the platform's."""
 
 import os
 import signal
@@ -16,12 +16,12 @@ import pytest
 
 from atdp.runtime.home import Home
 from atdp.stack.errors import PortTaken, StackError
-from atdp.stack.ledger import Ledger, ServiceEntry, StackEntry
 from atdp.stack.ports import choose_free_port
 from atdp.stack.processes import Child, ProcessId, end_leftovers
 from atdp.stack.restarts import RestartPolicy
-from atdp.stack.services import Probe, Service, probe_http
-from atdp.stack.supervisor import Supervisor
+from atdp.stack.services import Probe, ServiceSpec, probe_http
+from atdp.stack.stack_state import ServiceEntry, StackEntry, StackState
+from atdp.stack.supervisor import Supervisor, SupervisorLimits
 
 # Serves 200 on /healthz; on /readyz only once the file `ready-<name>` exists. Writes its name to
 # `order` when it stops.
@@ -53,11 +53,11 @@ def service(
     needed: bool = True,
     wave: int = 1,
     after: tuple[str, ...] = (),
-) -> Service:
+) -> ServiceSpec:
     port = choose_free_port()
     if ready:
         (tmp_path / f"ready-{name}").touch()
-    return Service(
+    return ServiceSpec(
         name=name,
         command=lambda: [sys.executable, "-c", SERVICE, name, str(port), str(tmp_path)],
         probe=lambda: probe_http(port),
@@ -70,21 +70,19 @@ def service(
 
 
 class Running:
-    """A supervisor in the background, with what it said."""
+    """A supervisor in the background, and its reports."""
 
-    def __init__(self, tmp_path: Path, plan: list[Service], deaf_s: float) -> None:
-        self.ledger = Ledger(Home(tmp_path / "home"))
-        self.said: list[str] = []
+    def __init__(self, tmp_path: Path, plan: list[ServiceSpec], silence_s: float) -> None:
+        self.state = StackState(Home(tmp_path / "home"))
+        self.reports: list[str] = []
         self.error: StackError | None = None
-        self.deaf_reader = False
+        self.closed_terminal = False
         self.supervisor = Supervisor(
-            self.ledger,
+            self.state,
             plan,
             environ=os.environ,
-            policy=QUICK,
-            report=self._hear,
-            deaf_s=deaf_s,
-            up_timeout_s=100,
+            report=self._report,
+            limits=SupervisorLimits(restarts=QUICK, silence_s=silence_s, up_timeout_s=100),
         )
         self.thread = threading.Thread(target=self._run)
 
@@ -94,24 +92,24 @@ class Running:
         except StackError as error:
             self.error = error
 
-    def _hear(self, line: str) -> None:
-        if self.deaf_reader:
+    def _report(self, line: str) -> None:
+        if self.closed_terminal:
             raise BrokenPipeError
-        self.said.append(line)
+        self.reports.append(line)
 
     def entry(self, name: str) -> ServiceEntry:
-        stack = self.ledger.read()
+        stack = self.state.read()
         assert stack is not None
         return next(entry for entry in stack.services if entry.name == name)
 
     def is_up(self) -> bool:
-        stack = self.ledger.read()
+        stack = self.state.read()
         return stack is not None and stack.up
 
 
 @contextmanager
-def supervised(tmp_path: Path, *plan: Service, deaf_s: float = 30.0) -> Iterator[Running]:
-    running = Running(tmp_path, list(plan), deaf_s)
+def supervised(tmp_path: Path, *plan: ServiceSpec, silence_s: float = 30.0) -> Iterator[Running]:
+    running = Running(tmp_path, list(plan), silence_s)
     running.thread.start()
     try:
         yield running
@@ -128,7 +126,9 @@ def until(condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
         time.sleep(0.02)
 
 
-def test_a_service_that_is_killed_comes_back_and_the_ledger_says_so(tmp_path: Path) -> None:
+def test_a_service_that_is_killed_comes_back_and_the_published_state_says_so(
+    tmp_path: Path,
+) -> None:
     with supervised(tmp_path, service(tmp_path, "one")) as running:
         until(running.is_up)
         pid = running.entry("one").pid
@@ -138,13 +138,13 @@ def test_a_service_that_is_killed_comes_back_and_the_ledger_says_so(tmp_path: Pa
         entry = running.entry("one")
     assert entry.last_exit_code == -signal.SIGKILL
     assert entry.pid != pid
-    assert any("one died with SIGKILL" in line for line in running.said)
+    assert any("one died with SIGKILL" in line for line in running.reports)
 
 
 def test_a_frozen_service_is_replaced(tmp_path: Path) -> None:
     # Long enough for a busy machine to start the service (it is given four times as much) and to
-    # answer a look.
-    with supervised(tmp_path, service(tmp_path, "one"), deaf_s=5.0) as running:
+    # answer a health check.
+    with supervised(tmp_path, service(tmp_path, "one"), silence_s=5.0) as running:
         until(running.is_up)
         pid = running.entry("one").pid
         assert pid is not None
@@ -166,7 +166,7 @@ def test_a_stack_that_is_up_outlives_a_state_file_that_cannot_be_written(tmp_pat
         file.unlink()
         file.mkdir()  # as a full disk: nothing can be put in its place
         os.kill(pid, signal.SIGKILL)
-        until(lambda: sum("one is ready" in line for line in running.said) == 2)
+        until(lambda: sum("one is ready" in line for line in running.reports) == 2)
         file.rmdir()
         until(lambda: file.exists() and running.entry("one").phase == "ready")
         assert running.entry("one").restarts == 1
@@ -180,19 +180,19 @@ def test_a_stack_that_cannot_say_that_it_is_up_does_not_come_up(tmp_path: Path) 
     assert "Cannot write the home" in str(running.error)
 
 
-def test_a_look_that_breaks_is_a_failed_look_with_its_message(tmp_path: Path) -> None:
+def test_a_health_check_that_breaks_is_a_failed_one_with_its_message(tmp_path: Path) -> None:
     one = service(tmp_path, "one")
 
-    def look() -> Probe:
+    def probe() -> Probe:
         if (tmp_path / "broken").exists():
             raise KeyError("kafka")
         return one.probe()
 
-    with supervised(tmp_path, replace(one, probe=look)) as running:
+    with supervised(tmp_path, replace(one, probe=probe)) as running:
         until(running.is_up)
         (tmp_path / "broken").touch()
         until(lambda: running.entry("one").phase == "unready")
-        assert running.entry("one").reason == "cannot be looked at (KeyError: 'kafka')"
+        assert running.entry("one").reason == "health check failed (KeyError: 'kafka')"
         (tmp_path / "broken").unlink()
         until(lambda: running.entry("one").phase == "ready")
     assert running.error is None
@@ -203,7 +203,7 @@ def test_a_stack_goes_on_when_nobody_can_be_told(tmp_path: Path) -> None:
         until(running.is_up)
         pid = running.entry("one").pid
         assert pid is not None
-        running.deaf_reader = True
+        running.closed_terminal = True
         os.kill(pid, signal.SIGKILL)
         until(lambda: running.entry("one").restarts == 1 and running.entry("one").phase == "ready")
     assert running.error is None
@@ -234,14 +234,14 @@ def test_services_start_in_order_and_stop_in_the_opposite_one(tmp_path: Path) ->
     with supervised(tmp_path, first, second) as running:
         until(
             lambda: (
-                running.ledger.read() is not None and running.entry("broker").reason == "no weights"
+                running.state.read() is not None and running.entry("broker").reason == "no weights"
             )
         )
         assert running.entry("gateway").phase == "planned"
         (tmp_path / "ready-broker").touch()
         until(running.is_up)
     assert (tmp_path / "order").read_text().split() == ["gateway", "broker"]
-    assert running.said[-1].startswith("stopping")
+    assert running.reports[-1].startswith("stopping")
     assert {entry.phase for entry in (running.entry("broker"), running.entry("gateway"))} == {
         "stopped"
     }
@@ -259,7 +259,7 @@ def test_a_worker_without_weights_does_not_keep_the_stack_from_being_up(tmp_path
 def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(
     tmp_path: Path,
 ) -> None:
-    broken = Service(
+    broken = ServiceSpec(
         name="broken",
         command=lambda: [sys.executable, "-c", "raise SystemExit('the disk is on fire')"],
         probe=lambda: probe_http(9),
@@ -277,7 +277,7 @@ DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); prin
 
 
 def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
-    """Process id of a child whose supervisor has been killed; the child was running its program by then."""
+    """Return the id of a child whose supervisor was killed while the child ran its program."""
     supervisor = (
         "import os, pathlib, signal, sys, time\n"
         "from atdp.stack.processes import Child\n"
@@ -313,7 +313,7 @@ def test_children_end_when_their_supervisor_is_killed(
 
 
 def test_a_deaf_child_that_is_only_asked_outlives_its_supervisor(tmp_path: Path) -> None:
-    """Guard of the guard: why the broker is not asked."""
+    """Show that the broker must get SIGKILL and not SIGTERM."""
     pid = orphaned(tmp_path, DEAF, by=signal.SIGTERM)
     try:
         assert not has_ended(pid)
@@ -340,6 +340,6 @@ def test_leftovers_are_ended_but_never_a_stranger_who_got_the_same_process_id(
 def test_a_stack_entry_survives_the_trip_through_the_file(tmp_path: Path) -> None:
     with supervised(tmp_path, service(tmp_path, "one")) as running:
         until(running.is_up)
-        stack = running.ledger.read()
+        stack = running.state.read()
     assert isinstance(stack, StackEntry)
     assert stack.pid == os.getpid()

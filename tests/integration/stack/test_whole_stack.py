@@ -18,7 +18,7 @@ import pytest
 from atdp.lakehouse import connect
 from atdp.runtime.home import Home
 from atdp.stack.broker.kafka import KafkaBroker
-from atdp.stack.ledger import Ledger, ServiceEntry
+from atdp.stack.stack_state import ServiceEntry, StackState
 
 # A start alone may take minutes on a busy machine.
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
@@ -58,29 +58,32 @@ class CommandLine:
         return done.stdout
 
     def status(self, expect: int | None = 0) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self("status", "--json", expect=expect))
-        return found
+        status: dict[str, Any] = json.loads(self("status", "--json", expect=expect))
+        return status
 
     def healthy(self) -> dict[str, Any]:
-        """The status once it is healthy: on a busy machine a service may miss a look of the supervisor."""
+        """Return the status once it is healthy.
+
+        On a busy machine a service may miss a health check.
+        """
         deadline = time.monotonic() + DEADLINE_S
-        while (found := self.status(expect=None))["state"] != "healthy":
-            assert time.monotonic() < deadline, found
-        return found
+        while (status := self.status(expect=None))["state"] != "healthy":
+            assert time.monotonic() < deadline, status
+        return status
 
     def rows(self, statement: str, tenant: str | None = None) -> list[dict[str, Any]]:
-        """The answer of the lake, without the cost of another process."""
+        """Return the rows of a statement, without the cost of another process."""
         with connect(self.home, tenant=tenant) as connection:
             return connection.sql(statement).dicts()
 
     def entry(self, service: str) -> ServiceEntry:
-        """A service as the supervisor last published it."""
-        stack = Ledger(Home(self.home)).read()
+        """Return a service as the supervisor last published it."""
+        stack = StackState(Home(self.home)).read()
         assert stack is not None
         return next(entry for entry in stack.services if entry.name == service)
 
     def supervisor(self) -> int | None:
-        return Ledger(Home(self.home)).supervisor_pid()
+        return StackState(Home(self.home)).supervisor_pid()
 
     def kill(self, service: str) -> None:
         pid = self.supervisor() if service == "supervisor" else self.entry(service).pid
@@ -88,16 +91,16 @@ class CommandLine:
         os.kill(pid, signal.SIGKILL)
 
     def deaths(self, service: str, by: signal.Signals) -> int:
-        """How often the supervisor has seen a service die so.
+        """Return how often the supervisor has seen a service die by this signal.
 
         Its entry tells only the last death, and there may be later ones: the lake writer gives up
         when no broker answers it for half a minute.
         """
-        said = (Home(self.home).logs / "supervisor.log").read_text("utf-8")
-        return said.count(f"atdp: {service} died with {by.name}")
+        log = (Home(self.home).logs / "supervisor.log").read_text("utf-8")
+        return log.count(f"atdp: {service} died with {by.name}")
 
     def lives(self) -> str:
-        """What still runs for this home, and the ends of its logs."""
+        """Return the processes that run for this home, and the ends of its logs."""
         commands = [
             f"{pid} {' '.join(psutil.Process(pid).cmdline())}"
             for pid in self.processes()
@@ -110,7 +113,7 @@ class CommandLine:
         return "\n".join(commands + ends)
 
     def processes(self) -> list[int]:
-        """Every process that was started for this home."""
+        """Return every process that was started for this home."""
         return [
             process.pid
             for process in psutil.process_iter(["cmdline"])
@@ -222,10 +225,10 @@ def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
 
 def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> None:
     supervisor = stack.supervisor()
-    told = json.loads(stack("up", "--detach", "--json"))
+    printed = json.loads(stack("up", "--detach", "--json"))
     assert stack.supervisor() == supervisor
-    assert (told["home"], told["supervisor_pid"]) == (str(stack.home), supervisor)
-    assert told["endpoints"] == dict(Home(stack.home).endpoints())
+    assert (printed["home"], printed["supervisor_pid"]) == (str(stack.home), supervisor)
+    assert printed["endpoints"] == dict(Home(stack.home).endpoints())
     stack("up", expect=1)
 
 

@@ -1,7 +1,5 @@
 """The `atdp` command as a user meets it."""
 
-import csv
-import io
 import json
 import os
 import re
@@ -12,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from atdp.stack.cli.app import build, load
-from atdp.stack.cli.output import Format, print_rows
+from atdp.stack.cli.app import build, is_platform_error, whole_command
 from atdp.stack.errors import StackError
 
 RUNNER = CliRunner()
@@ -30,9 +26,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Paths of all verbs, those that are loaded when called among them."""
+    """Paths of all verbs."""
     for name, sub in command.commands.items():
-        sub = load(name) if not path and name in {"replay", "control", "demo"} else sub
         if hasattr(sub, "commands"):
             yield from verbs(sub, (*path, name))
         else:
@@ -40,16 +35,17 @@ def verbs(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def test_every_verb_shows_an_example_of_itself_on_a_line_of_its_own() -> None:
-    found = list(verbs(typer.main.get_command(build())))
+    paths = list(verbs(whole_command()))
     assert {
         ("up",),
         ("sql",),
         ("keys", "create"),
         ("dataset", "show"),
         ("replay",),
+        ("demo",),
         ("control", "history"),
-    } <= set(found)
-    for path in found:
+    } <= set(paths)
+    for path in paths:
         shown = RUNNER.invoke(build(), [*path, "--help"]).stdout
         assert re.search(rf"^  Example:\n    .*atdp {' '.join(path)}", shown, re.MULTILINE), (
             path,
@@ -234,35 +230,10 @@ def test_a_home_that_cannot_be_written_is_an_error_with_advice(
     assert "set ATDP_HOME" in done.stderr
 
 
-ROWS: list[dict[str, object]] = [
-    {"name": "a,b", "value": 0.1, "more": [1, "ü"]},
-    {"name": "[red]x", "value": None},
-]
+def test_errors_of_the_platform_are_told_from_others() -> None:
+    class ErrorOfACommandElsewhere(StackError):
+        pass
 
-
-def printed(form: Format, capsys: pytest.CaptureFixture[str]) -> str:
-    print_rows(ROWS, ["name", "value", "more"], form)
-    return capsys.readouterr().out
-
-
-def test_rows_as_json_keep_types_and_nulls(capsys: pytest.CaptureFixture[str]) -> None:
-    assert json.loads(printed(Format.JSON, capsys)) == [
-        {"name": "a,b", "value": 0.1, "more": [1, "ü"]},
-        {"name": "[red]x", "value": None, "more": None},
-    ]
-
-
-def test_rows_as_csv_are_read_back_by_a_csv_reader(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = list(csv.reader(io.StringIO(printed(Format.CSV, capsys))))
-    assert rows == [["name", "value", "more"], ["a,b", "0.1", '[1, "ü"]'], ["[red]x", "", ""]]
-
-
-def test_rows_as_table_show_data_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "[red]x" in printed(Format.TABLE, capsys)
-
-
-def test_our_errors_are_told_from_other_peoples() -> None:
-    from atdp.stack.cli.app import is_ours
-
-    assert is_ours(StackError("x"))
-    assert not is_ours(ValueError("x"))
+    assert is_platform_error(StackError("x"))
+    assert is_platform_error(ErrorOfACommandElsewhere("x"))
+    assert not is_platform_error(ValueError("x"))

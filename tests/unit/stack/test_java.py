@@ -1,4 +1,4 @@
-"""Which Java runs the broker."""
+"""The choice of the Java runtime."""
 
 from pathlib import Path
 

@@ -1,15 +1,15 @@
-"""When a service that died is started again."""
+"""Restarts of a service that died."""
 
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.stack.restarts import Life, RestartPolicy, describe_exit
+from atdp.stack.restarts import RestartPolicy, ServiceLifecycle, describe_exit
 
 POLICY = RestartPolicy(first_s=1.0, factor=2.0, longest_s=30.0, calm_after_s=60.0)
 
 
 def test_a_planned_service_is_due_at_once() -> None:
-    assert Life().due(0.0)
+    assert ServiceLifecycle().due(0.0)
 
 
 def test_the_delay_doubles_with_every_death_in_a_row_up_to_the_bound() -> None:
@@ -17,7 +17,7 @@ def test_the_delay_doubles_with_every_death_in_a_row_up_to_the_bound() -> None:
 
 
 def test_a_death_makes_the_service_wait_and_then_counts_one_restart() -> None:
-    life = Life().started(0.0).died(5.0, -9, POLICY)
+    life = ServiceLifecycle().started(0.0).died(5.0, -9, POLICY)
     assert life.phase == "backing-off"
     assert not life.due(5.9)
     assert life.due(6.0)
@@ -26,7 +26,7 @@ def test_a_death_makes_the_service_wait_and_then_counts_one_restart() -> None:
 
 
 def test_a_long_life_forgives_the_deaths_before_it() -> None:
-    life = Life()
+    life = ServiceLifecycle()
     for now in (0.0, 10.0, 20.0):
         life = life.started(now).died(now + 1, 1, POLICY)
     assert life.deaths_in_a_row == 3
@@ -36,7 +36,7 @@ def test_a_long_life_forgives_the_deaths_before_it() -> None:
 
 def test_a_service_that_was_ready_and_is_not_says_why() -> None:
     life = (
-        Life()
+        ServiceLifecycle()
         .started(0.0)
         .probed(1.0, ready=True, reason="")
         .probed(2.0, ready=False, reason="no broker")
@@ -50,12 +50,12 @@ def test_a_service_that_was_ready_and_is_not_says_why() -> None:
 
 
 def test_a_service_that_was_never_ready_is_still_starting() -> None:
-    life = Life().started(0.0).probed(1.0, ready=False, reason="loading")
+    life = ServiceLifecycle().started(0.0).probed(1.0, ready=False, reason="loading")
     assert (life.phase, life.reason) == ("starting", "loading")
 
 
 def test_an_answer_that_arrives_after_the_stop_began_changes_nothing() -> None:
-    life = Life().started(0.0).stopping(1.0)
+    life = ServiceLifecycle().started(0.0).stopping(1.0)
     assert life.probed(2.0, ready=True, reason="") == life
 
 
@@ -63,7 +63,7 @@ def test_an_answer_that_arrives_after_the_stop_began_changes_nothing() -> None:
 def test_no_run_of_deaths_leads_to_giving_up_or_to_a_wait_beyond_the_bound(
     deaths: list[tuple[float, int]],
 ) -> None:
-    life, now = Life(), 0.0
+    life, now = ServiceLifecycle(), 0.0
     for number, (lived_s, code) in enumerate(deaths):
         life = life.started(now)
         now += lived_s

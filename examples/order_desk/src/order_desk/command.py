@@ -1,4 +1,4 @@
-"""`atdp demo`: the closed loop on this machine."""
+"""The command `atdp demo`, which the `atdp` command finds by its entry point."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from atdp.stack import print_json
+from atdp.stack import FormatOption, JsonOption, choose_format, print_record
 
 
 def add_to(app: typer.Typer) -> None:
@@ -23,15 +23,15 @@ def demo(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of customers, clerks and training.")] = 7,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON instead of paths.")
-    ] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Run the closed loop: agents serve customers, a small model learns from it, better weights are promoted.
+    r"""Run the closed loop on this machine.
 
-    Takes about six minutes on two cores. Starts a stack of its own and stops it at the end;
-    everything it made stays in the folder whose report and summary are named last. Exit code 1 when
-    something that the demo is there to show did not hold.
+    Agents serve customers, a small model learns from their trajectories, and better weights are
+    promoted. Takes about six minutes on two cores. Starts a stack of its own and stops it at the
+    end; all files stay in the folder of the report and the summary, whose paths are printed last.
+    Exit code 1 when a promise that the demo checks is broken.
 
     \b
     Example:
@@ -48,11 +48,13 @@ def demo(
     chosen = fresh_home(Home.from_env().root) if home is None else Home(home.resolve())
     if chosen.root.exists() and any(chosen.root.iterdir()):
         raise DemoError(
-            f"{chosen.root} is not empty; the demo begins with a new home: name another folder, or none"
+            f"{chosen.root} is not empty. The demo needs a new home: name another folder, or none."
         )
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # transformers would draw over ours
-    console = Console(stderr=as_json)
+    # transformers would draw its progress bars over the demo's.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    form = choose_format(form, as_json)
+    console = Console(stderr=form is not None)
     result = run_demo(chosen, DemoSettings(seed=seed), console)
-    if as_json:
-        print_json(result.summary.to_json())
+    if form is not None:
+        print_record(result.summary.to_json(), form)
     raise typer.Exit(0 if all(result.summary.promises.values()) else 1)

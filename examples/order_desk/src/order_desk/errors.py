@@ -1,5 +1,7 @@
-"""What can stop the demo."""
+"""The error of the demo."""
+
+from atdp.stack import StackError
 
 
-class DemoError(Exception):
-    """The demo cannot go on; the message says at which step, why, and where to look."""
+class DemoError(StackError):
+    """The demo cannot continue; the message names the step, the reason, and where to look."""

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from atdp.control import read_manifest
 from atdp.runtime import Home
+from atdp.stack import running_stack
 from order_desk.customers import Customers
-from order_desk.demo_stack import running_stack
 from order_desk.evidence import collect
 from order_desk.history import emit_history
 from order_desk.intruders import intrude

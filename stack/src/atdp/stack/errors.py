@@ -1,16 +1,18 @@
 """Errors of the local stack and the command line."""
 
+from pathlib import Path
+
 
 class StackError(Exception):
     """The local stack cannot start, stop or be read; the message says what to do next."""
 
 
 class JavaUnsuitable(StackError):
-    """No Java runtime that can run the broker."""
+    """There is no Java runtime that can run the broker."""
 
 
 class JarsUnavailable(StackError):
-    """The broker's jars are neither in the cache nor to be had from the Maven repository."""
+    """The broker's jars are neither in the cache nor available from the Maven repository."""
 
 
 class PortTaken(StackError):
@@ -22,7 +24,7 @@ class BrokerFailed(StackError):
 
 
 class HomeUnusable(StackError):
-    """The home folder cannot be written (permissions, disk full)."""
+    """The home folder does not exist or cannot be written (permissions, disk full)."""
 
 
 class AlreadyRunning(StackError):
@@ -31,3 +33,15 @@ class AlreadyRunning(StackError):
 
 class NotRunning(StackError):
     """No stack of this home is running."""
+
+
+class CommandMissing(StackError):
+    """A command of `atdp` is in a distribution that is not installed."""
+
+
+def home_unwritable(root: Path, error: OSError) -> HomeUnusable:
+    """Return the error of a home that cannot be written."""
+    return HomeUnusable(
+        f"Cannot write the home {root}: {error.strerror or error}. "
+        "Free some space, or set ATDP_HOME to a folder you may write."
+    )

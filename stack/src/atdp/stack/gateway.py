@@ -1,19 +1,19 @@
-"""The gateway process of the stack: ingest's HTTP gateway with the lakehouse's SQL endpoint beside it.
+"""The gateway process of the stack: the HTTP gateway and the lakehouse's SQL endpoint.
 
-`python -m atdp.stack.gateway --home DIR --port N`. Only here is it known that one process serves
-both.
+`python -m atdp.stack.gateway --home DIR --port N`. No other module depends on the fact that one
+process serves both.
 """
 
 import sys
 from collections.abc import Sequence
 
 from atdp.gateway import GatewaySettings, create_app
-from atdp.lakehouse import router as sql_router
+from atdp.lakehouse import sql_router
 from atdp.runtime import Service, run_http
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, build, run."""
+    """Parse the arguments, build the application and serve it."""
     service = Service.start("gateway", argv, description=__doc__)
     app = create_app(GatewaySettings.from_env(service.home), health=service.health)
     app.include_router(sql_router(service.home))

@@ -1,4 +1,4 @@
-"""The event log of `flow` on a real cluster: ends, committed offsets of groups, the next committed record."""
+"""The event log of `consumer_lag` on a real cluster."""
 
 import contextlib
 import uuid
@@ -16,7 +16,7 @@ class KafkaLog:
     """
 
     def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:
-        """Connects at the first question; `timeout_s` bounds each."""
+        """Connect at the first call; `timeout_s` limits each call."""
         from confluent_kafka import Consumer
         from confluent_kafka.admin import AdminClient
 
@@ -28,13 +28,13 @@ class KafkaLog:
             {
                 **settings.config(),
                 **quiet,
-                # named because the client demands it; never joined
+                # The client requires a group id. The group is never joined.
                 "group.id": f"atdp-look-{uuid.uuid4().hex}",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
-                "max.partition.fetch.bytes": 65536,  # one record is enough; the rest would be thrown away
+                "max.partition.fetch.bytes": 65536,  # one record is enough
                 "fetch.wait.max.ms": 50,
             }
         )
@@ -50,22 +50,22 @@ class KafkaLog:
         self.close()
 
     def ends(self, topic: str) -> Mapping[int, int]:
-        """The offset after the last entry of every partition; empty when there is no such topic.
+        """Return the offset after the last entry of every partition; empty without such a topic.
 
-        Open transactions count: the end of what is committed would hide records whose markers are
-        under way.
+        Open transactions count: the end of what is committed would hide records whose commit
+        markers have not been written yet.
         """
         from confluent_kafka import IsolationLevel, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        with self._said("read the ends of", topic):
-            found = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic]
-            if found.error is not None:
+        with self._as_stack_error("read the ends of", topic):
+            metadata = self._admin.list_topics(topic, timeout=self.timeout_s).topics[topic]
+            if metadata.error is not None:
                 return {}
             futures = self._admin.list_offsets(
                 {
                     TopicPartition(topic, partition): OffsetSpec.latest()
-                    for partition in found.partitions
+                    for partition in metadata.partitions
                 },
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=self.timeout_s,
@@ -76,21 +76,21 @@ class KafkaLog:
             }
 
     def next_unread(self, topic: str, partition: int, at: int) -> int:
-        """Offset of the first committed record at or after `at`, or of the first undecided one.
+        """Return the offset of the first committed or undecided record at or after `at`.
 
-        A reader of committed records is told the end of the partition where the first open
-        transaction begins. Past the last entry when there is neither.
+        A reader of committed records gets the event "end of partition" where the first open
+        transaction begins. Returns the offset after the last entry when there is neither.
         """
         from confluent_kafka import KafkaError, TopicPartition
 
-        with self._said("read", topic):
+        with self._as_stack_error("read", topic):
             self._consumer.assign([TopicPartition(topic, partition, at)])
             try:
                 message = self._consumer.poll(self.timeout_s)
                 if message is None:
                     raise StackError(
-                        f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s; is the broker "
-                        "well?"
+                        f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s. "
+                        "Check the broker with `atdp status`."
                     )
                 if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
                     return int(message.offset())
@@ -99,28 +99,28 @@ class KafkaLog:
                 self._consumer.unassign()
 
     def committed(self, group: str, topic: str) -> Mapping[int, int]:
-        """Committed offsets of a consumer group; partitions without one are absent."""
+        """Return the committed offsets of a consumer group; partitions without one are absent."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
-        with self._said(f"read the offsets of group {group} on", topic):
+        with self._as_stack_error(f"read the offsets of group {group} on", topic):
             future = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[
                 group
             ]
-            found = future.result(self.timeout_s).topic_partitions
+            committed = future.result(self.timeout_s).topic_partitions
             return {
                 entry.partition: entry.offset
-                for entry in found
+                for entry in committed
                 if entry.topic == topic and entry.offset >= 0
             }
 
     @contextlib.contextmanager
-    def _said(self, what: str, topic: str) -> Iterator[None]:
+    def _as_stack_error(self, action: str, topic: str) -> Iterator[None]:
         from confluent_kafka import KafkaException
 
         try:
             yield
         except KafkaException as error:
             raise StackError(
-                f"Cannot {what} {topic} at {self._settings.bootstrap}: {error.args[0].str()}. "
+                f"Cannot {action} {topic} at {self._settings.bootstrap}: {error.args[0].str()}. "
                 "Is the stack up (`atdp status`)?"
             ) from error

@@ -1,16 +1,15 @@
 """Loopback ports that a home keeps between runs.
 
-Agents are configured with the gateway's address and the broker's data knows its controller's, so a
+Agents are configured with the gateway's address and the broker's data holds its controller's, so a
 port once chosen stays. It is chosen below the range from which the system draws source ports of
-outgoing connections (32768 and up on Linux): nothing else picks such a port by chance while the
+outgoing connections (32768 and up on Linux), so that no other program picks it by chance while the
 stack is down. From the choice to the end of the process that chose, a lock keeps other stacks of
-the user, which may be starting at the same time, from choosing it too: a server binds it only
-seconds later. When another process has taken a kept port, that is an error with advice, not a
-silent move to another one.
+the same user, which may be starting at the same time, from choosing it too: a server binds it only
+seconds later. A kept port that another process has taken is an error with advice; the stack does
+not move to another port silently.
 """
 
 import errno
-import fcntl
 import json
 import os
 import random
@@ -19,15 +18,17 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from atdp.runtime import try_lock, write_durably
 from atdp.stack.errors import HomeUnusable, PortTaken
 
 LOOPBACK = "127.0.0.1"
 _RANGE = range(20_000, 32_000)
-_reserved: dict[int, int] = {}  # port → descriptor of its lock, held until the process ends
+_reserved: dict[int, int] = {}
+"""Port → file descriptor that holds its lock until the process ends."""
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a server could listen on this loopback port now."""
+    """Return true when a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -41,14 +42,18 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int, timeout_s: float = 0.5) -> bool:
-    """Tell whether something accepts connections on this loopback port."""
+    """Return true when a server accepts connections on this loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout_s)
         return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
-    """Pick a free port at random, none of `taken`."""
+    """Return a free port, chosen at random, none of `taken`.
+
+    Raises:
+        PortTaken: no port is free.
+    """
     generator = random.SystemRandom()
     for _ in range(1_000):
         port = generator.choice(_RANGE)
@@ -60,24 +65,24 @@ def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Lock a port against other processes' choices; false when one has chosen it.
+    """Lock a port against the choice of other processes; false when one has chosen it.
 
-    Without a place for locks, true.
+    Returns true without a lock where no lock file can be made.
     """
     if port in _reserved:
         return False
     folder = Path(tempfile.gettempdir()) / f"atdp-ports-{os.getuid()}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(folder / str(port), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        if folder.lstat().st_uid != os.getuid():
+            return True  # made by another user of this machine, who could put links there
+        lock = try_lock(folder / str(port))
     except OSError:
         return True
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
+    if lock is None:
         return False
-    _reserved[port] = lock
+    with lock:  # a copy of the descriptor holds the lock on after the file object is closed
+        _reserved[port] = os.dup(lock.fileno())
     return True
 
 
@@ -85,11 +90,15 @@ class KeptPorts:
     """The ports of one home by name, in one JSON file."""
 
     def __init__(self, file: Path) -> None:
-        """`file` need not exist yet."""
+        """Use `file`, which need not exist yet."""
         self._file = file
 
     def read(self) -> dict[str, int]:
-        """Give what has been chosen so far."""
+        """Return the ports chosen so far.
+
+        Raises:
+            HomeUnusable: the file is not a JSON object of ports.
+        """
         try:
             return {
                 str(name): int(port)
@@ -99,13 +108,16 @@ class KeptPorts:
             return {}
         except (ValueError, AttributeError, TypeError) as error:
             raise HomeUnusable(
-                f"{self._file} is not a JSON object of ports ({error}). Remove it; ports are chosen anew."
+                f"{self._file} is not a JSON object of ports ({error}). "
+                "Remove it; new ports are then chosen."
             ) from error
 
     def claim(self, *names: str) -> dict[str, int]:
-        """Give each name its port, choosing and storing those not known yet.
+        """Return the port of each name; choose and store those not known yet.
 
-        Raises PortTaken for one in use.
+        Raises:
+            PortTaken: a kept port is in use.
+            HomeUnusable: the file cannot be read or written.
         """
         ports = self.read()
         self.require_free({name: ports[name] for name in names if name in ports})
@@ -116,27 +128,28 @@ class KeptPorts:
         return {name: ports[name] for name in names}
 
     def require_free(self, ports: Mapping[str, int]) -> None:
-        """Raise PortTaken when one of these ports, chosen earlier, is in use."""
+        """Check that ports chosen earlier are free.
+
+        Raises:
+            PortTaken: one of them is in use.
+        """
         for name, port in ports.items():
             if not is_free(port):
                 raise PortTaken(
-                    f"Port {port}, which `{name}` of this home has used so far, is taken by another process. "
-                    f"Stop that process, or remove `{name}` from {self._file} and start the stack again to "
-                    "have another port chosen."
+                    f"Port {port}, which `{name}` of this home has used so far, is taken by "
+                    f"another process. Stop that process, or remove `{name}` from {self._file} "
+                    "and start the stack again; another port is then chosen."
                 )
 
     def set(self, name: str, port: int) -> None:
-        """Fix the port of `name`."""
+        """Store `port` as the port of `name`."""
         self._store({**self.read(), name: port})
 
     def _store(self, ports: dict[str, int]) -> None:
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            partial = self._file.with_suffix(f".{os.getpid()}.partial")
-            partial.write_text(json.dumps(ports, indent=1) + "\n", encoding="utf-8")
-            partial.replace(self._file)
+            write_durably(self._file, json.dumps(ports, indent=1) + "\n")
         except OSError as error:
             raise HomeUnusable(
-                f"Cannot write {self._file}: {error.strerror or error}. Free some space, or set ATDP_HOME to "
-                "a folder you may write."
+                f"Cannot write {self._file}: {error.strerror or error}. "
+                "Free some space, or set ATDP_HOME to a folder you may write."
             ) from error

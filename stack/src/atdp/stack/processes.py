@@ -1,16 +1,15 @@
-"""Child processes of the supervisor: started tethered, stopped with a deadline, never left behind.
+"""Child processes that end with the process that started them, and are stopped with a deadline.
 
 Each child leads a session of its own (Ctrl-C reaches the supervisor alone, which then stops
-children in order) and is tethered to the supervisor's life (see `tether`). What is left over from a
-supervisor that was killed is recognised by process id *and* start time, so that a recycled id is
-never signalled.
+children in order) and gets a signal when the supervisor dies (see `parent_death_signal`). A process
+that a killed supervisor left behind is recognised by process id *and* start time, so that a
+recycled id is never signalled.
 """
 
 import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,21 +17,21 @@ from pathlib import Path
 
 import psutil
 
-from atdp.stack import tether
 from atdp.stack.errors import StackError
+from atdp.stack.parent_death_signal import bound_to_this_process
 
 _LOG_ROTATE_BYTES = 20_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessId:
-    """A process beyond doubt: id and start time (seconds since the epoch, as the system tells it)."""
+    """A process, identified by its id and its start time in seconds since the epoch."""
 
     pid: int
     created: float
 
     def find(self) -> psutil.Process | None:
-        """The process if it still runs."""
+        """Return the process if it still runs, else None."""
         try:
             process = psutil.Process(self.pid)
             same = abs(process.create_time() - self.created) < 0.05
@@ -54,24 +53,19 @@ class Child:
     ) -> None:
         """Start it; standard output and error go to the end of `log`.
 
-        `when_orphaned` is what the kernel sends it when the supervisor dies. Nobody is left then to
-        kill a program that does not heed it: SIGTERM is for those that bound their own end. Call
-        from the supervisor's main thread.
+        `when_orphaned` is the signal that the kernel sends it when the supervisor dies. No process
+        is left then to kill a program that ignores it: SIGTERM is for programs that limit the time
+        of their own shutdown. Call from the main thread.
+
+        Raises:
+            StackError: the program cannot be started.
         """
-        launcher = [
-            sys.executable,
-            "-I",
-            "-S",
-            str(tether.__file__),
-            str(os.getpid()),
-            str(int(when_orphaned)),
-        ]
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             _rotate(log)
             with log.open("ab") as stream:
                 self._popen = subprocess.Popen(
-                    [*launcher, *command],
+                    bound_to_this_process(command, when_orphaned),
                     stdin=subprocess.DEVNULL,
                     stdout=stream,
                     stderr=subprocess.STDOUT,
@@ -86,7 +80,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Process id, which is also its process group's."""
+        """The process id, which is also the id of its process group."""
         return self._popen.pid
 
     def exit_code(self) -> int | None:
@@ -105,20 +99,23 @@ class Child:
         self._popen.wait()
 
     def wait(self, deadline_s: float) -> int:
-        """Wait until the monotonic time `deadline_s`, then kill; gives the exit code."""
+        """Wait until the monotonic time `deadline_s`, then kill; returns the exit code."""
         try:
             code = self._popen.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             self.kill()
             code = self._popen.wait()
-        # What it may have started itself ends with it.
+        # Processes that it may have started itself end with it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, signal.SIGKILL)
         return code
 
 
 def end_leftovers(leftovers: Sequence[ProcessId], grace_s: float = 10.0) -> list[int]:
-    """Stop processes that an earlier supervisor left behind; gives the ids that were still running."""
+    """Stop processes that an earlier supervisor left behind.
+
+    Returns the ids of those that were still running.
+    """
     running = [process for left in leftovers if (process := left.find()) is not None]
     for process in running:
         with contextlib.suppress(psutil.Error):
@@ -132,7 +129,7 @@ def end_leftovers(leftovers: Sequence[ProcessId], grace_s: float = 10.0) -> list
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process and its descendants; 0 when it is gone.
+    """Return the resident memory of a process and its descendants; 0 when it is gone.
 
     Pages shared between processes (code of libraries) count in each.
     """
@@ -148,7 +145,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def own_resident_bytes(pid: int) -> int:
-    """Resident memory of one process without its descendants; 0 when it is gone."""
+    """Return the resident memory of one process without its descendants; 0 when it is gone."""
     try:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:

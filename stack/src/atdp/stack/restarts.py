@@ -1,9 +1,9 @@
-"""When a service that died is started again: a state machine over values, without clocks or processes.
+"""The lifecycle of a service and its restarts: a state machine over values, without clocks.
 
 A service that dies is started again after a delay that doubles with every death in a row, up to a
-bound, and begins anew once a life has lasted long enough to call the trouble over. Nothing is given
-up: a broker that comes back after an hour finds its consumers trying. All times are seconds of one
-monotonic clock, handed in.
+bound. Once a run has lasted long enough, the next death counts as the first again. The number of
+restarts has no limit: a broker that comes back after an hour finds its consumers trying. All times
+are seconds of one monotonic clock, passed in by the caller.
 """
 
 import signal
@@ -14,24 +14,26 @@ Phase = Literal["planned", "starting", "ready", "unready", "backing-off", "stopp
 ALIVE: frozenset[Phase] = frozenset({"starting", "ready", "unready", "stopping"})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How long to wait before a start: `first_s * factor ** deaths_in_a_row`, at most `longest_s`."""
+    """The delay before a restart: `first_s * factor ** (deaths_in_a_row - 1)`, limited."""
 
     first_s: float = 0.5
     factor: float = 2.0
-    longest_s: float = 30.0  # longer, and a repaired cause stays unnoticed by whoever watches
-    calm_after_s: float = 60.0  # a life of this length forgives the deaths before it
+    longest_s: float = 30.0
+    """The limit of the delay. With a longer one, a person who repaired the cause waits too long."""
+    calm_after_s: float = 60.0
+    """After a run of at least this length, the deaths before it no longer count."""
 
     def delay_s(self, deaths_in_a_row: int) -> float:
-        """Seconds to wait after the n-th death in a row (n ≥ 1)."""
+        """Return the seconds to wait after the n-th death in a row (n ≥ 1)."""
         exponent = min(deaths_in_a_row - 1, 64)
         return float(min(self.longest_s, self.first_s * self.factor**exponent))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Life:
-    """What the supervisor knows of one service.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceLifecycle:
+    """The state of one service as the supervisor knows it.
 
     `since_s` is when the phase began; `reason` says why it is not ready (empty when there is
     nothing to say); `last_exit_code` is negative for a signal, None before the first death.
@@ -39,7 +41,7 @@ class Life:
 
     phase: Phase = "planned"
     since_s: float = 0.0
-    born_s: float = 0.0
+    started_s: float = 0.0
     restarts: int = 0
     deaths_in_a_row: int = 0
     last_exit_code: int | None = None
@@ -48,28 +50,29 @@ class Life:
     reason: str = ""
 
     def due(self, now_s: float) -> bool:
-        """Tell whether a start is due."""
+        """Return true when a start is due."""
         return self.phase == "planned" or (
             self.phase == "backing-off" and now_s >= self.next_start_s
         )
 
-    def started(self, now_s: float) -> "Life":
-        """Follow a start; a start after a death counts as a restart."""
-        again = self.phase == "backing-off"
+    def started(self, now_s: float) -> "ServiceLifecycle":
+        """Return the state after a start; a start after a death counts as a restart."""
         return replace(
             self,
             phase="starting",
             since_s=now_s,
-            born_s=now_s,
-            restarts=self.restarts + again,
+            started_s=now_s,
+            restarts=self.restarts + (self.phase == "backing-off"),
             reason="starting",
         )
 
-    def probed(self, now_s: float, *, ready: bool, reason: str) -> "Life":
-        """Follow an answer (or the lack of one) of the running process."""
+    def probed(self, now_s: float, *, ready: bool, reason: str) -> "ServiceLifecycle":
+        """Return the state after an answer (or the lack of one) of the running process."""
         if self.phase not in {"starting", "ready", "unready"}:
             return self
-        phase: Phase = "ready" if ready else ("unready" if self.phase != "starting" else "starting")
+        phase: Phase = "starting" if self.phase == "starting" else "unready"
+        if ready:
+            phase = "ready"
         since_s = self.since_s if phase == self.phase else now_s
         return replace(
             self,
@@ -79,17 +82,17 @@ class Life:
             reason="" if ready else reason,
         )
 
-    def died(self, now_s: float, exit_code: int, policy: RestartPolicy) -> "Life":
-        """Follow the end of the process that nobody asked for."""
+    def died(self, now_s: float, exit_code: int, policy: RestartPolicy) -> "ServiceLifecycle":
+        """Return the state after an end of the process that was not requested."""
         backing_off = self._back_off(now_s, f"died with {describe_exit(exit_code)}", policy)
         return replace(backing_off, last_exit_code=exit_code)
 
-    def unstartable(self, now_s: float, why: str, policy: RestartPolicy) -> "Life":
-        """Follow a start that came to nothing because its preparation failed."""
+    def unstartable(self, now_s: float, why: str, policy: RestartPolicy) -> "ServiceLifecycle":
+        """Return the state after a start whose preparation failed."""
         return self._back_off(now_s, f"cannot start: {why}", policy)
 
-    def _back_off(self, now_s: float, why: str, policy: RestartPolicy) -> "Life":
-        calm = now_s - self.born_s >= policy.calm_after_s
+    def _back_off(self, now_s: float, why: str, policy: RestartPolicy) -> "ServiceLifecycle":
+        calm = now_s - self.started_s >= policy.calm_after_s
         deaths = 1 if calm else self.deaths_in_a_row + 1
         wait_s = policy.delay_s(deaths)
         return replace(
@@ -101,17 +104,17 @@ class Life:
             reason=f"{why}, next start in {wait_s:g} s",
         )
 
-    def stopping(self, now_s: float) -> "Life":
-        """Follow the request to end."""
+    def stopping(self, now_s: float) -> "ServiceLifecycle":
+        """Return the state after the request to end."""
         return replace(self, phase="stopping", since_s=now_s, reason="stopping")
 
-    def stopped(self, now_s: float, exit_code: int | None) -> "Life":
-        """Follow the end that was asked for; `exit_code` None when it was not running."""
+    def stopped(self, now_s: float, exit_code: int | None) -> "ServiceLifecycle":
+        """Return the state after the requested end; `exit_code` None when it was not running."""
         return replace(self, phase="stopped", since_s=now_s, last_exit_code=exit_code, reason="")
 
 
 def describe_exit(code: int) -> str:
-    """Say an exit code as people do: `exit 1`, `SIGKILL`."""
+    """Return an exit code as text for people: `exit 1`, `SIGKILL`."""
     if code >= 0:
         return f"exit {code}"
     try:

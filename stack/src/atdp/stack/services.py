@@ -1,8 +1,8 @@
-"""What the stack consists of: each service's command, port, probe and place in the order.
+"""The services of the stack: each one's command, port, probe and place in the order.
 
-The broker comes first, everything that talks to it after it answered and its topics exist. Stopping
-goes the other way, wave by wave: first the gateway, which lets events in, then those that move them
-on, the broker last.
+The broker starts first; services that use it start once it answers and its topics exist. Stopping
+goes the other way, wave by wave: first the gateway, which accepts events, then the services that
+process them, the broker last.
 """
 
 import json
@@ -18,25 +18,34 @@ from pathlib import Path
 from atdp.runtime import Home
 
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
-"""Alive without weights on a fresh home; that they are not ready then is no fault of the stack."""
+"""Services that are alive but not ready without weights, as on a fresh home. That is no fault."""
+
+_MODULES = {
+    "governance": "atdp.governance.worker",
+    "lake-writer": "atdp.lakehouse.writer",
+    "inference-0": "atdp.inference.worker",
+    "inference-1": "atdp.inference.worker",
+    "gateway": "atdp.stack.gateway",
+}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What one look at a service showed. `live` False asks for a restart when it lasts."""
+    """The result of one health check. A service for which `live` stays False is restarted."""
 
     live: bool
     ready: bool
     reason: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Service:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSpec:
     """One process of the stack.
 
-    `command` is asked at every start (it may prepare things and raise a StackError). `on_ready`
-    runs once, when the service is ready for the first time and before those that come `after` it
-    start. `wave` orders stopping, highest first.
+    `command` is called at every start (it may prepare files and raise a StackError). `on_ready`
+    runs once, when the service is ready for the first time and before the services that name it in
+    `after` start. `wave` orders stopping, highest first. `needed` False: the stack is up without
+    its being ready.
     """
 
     name: str
@@ -54,55 +63,38 @@ class Service:
     log_tail: Callable[[], str] | None = None
 
 
-_MODULES = {
-    "governance": "atdp.governance.worker",
-    "lake-writer": "atdp.lakehouse.writer",
-    "inference-0": "atdp.inference.worker",
-    "inference-1": "atdp.inference.worker",
-    "gateway": "atdp.stack.gateway",
-}
-
-
 def service_names() -> tuple[str, ...]:
-    """The Python services in starting order."""
+    """Return the names of the Python services in starting order."""
     return tuple(_MODULES)
 
 
-def python_services(home: Home, ports: Mapping[str, int], after: tuple[str, ...]) -> list[Service]:
-    """The Python services of a home, each `python -m MODULE --home … --port … --name …`."""
-    services = []
-    for name, module in _MODULES.items():
-        command = [
-            sys.executable,
-            "-m",
-            module,
-            "--home",
-            str(home.root),
-            "--port",
-            str(ports[name]),
-            "--name",
-            name,
-        ]
-        services.append(
-            Service(
-                name=name,
-                command=lambda command=command: command,  # type: ignore[misc]
-                probe=lambda port=ports[name]: probe_http(port),  # type: ignore[misc]
-                log=home.logs / f"{name}.log",
-                port=ports[name],
-                after=() if name in WAITS_FOR_WEIGHTS else after,
-                wave=2 if name == "gateway" else 1,
-                needed=name not in WAITS_FOR_WEIGHTS,
-            )
-        )
-    return services
+def python_services(
+    home: Home, ports: Mapping[str, int], after: tuple[str, ...]
+) -> list[ServiceSpec]:
+    """Return the Python services, each `python -m MODULE --home … --port … --name …`."""
+    return [_python_service(name, home, ports[name], after) for name in _MODULES]
+
+
+def _python_service(name: str, home: Home, port: int, after: tuple[str, ...]) -> ServiceSpec:
+    options = ["--home", str(home.root), "--port", str(port), "--name", name]
+    command = [sys.executable, "-m", _MODULES[name], *options]
+    return ServiceSpec(
+        name=name,
+        command=lambda: command,
+        probe=lambda: probe_http(port),
+        log=home.logs / f"{name}.log",
+        port=port,
+        after=() if name in WAITS_FOR_WEIGHTS else after,
+        wave=2 if name == "gateway" else 1,
+        needed=name not in WAITS_FOR_WEIGHTS,
+    )
 
 
 def service_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of every service: the caller's, with the home and the supervisor's process id."""
+    """Return the environment of every service: the caller's, the home, the supervisor's id."""
     return {
-        # glibc gives each thread an arena of its own; two keep idle services small at no cost
-        # measured here.
+        # glibc gives each thread a memory arena of its own. Two arenas keep idle services small;
+        # no cost was measured.
         "MALLOC_ARENA_MAX": "2",
         **environ,
         "ATDP_HOME": str(home.root),
@@ -111,10 +103,10 @@ def service_environment(home: Home, environ: Mapping[str, str]) -> dict[str, str
 
 
 def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
-    """Look at `/healthz` and `/readyz` of a service on this machine.
+    """Ask `/healthz` and `/readyz` of a service on this machine.
 
-    By `http.client`: it is asked every second for as long as the stack lives, and costs a tenth of
-    a richer client.
+    Uses `http.client`, because it runs every second for as long as the stack lives and costs a
+    tenth of a richer client.
     """
     connection = HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
@@ -123,7 +115,8 @@ def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
             answer = connection.getresponse()
             body = answer.read()
             if answer.status != HTTPStatus.OK:
-                return Probe(live=live, ready=False, reason=_why(path, answer.status, body))
+                reason = _failing_checks(path, answer.status, body)
+                return Probe(live=live, ready=False, reason=reason)
         return Probe(live=True, ready=True)
     except ConnectionRefusedError:
         return Probe(live=False, ready=False, reason="not listening yet")
@@ -133,12 +126,12 @@ def probe_http(port: int, timeout_s: float = 3.0) -> Probe:
         connection.close()
 
 
-def _why(path: str, status: int, body: bytes) -> str:
+def _failing_checks(path: str, status: int, body: bytes) -> str:
     try:
         failing = json.loads(body)["failing"]
-        said = [
+        reasons = [
             str(text) if name == "state" else f"{name}: {text}" for name, text in failing.items()
         ]
     except (ValueError, AttributeError, KeyError, TypeError):
-        said = []
-    return "; ".join(said) or f"{path} answers {status}"
+        reasons = []
+    return "; ".join(reasons) or f"{path} answers {status}"

@@ -1,7 +1,7 @@
-"""Topics as defined in `atdp.schemas`, brought into being on a broker or compared with what is there.
+"""Topics on a broker, created or compared with their definitions in `atdp.schemas`.
 
 Missing topics are created. An existing topic is never changed: fewer or more partitions would break
-the order per key, and a cluster's operators own its configuration. What differs is reported.
+the order per key, and a cluster's operators own its configuration. Differences are reported.
 """
 
 import time
@@ -19,78 +19,84 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 30.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingTopic:
     """A topic as it is on the broker."""
 
     partitions: int
     config: Mapping[str, str]
 
 
-def differences(wanted: Topic, found: Found) -> list[str]:
-    """Say how an existing topic differs from its definition, one sentence each."""
-    said = []
-    if found.partitions != wanted.partitions:
-        said.append(
-            f"{wanted.name} has {found.partitions} partitions, defined are {wanted.partitions}"
+def differences(wanted: Topic, existing: ExistingTopic) -> list[str]:
+    """Return one sentence for each difference between an existing topic and its definition."""
+    sentences = []
+    if existing.partitions != wanted.partitions:
+        sentences.append(
+            f"{wanted.name} has {existing.partitions} partitions, defined are {wanted.partitions}"
         )
-    said += [
-        f"{wanted.name} has {key}={found.config.get(key)}, defined is {value}"
+    sentences += [
+        f"{wanted.name} has {key}={existing.config.get(key)}, defined is {value}"
         for key, value in wanted.config.items()
-        if found.config.get(key) != value
+        if existing.config.get(key) != value
     ]
-    return said
+    return sentences
 
 
 def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
-    """Create what is missing, wait until the brokers know it, and say what differs.
+    """Create missing topics, wait until the brokers know them, and return the differences.
 
-    `replication` -1 leaves the number of replicas to the cluster. Raises StackError when a topic
-    cannot be created, or when raw and governed events differ in their number of partitions
-    (governance keeps the partition number of a record).
+    `replication` -1 leaves the number of replicas to the cluster.
+
+    Raises:
+        StackError: a topic cannot be created, or raw and governed events differ in their number of
+            partitions (governance keeps the partition number of a record).
     """
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({**settings.config(), "log_level": 0})
     wanted = list(all_topics().values())
     try:
-        existing = admin.list_topics(timeout=_TIMEOUT_S).topics
-        missing = [topic for topic in wanted if topic.name not in existing]
-        new = [
-            NewTopic(topic.name, topic.partitions, replication, config=dict(topic.config))
-            for topic in missing
-        ]
-        for name, future in (admin.create_topics(new) if new else {}).items():
-            try:
-                future.result(_TIMEOUT_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise StackError(
-                        f"Cannot create topic {name}: {error.args[0].str()}"
-                    ) from error
+        known = admin.list_topics(timeout=_TIMEOUT_S).topics
+        missing = [topic for topic in wanted if topic.name not in known]
+        _create(admin, missing, replication)
         _await_known(admin, [topic.name for topic in missing])
-        old = [topic for topic in wanted if topic.name in existing]
+        old = [topic for topic in wanted if topic.name in known]
         configs = _configs(admin, [topic.name for topic in old])
     except KafkaException as error:
         raise StackError(
             f"Cannot read or create topics at {settings.bootstrap}: {error.args[0].str()}. "
             "Check ATDP_KAFKA_BOOTSTRAP and the security settings, or the rights of this user."
         ) from error
-    found = {
-        topic.name: Found(
-            partitions=len(existing[topic.name].partitions), config=configs[topic.name]
+    existing = {
+        topic.name: ExistingTopic(
+            partitions=len(known[topic.name].partitions), config=configs[topic.name]
         )
         for topic in old
     }
-    _check_partitions_agree(found)
-    return [said for topic in old for said in differences(topic, found[topic.name])]
+    _check_partitions_agree(existing)
+    return [sentence for topic in old for sentence in differences(topic, existing[topic.name])]
+
+
+def _create(admin: "AdminClient", topics: Iterable[Topic], replication: int) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.cimpl import NewTopic
+
+    new = [
+        NewTopic(topic.name, topic.partitions, replication, config=dict(topic.config))
+        for topic in topics
+    ]
+    for name, future in (admin.create_topics(new) if new else {}).items():
+        try:
+            future.result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise StackError(f"Cannot create topic {name}: {error.args[0].str()}") from error
 
 
 def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
-    """A created topic is not yet in every broker's metadata; a client that asks too early sees none."""
-    left, deadline = set(names), time.monotonic() + _TIMEOUT_S
+    """Wait until new topics are in the metadata; a client that asks too early gets no topic."""
+    left, deadline_s = set(names), time.monotonic() + _TIMEOUT_S
     while left:
         known = admin.list_topics(timeout=_TIMEOUT_S).topics
         left = {
@@ -98,22 +104,23 @@ def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
             for name in left
             if name not in known or known[name].error or not known[name].partitions
         }
-        if left and time.monotonic() > deadline:
+        if left and time.monotonic() > deadline_s:
             raise StackError(
-                f"The brokers do not know the new topics {', '.join(sorted(left))} yet; start again."
+                f"The brokers do not know the new topics {', '.join(sorted(left))} yet. "
+                "Start the stack again."
             )
 
 
-def _check_partitions_agree(found: Mapping[str, Found]) -> None:
+def _check_partitions_agree(existing: Mapping[str, ExistingTopic]) -> None:
     raw, governed = all_topics()["events_raw"], all_topics()["events_governed"]
-    have = {
-        topic.name: found[topic.name].partitions if topic.name in found else topic.partitions
-        for topic in (raw, governed)
+    partitions = {
+        topic.name: existing.get(topic.name, topic).partitions for topic in (raw, governed)
     }
-    if len(set(have.values())) != 1:
+    if len(set(partitions.values())) != 1:
         raise StackError(
-            f"{raw.name} and {governed.name} must have the same number of partitions, they have {have}. "
-            "Create the smaller one anew, or add partitions to it while nothing is written."
+            f"{raw.name} and {governed.name} must have the same number of partitions, they have "
+            f"{partitions}. Delete and create the smaller one again, or add partitions to it while "
+            "no producer is running."
         )
 
 

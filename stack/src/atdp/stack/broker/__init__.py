@@ -1,1 +1,1 @@
-"""The broker of the local stack: its jars, its Java runtime, its process."""
+"""The broker of the local stack: its jars, its Java runtime and its process."""

@@ -1,30 +1,32 @@
 """The broker's jars: exactly the files of `kafka_jars.toml`, by coordinates and SHA-256.
 
-jgo serves as a plain Maven client, one artifact at a time: nothing is resolved here. A jar is
-fetched into a staging folder, hashed, and only then renamed into the user's cache, so a cache that
-two processes fill at once, or a download that is cut off, never holds a wrong file. Cached jars are
-hashed again at every start (43 MB, about 0.1 s); a damaged one is fetched anew.
+jgo serves as a plain Maven client that fetches one artifact at a time; it resolves no dependencies.
+A jar is fetched into a staging folder, hashed, and only then renamed into the user's cache. So the
+cache never holds a wrong file, even when two processes fill it at once or a download is cut off.
+Cached jars are hashed again at every start (43 MB, about 0.1 s); a damaged one is fetched again.
 """
 
-import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from atdp.stack.errors import JarsUnavailable
+from atdp.runtime import file_sha256
+from atdp.stack.broker.java import find_java
+from atdp.stack.errors import JarsUnavailable, StackError
 
 REPOSITORY_VARIABLE = "ATDP_MAVEN_REPOSITORY"
 Progress = Callable[["Jar", int, int], None]
 Fetch = Callable[["Jar", Path], Path]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Jar:
     """One line of the lock file."""
 
@@ -41,12 +43,12 @@ class Jar:
 
     @property
     def relative_path(self) -> Path:
-        """Where a Maven repository keeps it."""
+        """The path of the file in a Maven repository."""
         return Path(*self.group.split("."), self.artifact, self.version, self.filename)
 
 
 def locked_jars() -> tuple[Jar, ...]:
-    """Read the lock file of this package, in its order."""
+    """Return the jars of this package's lock file, in its order."""
     lock = tomllib.loads(
         files("atdp.stack.broker").joinpath("kafka_jars.toml").read_text(encoding="utf-8")
     )
@@ -54,7 +56,7 @@ def locked_jars() -> tuple[Jar, ...]:
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """`$XDG_CACHE_HOME/atdp/jars`, by default `~/.cache/atdp/jars`."""
+    """Return `$XDG_CACHE_HOME/atdp/jars`, by default `~/.cache/atdp/jars`."""
     base = environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "atdp" / "jars"
 
@@ -66,10 +68,13 @@ def ensure_jars(
     fetch: Fetch | None = None,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Give the paths of all locked jars, fetching what is missing; raises JarsUnavailable.
+    """Return the paths of all locked jars; fetch the missing ones first.
 
     `progress(jar, done, total)` is called before each fetch (`done` fetched so far, `total` to
     fetch).
+
+    Raises:
+        JarsUnavailable: a jar cannot be fetched, or the cache cannot be written.
     """
     wanted = locked_jars() if jars is None else jars
     missing = [jar for jar in wanted if not _is_intact(cache / jar.relative_path, jar)]
@@ -81,33 +86,34 @@ def ensure_jars(
 def _fetch_all(missing: list[Jar], cache: Path, fetch: Fetch, progress: Progress | None) -> None:
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=cache))
+        with _staging_folder(cache) as staging:
+            for done, jar in enumerate(missing):
+                if progress is not None:
+                    progress(jar, done, len(missing))
+                _install(jar, fetch(jar, staging), cache)
     except OSError as error:
         raise JarsUnavailable(
-            f"Cannot write the jar cache {cache}: {error.strerror or error}. Free some space or set "
-            "XDG_CACHE_HOME."
+            f"Cannot write the jar cache {cache}: {error.strerror or error}. "
+            "Free some space or set XDG_CACHE_HOME."
         ) from error
+
+
+@contextmanager
+def _staging_folder(cache: Path) -> Iterator[Path]:
+    staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=cache))
     try:
-        for done, jar in enumerate(missing):
-            if progress is not None:
-                progress(jar, done, len(missing))
-            _install(jar, fetch(jar, staging), cache)
-    except OSError as error:
-        raise JarsUnavailable(
-            f"Cannot write the jar cache {cache}: {error.strerror or error}. Free some space or set "
-            "XDG_CACHE_HOME."
-        ) from error
+        yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
 def _install(jar: Jar, fetched: Path, cache: Path) -> None:
-    found = _sha256(fetched)
-    if found != jar.sha256:
+    sha256 = file_sha256(fetched)
+    if sha256 != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.filename} arrived with SHA-256 {found}, the lock file says {jar.sha256}: not used. "
-            f"A proxy or mirror may have changed it; try another network or set {REPOSITORY_VARIABLE} to a "
-            "mirror you trust."
+            f"{jar.filename} arrived with SHA-256 {sha256}, the lock file has {jar.sha256}; it is "
+            "not used. A proxy or mirror may have changed it. Try another network, or set "
+            f"{REPOSITORY_VARIABLE} to a mirror you trust."
         )
     target = cache / jar.relative_path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +121,10 @@ def _install(jar: Jar, fetched: Path, cache: Path) -> None:
 
 
 def maven_fetch(environ: Mapping[str, str]) -> Fetch:
-    """Fetch from the public Maven repository, or from the mirror that `ATDP_MAVEN_REPOSITORY` names."""
+    """Return a function that fetches a jar from the public Maven repository or from a mirror.
+
+    `ATDP_MAVEN_REPOSITORY` names the mirror.
+    """
     mirror = environ.get(REPOSITORY_VARIABLE)
 
     def fetch(jar: Jar, staging: Path) -> Path:
@@ -131,8 +140,8 @@ def maven_fetch(environ: Mapping[str, str]) -> Fetch:
             where = f"from {mirror}" if mirror else "from the Maven repository"
             raise JarsUnavailable(
                 f"Cannot fetch {jar.filename} {where}: {type(error).__name__}. "
-                "Check the network and HTTPS_PROXY, "
-                f"or set {REPOSITORY_VARIABLE} to the address of a mirror, then run `make setup` again."
+                f"Check the network and HTTPS_PROXY, or set {REPOSITORY_VARIABLE} to the address "
+                "of a mirror. Then run `make setup` again."
             ) from error
 
     return fetch
@@ -140,21 +149,13 @@ def maven_fetch(environ: Mapping[str, str]) -> Fetch:
 
 def _is_intact(path: Path, jar: Jar) -> bool:
     try:
-        return path.stat().st_size == jar.bytes and _sha256(path) == jar.sha256
+        return path.stat().st_size == jar.bytes and file_sha256(path) == jar.sha256
     except OSError:
         return False
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def main() -> int:
-    """Fetch what is missing and check that there is a Java to run it: the last step of `make setup`."""
-    from atdp.stack.broker.java import find_java
-    from atdp.stack.errors import StackError
-
+    """Fetch missing jars and check that there is a Java: the last step of `make setup`."""
     cache = cache_dir(os.environ)
     try:
         java = find_java(os.environ)

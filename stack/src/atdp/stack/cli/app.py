@@ -1,49 +1,37 @@
-"""The frame of the `atdp` command: which verbs there are, how errors become exit codes.
+"""The frame of the `atdp` command: its verbs, and how errors become exit codes.
 
-Results go to standard output, everything for people's eyes (progress, remarks, errors) to standard
-error. An error that the platform raises on purpose ends in one line and exit code 1 (3 where 1 is a
-verdict, as in `atdp replay`); a wrong call in exit code 2; Ctrl-C in 130. Anything else is a bug
-and shows its traceback. Verbs import what they need when they run, and some are loaded only when
-called: `atdp --help` is quick.
+Results go to standard output; progress, remarks and errors go to standard error. An error that the
+platform raises on purpose is printed as one line with exit code 1 (3 where 1 is a verdict, as in
+`atdp replay`); a wrong call has exit code 2, Ctrl-C 130. Any other exception is a bug and shows its
+traceback. Verbs import what they need when they run, and some are imported only when they are
+called (`late_commands`), so that `atdp --help` is quick.
 """
 
-import importlib
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from atdp.stack.cli import dataset, imports, keys, query, stack, training, waiting
-from atdp.stack.cli.exits import code_of_an_error
+from atdp.stack.cli import dataset, import_files, keys, sql, status, train, up_down, wait
+from atdp.stack.cli.exit_codes import error_exit_code
+from atdp.stack.cli.late_commands import late_commands
 
-_LOADED_WHEN_CALLED: Mapping[str, tuple[str, str]] = {
-    "replay": (
-        "atdp.stack.cli.replay",
-        "Judge a candidate on logged trajectories.",
-    ),
-    "demo": (
-        "order_desk.command",
-        "Run the closed loop on this machine, from traffic to release.",
-    ),
-    "control": (
-        "atdp.stack.cli.control",
-        "Releases: what was decided and why, and what to do next.",
-    ),
-}
-"""Name → module that has the verb or group (`add_to` or `app`), and the help that stands for it in
-the list."""
+_INTERRUPTED = 130
 
 
 class AtdpGroup(TyperGroup):
-    """The verbs of `atdp`, turning the platform's errors into a line and an exit code."""
+    """The verbs of `atdp`; it turns errors of the platform into one line and an exit code."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        """Take the verbs, with the lines of their examples kept apart in help texts."""
+        """Take the verbs, and list the late commands beside them."""
         super().__init__(*args, **settings)
+        self._late = {command.name: command for command in late_commands()}
+        for name, command in self._late.items():
+            stand_in = TyperCommand(name, help=command.summary, rich_markup_mode=None)
+            self.add_command(stand_in, name)
         _keep_lines(self)
 
     def invoke(self, ctx: Any) -> Any:
@@ -51,83 +39,75 @@ class AtdpGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            code = 130
+            code = _INTERRUPTED
         except BrokenPipeError:
-            # The reader of our output (`head`) has had enough; say nothing, also not when the
-            # interpreter flushes.
+            # The reader of our output (`head`) has ended. Print nothing, also when the interpreter
+            # flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         except Exception as error:
-            if not is_ours(error):
+            if not is_platform_error(error):
                 raise
             typer.echo(f"error: {error}", err=True)
-            code = code_of_an_error(ctx)
-        # Raised here and not above: an exception keeps what it was raised from, and with it the
-        # frames that hold open connections; DuckDB's binding prints a page about each when the
-        # interpreter ends.
+            code = error_exit_code(ctx)
+        # Raised here and not in the handlers: an exception keeps the one it was raised from, and
+        # with it the frames that hold open connections; DuckDB's binding prints a page about each
+        # of them when the interpreter ends.
         raise typer.Exit(code)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb that is called; one that is loaded when called, now."""
-        name = args[0] if args else ""
-        if name in _LOADED_WHEN_CALLED:
-            self.add_command(load(name), name)
+        """Find the verb that is called; import it when it is a late command."""
+        if args and args[0] in self._late:
+            self.load(args[0])
         return super().resolve_command(ctx, args)
 
+    def load(self, name: str) -> None:
+        """Import a late command and put it in place of its stand-in."""
+        command = self._late.pop(name).load()
+        _keep_lines(command)
+        self.add_command(command, name)
 
-def load(name: str) -> Any:
-    """Load a verb or group that the list only names."""
-    module = importlib.import_module(_LOADED_WHEN_CALLED[name][0])
-    if hasattr(module, "app"):
-        part = module.app
-    else:
-        part = typer.Typer(rich_markup_mode=None, add_completion=False)
-        module.add_to(part)
-    command = typer.main.get_command(part)
-    _keep_lines(command)
-    return command
-
-
-def _keep_lines(command: Any) -> None:
-    r"""Turn the two characters `\b` of raw docstrings into the one that keeps a paragraph's line breaks."""
-    if command.help:
-        command.help = command.help.replace("\\b\n", "\b\n")
-    for part in getattr(command, "commands", {}).values():
-        _keep_lines(part)
-
-
-def is_ours(error: Exception) -> bool:
-    """Tell whether the platform raised this on purpose, for people to read (classes of `atdp.*`)."""
-    return type(error).__module__.startswith("atdp.")
+    def load_all(self) -> None:
+        """Import every late command, so that the tree of commands is complete."""
+        for name in list(self._late):
+            self.load(name)
 
 
 def build() -> typer.Typer:
-    """Put the verbs together."""
+    """Return the application with its verbs."""
     app = typer.Typer(
         name="atdp",
         cls=AtdpGroup,
-        help="The data platform that turns what deployed agents do into governed, replayable, trainable "
-        "trajectories.",
+        help="The data platform that turns what deployed agents do into governed, replayable, "
+        "trainable trajectories.",
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    app.callback()(common)
-    for part in (stack, keys, imports, waiting, query, dataset, training):
-        part.add_to(app)
-    for name, (_, text) in _LOADED_WHEN_CALLED.items():
-        placeholder = typer.Typer(help=text, rich_markup_mode=None)
-        placeholder.callback()(_nothing)
-        app.add_typer(placeholder, name=name)
+    app.callback()(set_home)
+    for module in (up_down, status, keys, import_files, wait, sql, dataset, train):
+        module.add_to(app)
     return app
 
 
-def _nothing() -> None:
-    pass
+def whole_command() -> Any:
+    """Return the `atdp` command with every late command imported."""
+    group: Any = typer.main.get_command(build())
+    group.load_all()
+    return group
 
 
-def common(
+def is_platform_error(error: Exception) -> bool:
+    """Return true for an error that the platform raised on purpose, with a message for people.
+
+    Such an error is of a class of `atdp.*` or, in a command of another distribution, derived from
+    one.
+    """
+    return any(kind.__module__.startswith("atdp.") for kind in type(error).__mro__)
+
+
+def set_home(
     home: Annotated[
         Path | None,
         typer.Option(
@@ -135,6 +115,17 @@ def common(
         ),
     ] = None,
 ) -> None:
-    """Settings of every verb."""
+    """Take the settings of every verb."""
     if home is not None:
         os.environ["ATDP_HOME"] = str(home.resolve())
+
+
+def _keep_lines(command: Any) -> None:
+    r"""Keep the line breaks of examples in help texts.
+
+    Raw docstrings hold the two characters `\b`; click wants the control character.
+    """
+    if command.help:
+        command.help = command.help.replace("\\b\n", "\b\n")
+    for part in getattr(command, "commands", {}).values():
+        _keep_lines(part)

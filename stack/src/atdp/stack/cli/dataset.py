@@ -1,11 +1,19 @@
-"""`atdp dataset`: named selections that read the same for ever after."""
+"""`atdp dataset`: named selections of trajectories that never change."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atdp.stack.cli.homes import existing_home
-from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
+from atdp.stack.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    TableFormatOption,
+    choose_format,
+    print_record,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from atdp.lakehouse import Dataset
@@ -35,24 +43,26 @@ def create(
     tenant: Annotated[
         str | None, typer.Option(help="Only this tenant's (default: every tenant's).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the dataset as JSON.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Pin what the lake holds now under a new name. A dataset never changes.
+    r"""Pin the current content of the lake under a new name. A dataset never changes.
 
     \b
     Example:
-      atdp dataset create retail-1 --tenant retail --where "reward IS NOT NULL AND training_eligible"
+      atdp dataset create retail-1 --tenant retail --where "reward > 0 AND training_eligible"
     """
     from atdp.lakehouse import create_dataset, open_lake
 
     dataset = create_dataset(open_lake(existing_home()), name, where, tenant)
-    if as_json:
-        print_json(_as_json(dataset))
-    else:
+    form = choose_format(form, as_json)
+    if form is None:
         typer.echo(f"dataset {name}: {dataset.trajectories} trajectories")
+    else:
+        print_record(_as_json(dataset), form)
 
 
-def list_all(form: FormatOption = Format.TABLE) -> None:
+def list_all(form: TableFormatOption = Format.TABLE, as_json: JsonOption = False) -> None:
     r"""List datasets.
 
     \b
@@ -62,11 +72,12 @@ def list_all(form: FormatOption = Format.TABLE) -> None:
     from atdp.lakehouse import list_datasets, open_lake
 
     rows = [_as_json(dataset) for dataset in list_datasets(open_lake(existing_home()))]
-    print_rows(rows, ["name", "created_at", "tenant", "where", "trajectories"], form)
+    columns = ["name", "created_at", "tenant", "where", "trajectories"]
+    print_rows(rows, columns, choose_format(form, as_json) or Format.TABLE)
 
 
-def show(name: Name) -> None:
-    r"""Show everything about a dataset, as JSON.
+def show(name: Name, form: TableFormatOption = Format.JSON, as_json: JsonOption = False) -> None:
+    r"""Show everything about a dataset.
 
     Its filter, snapshots, policies and digests.
 
@@ -76,7 +87,8 @@ def show(name: Name) -> None:
     """
     from atdp.lakehouse import load_dataset, open_lake
 
-    print_json(_as_json(load_dataset(open_lake(existing_home()), name)))
+    dataset = load_dataset(open_lake(existing_home()), name)
+    print_record(_as_json(dataset), choose_format(form, as_json) or Format.JSON)
 
 
 def _as_json(dataset: "Dataset") -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The home that a verb reads: it must exist, since a verb that reads never makes one by the way."""
+"""The home that a verb reads. It must exist: a verb that reads never creates one."""
 
 import os
 from typing import TYPE_CHECKING
@@ -8,9 +8,12 @@ if TYPE_CHECKING:
 
 
 def existing_home() -> "Home":
-    """The home of `$ATDP_HOME` (else `./.atdp`); raises HomeUnusable when there is none.
+    """Return the home of `$ATDP_HOME` (else `./.atdp`).
 
-    With a catalog elsewhere (`ATDP_CATALOG_URI`) the home may be empty so far.
+    With a catalog elsewhere (`ATDP_CATALOG_URI`) the home may be missing so far.
+
+    Raises:
+        HomeUnusable: there is no such home.
     """
     from atdp.runtime import Home
     from atdp.stack.errors import HomeUnusable

@@ -1,11 +1,19 @@
-"""`atdp keys`: who may do what, for which tenant."""
+"""`atdp keys`: API keys of tenants and their roles."""
 
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
-from atdp.stack.cli.output import Format, FormatOption, print_json, print_rows
+from atdp.stack.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    TableFormatOption,
+    choose_format,
+    print_record,
+    print_rows,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,11 +32,10 @@ def create(
         str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
     ],
     role: Annotated[str, typer.Option(help="agent, analyst, trainer, steward or operator.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print key, id, tenant and role as JSON.")
-    ] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Create an API key. It is shown this once: only a hash of it is stored.
+    r"""Create an API key. It is shown only this once, because only a hash of it is stored.
 
     \b
     Example:
@@ -39,15 +46,15 @@ def create(
 
     with KeyStore(Home.from_env().keys_db) as store:
         key, principal = store.create(tenant, role)
-    if as_json:
-        print_json(
-            {
-                "key": str(key),
-                "key_id": principal.key_id,
-                "tenant": principal.tenant,
-                "role": principal.role,
-            }
-        )
+    form = choose_format(form, as_json)
+    if form is not None:
+        result = {
+            "key": str(key),
+            "key_id": principal.key_id,
+            "tenant": principal.tenant,
+            "role": principal.role,
+        }
+        print_record(result, form)
         return
     typer.echo(str(key))
     typer.echo(
@@ -57,7 +64,8 @@ def create(
 
 
 def list_keys(
-    form: FormatOption = Format.TABLE,
+    form: TableFormatOption = Format.TABLE,
+    as_json: JsonOption = False,
     sessions: Annotated[
         bool, typer.Option("--sessions", help="Also the keys of single sessions.")
     ] = False,
@@ -71,7 +79,7 @@ def list_keys(
     from atdp.runtime import Home, KeyStore
 
     with KeyStore(Home.from_env().keys_db) as store:
-        found = store.list(with_sessions=sessions)
+        stored_keys = store.list(with_sessions=sessions)
     rows = [
         {
             "key_id": stored.principal.key_id,
@@ -82,18 +90,18 @@ def list_keys(
             ),
             "revoked": stored.revoked,
         }
-        for stored in found
+        for stored in stored_keys
     ]
-    print_rows(rows, ["key_id", "tenant", "role", "created_at", "revoked"], form)
+    columns = ["key_id", "tenant", "role", "created_at", "revoked"]
+    print_rows(rows, columns, choose_format(form, as_json) or Format.TABLE)
 
 
 def revoke(
     key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the id and its state as JSON.")
-    ] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Make a key, and the session keys made with it, useless. What it sent before stays.
+    r"""Revoke a key and the session keys made with it. Events that it sent before stay.
 
     \b
     Example:
@@ -104,7 +112,8 @@ def revoke(
     with KeyStore(Home.from_env().keys_db) as store:
         if not store.revoke(key_id):
             raise KeyStoreError(f"no key {key_id!r} in this home; `atdp keys list` shows the ids")
-    if as_json:
-        print_json({"key_id": key_id, "revoked": True})
-    else:
+    form = choose_format(form, as_json)
+    if form is None:
         typer.echo(f"revoked {key_id}", err=True)
+    else:
+        print_record({"key_id": key_id, "revoked": True}, form)

@@ -1,25 +1,49 @@
-"""Rows for people and for programs: table, JSON, CSV."""
+"""Results of commands for people and for programs: text, table, JSON, CSV.
+
+Every verb that prints a result has the options `--format` and `--json`. Without them, a verb prints
+what people read most easily: a sentence, or a table where the result has rows.
+"""
 
 import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_NEVER_FOLDED = 12
+"""Cells of up to this many characters are never broken: a process id in two lines reads badly."""
+_PIPE_WIDTH = 10_000
+"""Cells in a file or a pipe are not folded at 80 columns; a table is as wide as its content."""
+
 
 class Format(StrEnum):
-    """How rows are printed."""
+    """The form in which a result is printed."""
 
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print the result.")]
+FormatOption = Annotated[
+    Format | None, typer.Option("--format", "-f", help="How to print the result.")
+]
+TableFormatOption = Annotated[
+    Format, typer.Option("--format", "-f", help="How to print the result.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
+
 Row = Mapping[str, object]
+
+
+def choose_format(form: Format | None, as_json: bool) -> Format | None:
+    """Return the format that `--format` and `--json` ask for; None for the text for people."""
+    return Format.JSON if as_json else form
 
 
 def print_rows(
@@ -34,16 +58,27 @@ def print_rows(
     elif form is Format.CSV:
         typer.echo(_csv(rows, columns), nl=False)
     else:
-        _print_table(rows, columns, title)
+        _print_table(build_table(rows, columns, title=title))
+
+
+def print_record(record: Row, form: Format) -> None:
+    """Print one result: its fields as rows of a table, as a JSON object, or as one line of CSV."""
+    if form is Format.JSON:
+        print_json(record)
+    elif form is Format.CSV:
+        typer.echo(_csv([record], list(record)), nl=False)
+    else:
+        rows = [{"field": field, "value": cell_text(value)} for field, value in record.items()]
+        _print_table(build_table(rows, ["field", "value"]))
 
 
 def print_json(value: object) -> None:
-    """Print any value as indented JSON; what JSON does not know (times, decimals, bytes) as text."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=text))
+    """Print a value as indented JSON; values without a JSON form (times, decimals) as text."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=cell_text))
 
 
-def text(value: object) -> str:
-    """A cell as text; nested values as JSON."""
+def cell_text(value: object) -> str:
+    """Return a cell as text; nested values as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -57,30 +92,27 @@ def text(value: object) -> str:
     return str(value)
 
 
-def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    # repr of a float is exact; a table's six digits are for eyes only
-    writer.writerows(
-        [repr(v) if isinstance(v := row.get(column), float) else text(v) for column in columns]
-        for row in rows
-    )
-    return buffer.getvalue()
+def build_table(
+    rows: Sequence[Row], columns: Sequence[str], *, title: str | None = None
+) -> "Table":
+    """Return rows as a table for a terminal.
 
-
-def _print_table(rows: Sequence[Row], columns: Sequence[str], title: str | None) -> None:
+    Cells are data and never markup; a cell that is a `rich.text.Text` keeps its style.
+    """
     from rich.box import SIMPLE_HEAD
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=title, title_justify="left", header_style="bold", box=SIMPLE_HEAD, pad_edge=False
+        title=Text(title) if title else None,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
     )
     for column in columns:
         values = [row.get(column) for row in rows]
-        longest = max((len(text(value)) for value in values), default=0)
+        longest = max((len(cell_text(value)) for value in values), default=0)
         table.add_column(
             column,
             justify="right" if _is_numeric(values) else "left",
@@ -89,17 +121,33 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str], title: str | None)
             min_width=min(longest, _NEVER_FOLDED),
         )
     for row in rows:
+        values = [row.get(column) for column in columns]
         table.add_row(
-            *(Text(text(row.get(column))) for column in columns)
-        )  # Text: cells are data, not markup
+            *(value if isinstance(value, Text) else Text(cell_text(value)) for value in values)
+        )
+    return table
+
+
+def _print_table(table: "Table") -> None:
+    from rich.console import Console
+
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPE_WIDTH)
     console.print(table)
 
 
-_NEVER_FOLDED = 12  # characters; a process id or a state in two lines reads badly
-_PIPE_WIDTH = 10_000  # nobody wants cells folded at 80 columns in a file; a table is only as wide as its content
+def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
+    return buffer.getvalue()
+
+
+def _csv_cell(value: object) -> str:
+    # The repr of a float is exact; the six digits of a table are for reading only.
+    return repr(value) if isinstance(value, float) else cell_text(value)
 
 
 def _is_numeric(values: Sequence[object]) -> bool:

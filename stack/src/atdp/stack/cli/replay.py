@@ -1,20 +1,31 @@
-"""`atdp replay`: the verb. What it does is in `atdp.replay.command`.
+"""`atdp replay`: its options, its output and its exit code.
 
-Here are its options, its output and its exit code.
+The evaluation itself is `atdp.replay.evaluate_dataset`.
 """
 
+import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atdp.stack.cli.exits import codes_are_verdicts
+from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
+from atdp.stack.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    choose_format,
+    print_record,
+)
+
+if TYPE_CHECKING:
+    from atdp.replay import ReplayReport
 
 
 class Mode(StrEnum):
-    """What the candidate has to show."""
+    """The hypothesis that the candidate has to pass."""
 
     superiority = "superiority"
     non_inferiority = "non_inferiority"
@@ -25,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(replay)
 
 
-def replay(
+def replay(  # noqa: PLR0913 (one for each option of the command)
     context: typer.Context,
     dataset: Annotated[str, typer.Option(help="Pinned dataset (`atdp dataset list`).")],
     candidate: Annotated[str, typer.Option(help="Version to judge, e.g. v2.")],
@@ -43,7 +54,8 @@ def replay(
         Path | None,
         typer.Option(help="Write the page here, and the same as JSON beside it.", dir_okay=False),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the canonical report.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
     mode: Annotated[
         Mode, typer.Option(help="Better than the baseline, or no worse.")
     ] = Mode.superiority,
@@ -62,10 +74,11 @@ def replay(
         ),
     ] = False,
 ) -> None:
-    r"""Judge a candidate on logged trajectories, without serving it to anybody.
+    r"""Judge a candidate on logged trajectories, before it serves any session.
 
-    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR, also when the verdict could not be recorded:
-    that needs a running stack and a registered candidate.
+    Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR. The code is 3 also when the verdict could
+    not be recorded: that needs a running stack and a registered candidate. --json prints the
+    canonical report.
 
     \b
     Example:
@@ -74,7 +87,7 @@ def replay(
     codes_are_verdicts(context)
     from atdp.replay import ReplayConfig, evaluate_dataset, write_report
 
-    found = evaluate_dataset(
+    result = evaluate_dataset(
         existing_home(),
         dataset=dataset,
         model=model,
@@ -85,13 +98,23 @@ def replay(
         held_out=not in_sample,
         config=ReplayConfig(mode=mode.value, margin=margin, alpha=alpha),
     )
-    typer.echo(found.canonical().decode() if as_json else found.text())
+    form = choose_format(form, as_json)
+    _print_report(result, form)
     if report is not None:
-        page, data = write_report(found, report)
-        typer.echo(f"{page}\n{data}", err=as_json)
+        page, data = write_report(result, report)
+        typer.echo(f"{page}\n{data}", err=form is not None)
     if record:
-        from atdp.stack.cli.control.context import recording
+        from atdp.stack.cli.control.release_flow import recording
 
         with recording(model) as flow:
-            flow.record_gate(found)
-    raise typer.Exit(found.exit_code)
+            flow.record_gate(result)
+    raise typer.Exit(result.exit_code)
+
+
+def _print_report(report: "ReplayReport", form: Format | None) -> None:
+    if form is None:
+        typer.echo(report.text())
+    elif form is Format.JSON:
+        typer.echo(report.canonical().decode())  # the bytes that the report's digest is of
+    else:
+        print_record(json.loads(report.canonical()), form)

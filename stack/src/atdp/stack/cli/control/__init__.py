@@ -1,32 +1,38 @@
-"""`atdp control …`: the story of releases, and the commands of whoever is on duty."""
+"""`atdp control …`: the history of releases, and the verbs of the person on duty."""
 
 import typer
 
-from atdp.stack.cli.control import canary, deciding, reading
+from atdp.stack.cli.control import canary, decisions, reports
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group of verbs."""
+    control = _group(
+        "control", "Releases: what was decided, on which evidence, and what to do next."
+    )
+    control.command()(reports.history)
+    control.command()(reports.status)
+    control.command()(decisions.bootstrap)
+    control.command()(decisions.promote)
+    control.command()(decisions.rollback)
+    control.command()(decisions.reconcile)
+
+    candidates = _group("candidate", "Versions that may become live.")
+    candidates.command("list")(reports.list_candidates)
+    candidates.command()(decisions.register)
+    control.add_typer(candidates)
+
+    canaries = _group("canary", "The version under trial.")
+    canaries.command()(canary.start)
+    canaries.command()(canary.judge)
+    canaries.command()(canary.advance)
+    canaries.command()(canary.resume)
+    control.add_typer(canaries)
+
+    app.add_typer(control)
 
 
 def _group(name: str, text: str) -> typer.Typer:
     return typer.Typer(
         name=name, help=text, no_args_is_help=True, rich_markup_mode=None, add_completion=False
     )
-
-
-app = _group("control", "Releases: what was decided, on which evidence, and what to do next.")
-app.command()(reading.history)
-app.command()(reading.status)
-app.command()(deciding.bootstrap)
-app.command()(deciding.promote)
-app.command()(deciding.rollback)
-app.command()(deciding.reconcile)
-
-_candidates = _group("candidate", "Versions that may become live.")
-_candidates.command("list")(reading.list_candidates)
-_candidates.command()(deciding.register)
-app.add_typer(_candidates)
-
-_canaries = _group("canary", "The version under trial.")
-_canaries.command()(canary.start)
-_canaries.command()(canary.judge)
-_canaries.command()(canary.advance)
-_canaries.command()(canary.resume)
-app.add_typer(_canaries)

@@ -1,6 +1,5 @@
-"""Verbs about the version under trial."""
+"""Verbs about the canary, the version under trial."""
 
-import json
 import time
 from dataclasses import asdict
 from typing import Annotated
@@ -11,20 +10,21 @@ from rich.console import Console
 from atdp.control import CanaryAnalysis, CanaryPolicy, analyse_canary
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
-from atdp.stack.cli.control.context import AsFormat, Format, Model, Reason, recording
-from atdp.stack.cli.control.state import show
-from atdp.stack.cli.exits import codes_are_verdicts
+from atdp.stack.cli.control.line_state import print_line
+from atdp.stack.cli.control.release_flow import Model, Reason, recording
+from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
+from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
-_LOOK_EVERY_S = 5.0
+_ANALYSE_EVERY_S = 5.0
 _DEFAULT_POLICY = CanaryPolicy()
 
 
-def start(
+def start(  # noqa: PLR0913 (one for each option of the command)
     version: str,
     share: Annotated[
         list[float],
-        typer.Option("--share", help="Share of new sessions; repeat for steps to come."),
+        typer.Option("--share", help="Share of new sessions; repeat for later steps."),
     ],
     model: Model = None,
     margin: Annotated[
@@ -36,7 +36,8 @@ def start(
     success_from: Annotated[
         float, typer.Option(help="Least reward of a session that counts as a success.")
     ] = _DEFAULT_POLICY.success_from,
-    output: AsFormat = Format.table,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     r"""Give a candidate that passed replay its first share of new sessions.
 
@@ -47,7 +48,7 @@ def start(
     with recording(model) as flow:
         policy = CanaryPolicy(margin=margin, min_sessions=min_sessions, success_from=success_from)
         line = flow.start_canary(version, share=share, policy=policy)
-    show(line, version, output)
+    print_line(line, version, choose_format(form, as_json))
 
 
 def judge(
@@ -56,16 +57,18 @@ def judge(
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", help="Keep looking for up to this many seconds until it is decided.", min=0
+            "--wait", help="Seconds to repeat the analysis until there is a decision.", min=0
         ),
     ] = 0.0,
-    output: AsFormat = Format.table,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Judge the canary by the sessions that have landed since its step began, and record what follows.
+    r"""Judge the canary by the sessions that have landed since its step began; record the verdict.
 
     PASS opens its next step (`advance`, or `promote` after the last), FAIL rolls it back at once,
-    INCONCLUSIVE means that more sessions are needed, or that somebody has to look. Looking often
-    does not make a wrong verdict likelier. Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 an error.
+    INCONCLUSIVE means that more sessions are needed, or that a person has to decide. Repeated
+    analyses do not make a wrong verdict more likely. Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3
+    an error.
 
     \b
     Example:
@@ -76,36 +79,43 @@ def judge(
     with recording(model) as flow:
         lake = open_lake(existing_home())
         while True:
-            look = analyse_canary(flow, lake)
-            undecided = look.judgement.verdict is Verdict.INCONCLUSIVE and not look.judgement.hold
+            analysis = analyse_canary(flow, lake)
+            judgement = analysis.judgement
+            undecided = judgement.verdict is Verdict.INCONCLUSIVE and not judgement.hold
             left_s = deadline - time.monotonic()
             if not undecided or left_s <= 0:
                 break
-            Console(stderr=True).print(f"[dim]{_sentence(look)}[/]")
-            time.sleep(min(_LOOK_EVERY_S, left_s))
-    if output is Format.json:
-        typer.echo(json.dumps(asdict(look), indent=1, sort_keys=True))
+            Console(stderr=True).print(f"[dim]{_describe(analysis)}[/]")
+            time.sleep(min(_ANALYSE_EVERY_S, left_s))
+    chosen = choose_format(form, as_json)
+    if chosen is None:
+        typer.echo(_describe(analysis))
     else:
-        typer.echo(_sentence(look))
-    raise typer.Exit(look.judgement.verdict.exit_code)
+        print_record(asdict(analysis), chosen)
+    raise typer.Exit(judgement.verdict.exit_code)
 
 
-def _sentence(look: CanaryAnalysis) -> str:
-    found, counts = look.judgement, look.counts
+def _describe(analysis: CanaryAnalysis) -> str:
+    judgement, counts = analysis.judgement, analysis.counts
     bounds = (
         ""
-        if found.difference is None
-        else f", difference {found.difference:+.3f} [{found.lower:+.3f}, {found.upper:+.3f}]"
+        if judgement.difference is None
+        else f", difference {judgement.difference:+.3f} "
+        f"[{judgement.lower:+.3f}, {judgement.upper:+.3f}]"
     )
     return (
-        f"canary {look.version} at {look.share:.0%}: {found.verdict} ({', '.join(found.reason_codes)}); "
-        f"{counts.canary_successes} of {counts.canary_judged} succeeded ({counts.canary_sessions} sessions), live "
+        f"canary {analysis.version} at {analysis.share:.0%}: {judgement.verdict} "
+        f"({', '.join(judgement.reason_codes)}); "
+        f"{counts.canary_successes} of {counts.canary_judged} succeeded "
+        f"({counts.canary_sessions} sessions), live "
         f"{counts.stable_successes} of {counts.stable_judged} ({counts.stable_sessions}){bounds}"
     )
 
 
-def advance(version: str, model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""Take the canary's next step.
+def advance(
+    version: str, model: Model = None, form: FormatOption = None, as_json: JsonOption = False
+) -> None:
+    r"""Raise the canary's share to its next step.
 
     \b
     Example:
@@ -113,13 +123,17 @@ def advance(version: str, model: Model = None, output: AsFormat = Format.table) 
     """
     with recording(model) as flow:
         line = flow.raise_share(version)
-    show(line, version, output)
+    print_line(line, version, choose_format(form, as_json))
 
 
 def resume(
-    version: str, reason: Reason, model: Model = None, output: AsFormat = Format.table
+    version: str,
+    reason: Reason,
+    model: Model = None,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Go on with a paused canary; its comparison starts anew.
+    r"""Continue a paused canary; its comparison starts again.
 
     \b
     Example:
@@ -127,4 +141,4 @@ def resume(
     """
     with recording(model) as flow:
         line = flow.resume(version, reason=reason)
-    show(line, version, output)
+    print_line(line, version, choose_format(form, as_json))

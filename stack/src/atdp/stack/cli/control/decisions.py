@@ -1,16 +1,19 @@
-"""Verbs that decide about versions: register, bootstrap, promote, roll back; and bring decisions into force."""
+"""Verbs that decide about versions: register, bootstrap, promote, roll back, reconcile."""
 
 from typing import Annotated
 
 import typer
 
 from atdp.control import read_manifest
-from atdp.stack.cli.control.context import AsFormat, Format, Model, Reason, recording
-from atdp.stack.cli.control.state import as_json, show
+from atdp.stack.cli.control.line_state import line_to_json, print_line
+from atdp.stack.cli.control.release_flow import Model, Reason, recording
+from atdp.stack.cli.output import Format, FormatOption, JsonOption, choose_format, print_record
 
 
-def register(version: str, model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""Make a version of the weight registry known as a candidate.
+def register(
+    version: str, model: Model = None, form: FormatOption = None, as_json: JsonOption = False
+) -> None:
+    r"""Register a version of the weight registry as a candidate.
 
     \b
     Example:
@@ -18,7 +21,7 @@ def register(version: str, model: Model = None, output: AsFormat = Format.table)
     """
     with recording(model) as flow:
         line = flow.register_candidate(read_manifest(flow.weights, flow.model, version))
-    show(line, version, output)
+    print_line(line, version, choose_format(form, as_json))
 
 
 def bootstrap(
@@ -28,7 +31,8 @@ def bootstrap(
         list[str], typer.Option("--tenant", help="Tenant that the line serves; repeat for several.")
     ],
     reason: Reason = "first version",
-    output: AsFormat = Format.table,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     r"""Begin a line: put its first version live, without a gate.
 
@@ -40,7 +44,7 @@ def bootstrap(
         line = flow.bootstrap(
             read_manifest(flow.weights, model, version), tenants=tenant, reason=reason
         )
-    show(line, version, output)
+    print_line(line, version, choose_format(form, as_json))
 
 
 def promote(
@@ -48,7 +52,8 @@ def promote(
         str | None, typer.Argument(help="Canary to promote; may be left out.")
     ] = None,
     model: Model = None,
-    output: AsFormat = Format.table,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     r"""Make the canary live; it must have passed at its last share.
 
@@ -58,7 +63,7 @@ def promote(
     """
     with recording(model) as flow:
         line = flow.promote(version)
-    show(line, version or line.lineage[-1], output)
+    print_line(line, version or line.lineage[-1], choose_format(form, as_json))
 
 
 def rollback(
@@ -66,13 +71,14 @@ def rollback(
     version: Annotated[
         str | None,
         typer.Argument(
-            help="Version to take off; only the canary may be left out.", show_default=False
+            help="Version to take off; may be left out for the canary.", show_default=False
         ),
     ] = None,
     model: Model = None,
-    output: AsFormat = Format.table,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Take the canary or the live version off and return to what was live before, at once.
+    r"""Take the canary or the live version off at once; the version that was live before returns.
 
     \b
     Example:
@@ -80,11 +86,11 @@ def rollback(
     """
     with recording(model) as flow:
         line = flow.roll_back(version, reason=reason)
-    show(line, version or line.lineage[-1], output)
+    print_line(line, version or line.lineage[-1], choose_format(form, as_json))
 
 
-def reconcile(model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""Bring engines and routes to what was decided, and publish what waits.
+def reconcile(model: Model = None, form: FormatOption = None, as_json: JsonOption = False) -> None:
+    r"""Bring engines and routes to the decided state, and publish the decisions that wait.
 
     \b
     Example:
@@ -92,8 +98,9 @@ def reconcile(model: Model = None, output: AsFormat = Format.table) -> None:
     """
     with recording(model) as flow:
         line = flow.reconcile()
-    if output is Format.json or line.live is None:
-        typer.echo(as_json(line))
+    chosen = choose_format(form, as_json)
+    if chosen is not None or line.live is None:
+        print_record(line_to_json(line), chosen or Format.JSON)
         return
     rest = "" if line.canary is None else f", {line.canary.version} has {line.canary.share:.0%}"
     typer.echo(f"{line.live.version} is in force on {line.live.engine}{rest}")

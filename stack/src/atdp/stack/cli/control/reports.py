@@ -1,103 +1,138 @@
-"""Verbs that read: the story, the state, the versions."""
+"""Verbs that read: the history, the state, the versions."""
 
-import json
+from collections.abc import Sequence
 
-import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from atdp.control import decision_to_json, describe_decision, line_name
-from atdp.stack.cli.control.context import AsFormat, Format, Model, model_of, store_of_home
-from atdp.stack.cli.control.state import as_json
+from atdp.control import (
+    Decided,
+    ReleaseState,
+    decision_to_json,
+    describe_decision,
+    line_name,
+)
+from atdp.stack.cli.control.line_state import line_to_json
+from atdp.stack.cli.control.release_flow import Model, choose_model, store_of_home
+from atdp.stack.cli.output import (
+    Format,
+    FormatOption,
+    JsonOption,
+    TableFormatOption,
+    choose_format,
+    print_json,
+    print_record,
+    print_rows,
+)
+
+_HISTORY_COLUMNS = ["#", "when", "who", "decision", "evidence"]
 
 
-def history(model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""Tell the story of a model's releases, in order, with the evidence of each decision.
+def history(
+    model: Model = None, form: TableFormatOption = Format.TABLE, as_json: JsonOption = False
+) -> None:
+    r"""Show the history of a model's releases, in order, with the evidence of each decision.
 
     \b
     Example:
       atdp control history --model orderdesk --format json
     """
     with store_of_home() as (_, store):
-        lines = [line_name(model_of(store, model))] if model else list(store.lines())
-        told = [d for line in lines for d in store.history(line)]
-    if output is Format.json:
-        typer.echo(json.dumps([decision_to_json(d) for d in told], indent=1, sort_keys=True))
+        lines = [line_name(choose_model(store, model))] if model else list(store.lines())
+        decisions = [decision for line in lines for decision in store.history(line)]
+    form = choose_format(form, as_json) or Format.TABLE
+    if form is Format.JSON:
+        print_json([decision_to_json(decision) for decision in decisions])
         return
-    console = Console()
-    for line in dict.fromkeys(d.line for d in told):
-        table = Table(title=escape(line), title_justify="left", show_lines=False, pad_edge=False)
-        for heading, options in (
-            ("#", {"justify": "right"}),
-            ("when", {}),
-            ("who", {}),
-            ("what and why", {}),
-        ):
-            table.add_column(heading, **options)  # type: ignore[arg-type]
-        for found in (describe_decision(d) for d in told if d.line == line):
-            text = escape(found.what) + (
-                f"\n[dim]{escape(found.evidence)}[/]" if found.evidence else ""
-            )
-            table.add_row(str(found.number), found.when, escape(found.actor), text)
-        console.print(table)
+    rows = [{"line": d.line, **_history_row(d)} for d in decisions]
+    if form is Format.CSV:
+        print_rows(rows, ["line", *_HISTORY_COLUMNS], form)
+        return
+    for line in dict.fromkeys(decision.line for decision in decisions):
+        of_line = [row for row in rows if row["line"] == line]
+        print_rows(of_line, _HISTORY_COLUMNS, form, title=line)
 
 
-def status(model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""Show what is live, what is tried, and what the routes should be.
+def status(model: Model = None, form: FormatOption = None, as_json: JsonOption = False) -> None:
+    r"""Show the live version, the canary, and the lineage of the live version.
 
     \b
     Example:
       atdp control status
     """
+    form = choose_format(form, as_json)
     with store_of_home() as (_, store):
-        name = model_of(store, model)
+        name = choose_model(store, model)
         line = store.state(line_name(name))
-        if output is Format.json:
-            typer.echo(as_json(line))
-            return
-        console = Console()
-        live = line.live
-        console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(line.tenants))}")
-        console.print(
-            f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing"
-        )
-        if line.canary:
-            state = line.versions[line.canary.version].stage
-            console.print(
-                f"canary  {escape(line.canary.version)} on {line.canary.engine} with {line.canary.share:.0%} "
-                f"({state}"
-                f"{', passed' if line.canary.passed else ''})"
-            )
-        console.print(f"lineage {escape(' → '.join(line.lineage))}")
+    if form is None:
+        _show_status(name, line)
+    else:
+        print_record(line_to_json(line), form)
 
 
-def list_candidates(model: Model = None, output: AsFormat = Format.table) -> None:
-    r"""List every version of a line, where it stands and what its gates said.
+def list_candidates(
+    model: Model = None, form: TableFormatOption = Format.TABLE, as_json: JsonOption = False
+) -> None:
+    r"""List every version of a line with its stage and the verdicts of its gates.
 
     \b
     Example:
       atdp control candidate list
     """
     with store_of_home() as (_, store):
-        name = model_of(store, model)
+        name = choose_model(store, model)
         versions = store.state(line_name(name)).versions.values()
-    if output is Format.json:
-        rows = [
+    form = choose_format(form, as_json) or Format.TABLE
+    if form is Format.TABLE:
+        rows: Sequence[dict[str, object]] = [
             {
-                "version": v.name,
-                "stage": v.stage.value,
-                "weights_sha256": v.weights_sha256,
-                "gates": [
-                    {"verdict": g.verdict.value, "report_sha256": g.report_sha256} for g in v.gates
-                ],
+                "version": version.name,
+                "stage": version.stage.value,
+                "weights": version.weights_sha256[:12],
+                "replay": ", ".join(
+                    f"{gate.verdict.value} ({gate.report_sha256[:8]})" for gate in version.gates
+                ),
             }
-            for v in versions
+            for version in versions
         ]
-        typer.echo(json.dumps(rows, indent=1, sort_keys=True))
+        print_rows(rows, ["version", "stage", "weights", "replay"], form, title=name)
         return
-    table = Table("version", "stage", "weights", "replay", title=escape(name), title_justify="left")
-    for v in versions:
-        gates = ", ".join(f"{g.verdict.value} ({g.report_sha256[:8]})" for g in v.gates)
-        table.add_row(escape(v.name), v.stage.value, v.weights_sha256[:12], gates)
-    Console().print(table)
+    rows = [
+        {
+            "gates": [
+                {"report_sha256": gate.report_sha256, "verdict": gate.verdict.value}
+                for gate in version.gates
+            ],
+            "stage": version.stage.value,
+            "version": version.name,
+            "weights_sha256": version.weights_sha256,
+        }
+        for version in versions
+    ]
+    print_rows(rows, ["version", "stage", "weights_sha256", "gates"], form)
+
+
+def _history_row(decision: Decided) -> dict[str, object]:
+    text = describe_decision(decision)
+    return {
+        "#": text.number,
+        "when": text.when,
+        "who": text.actor,
+        "decision": text.what,
+        "evidence": text.evidence,
+    }
+
+
+def _show_status(name: str, line: ReleaseState) -> None:
+    console = Console()
+    live, canary = line.live, line.canary
+    console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(line.tenants))}")
+    console.print(f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing")
+    if canary:
+        stage = line.versions[canary.version].stage
+        passed = ", passed" if canary.passed else ""
+        console.print(
+            f"canary  {escape(canary.version)} on {canary.engine} with {canary.share:.0%} "
+            f"({stage}{passed})"
+        )
+    console.print(f"lineage {escape(' → '.join(line.lineage))}")

@@ -1,10 +1,10 @@
-"""What `atdp status` makes of what it finds."""
+"""The status that `atdp status` prints."""
 
 import pytest
 
-from atdp.stack.ledger import ServiceEntry, StackEntry
 from atdp.stack.restarts import Phase
-from atdp.stack.status import ServiceStatus, StackStatus, State, judge
+from atdp.stack.stack_state import ServiceEntry, StackEntry
+from atdp.stack.stack_status import ServiceStatus, StackStatus, State, judge
 
 
 def service(
@@ -58,12 +58,12 @@ def test_what_cannot_be_read_or_never_came_up_makes_it_degraded() -> None:
 @pytest.mark.parametrize(("state", "code"), [("healthy", 0), ("degraded", 1), ("not running", 3)])
 def test_the_exit_code_follows_the_state(state: State, code: int) -> None:
 
-    found = StackStatus(home="h", state=state, supervisor_pid=None, endpoints={}, services=())
-    assert found.exit_code == code
+    status = StackStatus(home="h", state=state, supervisor_pid=None, endpoints={}, services=())
+    assert status.exit_code == code
 
 
 def test_memory_is_that_of_the_supervisor_and_all_services() -> None:
-    found = StackStatus(
+    status = StackStatus(
         home="h",
         state="healthy",
         supervisor_pid=1,
@@ -71,7 +71,7 @@ def test_memory_is_that_of_the_supervisor_and_all_services() -> None:
         endpoints={},
         services=(service(), service()),
     )
-    assert found.as_json()["memory_bytes"] == 11_000_000
+    assert status.as_json()["memory_bytes"] == 11_000_000
 
 
 def test_a_row_says_what_happened_in_words() -> None:

@@ -1,25 +1,28 @@
-"""`atdp train`: from logged trajectories to a new version of a model."""
+"""`atdp train`: train a new version of a model on logged trajectories."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atdp.stack.cli.homes import existing_home
-from atdp.stack.cli.output import print_json
+from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
+
+if TYPE_CHECKING:
+    from atdp.trainer import TrainResult
 
 
 class Algorithm(StrEnum):
-    """How to learn."""
+    """The training algorithm."""
 
     SFT = "sft"
     GRPO = "grpo"
 
 
 class Advantage(StrEnum):
-    """How members of a group are compared."""
+    """The kind of advantage: how the members of a group are compared."""
 
     GRPO = "grpo"
     DR = "dr"
@@ -31,20 +34,23 @@ def add_to(app: typer.Typer) -> None:
     app.command()(train)
 
 
-def train(
+def train(  # noqa: PLR0913 (one for each option of the command)
     model: Annotated[str, typer.Option("--model", "-m", help="Name in the weight registry.")],
     algo: Annotated[
-        Algorithm, typer.Option(help="grpo: from rewards; sft: imitate what the log shows.")
+        Algorithm, typer.Option(help="grpo: from rewards; sft: imitate the logged answers.")
     ] = Algorithm.GRPO,
     dataset: Annotated[
         str | None,
-        typer.Option(help="Pinned dataset to learn from (default: what the lake holds now)."),
+        typer.Option(
+            help="Pinned dataset to learn from (default: the current content of the lake)."
+        ),
     ] = None,
     from_version: Annotated[
         str | None,
         typer.Option(
             "--from",
-            help="Version to start from (default: the newest published, whatever replay said of it; sft: a new model).",
+            help="Version to start from (default: the newest published one, whatever its verdict "
+            "in replay; sft: a new model).",
         ),
     ] = None,
     where: Annotated[
@@ -79,13 +85,15 @@ def train(
         str | None,
         typer.Option(
             "--run",
-            help="Name of the run (default: after model, base, settings and data). An interrupted grpo run goes on.",
+            help="Name of the run (default: from model, base, settings and data). An interrupted "
+            "grpo run is continued.",
         ),
     ] = None,
     engine_url: Annotated[
         str | None, typer.Option(help="Load the result into this inference server.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     r"""Train a model on governed trajectories; publish a version.
 
@@ -120,13 +128,18 @@ def train(
         run_name=run,
         engine_url=engine_url,
     )
-    with _progress_bar(steps, shown=not as_json) as progress:
+    form = choose_format(form, as_json)
+    with _progress_bar(steps, shown=form is None) as progress:
         result = run_training(
-            options, on_progress=progress, on_begin=lambda said: typer.echo(said, err=True)
+            options, on_progress=progress, on_begin=lambda line: typer.echo(line, err=True)
         )
-    if as_json:
-        print_json(result.to_json())
-        return
+    if form is None:
+        _show(result, run)
+    else:
+        print_record(result.to_json(), form)
+
+
+def _show(result: "TrainResult", run: str | None) -> None:
     if not result.steps:
         typer.echo(
             f"run {run} had already published {result.published.model} {result.published.version}"
@@ -137,9 +150,9 @@ def train(
         f"{result.published.model} {result.published.version}{parent}: {result.steps} steps on "
         f"{result.trajectories_used} trajectories"
     )
-    for what, counts in (("set aside", result.set_aside), ("refused", result.refused)):
+    for label, counts in (("set aside", result.set_aside), ("refused", result.refused)):
         for reason, count in counts.items():
-            typer.echo(f"{what}: {count} {reason}")
+            typer.echo(f"{label}: {count} {reason}")
     typer.echo(str(result.published.path))
 
 
@@ -155,20 +168,20 @@ def _progress_bar(
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[metrics]}"),
         TimeElapsedColumn(),
     )
     with Progress(
         *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
     ) as bar:
-        task = bar.add_task("train", total=steps, said="")
+        task = bar.add_task("train", total=steps, metrics="")
 
-        def progress(done: int, of: int, figures: Mapping[str, Any]) -> None:
-            said = "  ".join(
+        def progress(done: int, of: int, metrics: Mapping[str, Any]) -> None:
+            shown_metrics = "  ".join(
                 f"{name} {value:.4g}"
-                for name, value in list(figures.items())[:3]
+                for name, value in list(metrics.items())[:3]
                 if isinstance(value, float)
             )
-            bar.update(task, completed=done, total=of, said=said)
+            bar.update(task, completed=done, total=of, metrics=shown_metrics)
 
         yield progress

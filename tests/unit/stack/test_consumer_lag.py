@@ -1,17 +1,21 @@
-"""How far the stages have come, and waiting until they have read everything."""
+"""The lag of the stages, and waiting until it is zero."""
 
 from collections.abc import Mapping
 
 from hypothesis import given, strategies as st
 
-from atdp.stack.flow import Reader, lag, wait_until_read
+from atdp.stack.consumer_lag import StageReader, measure_lag, wait_until_read
 
 
 class MemoryLog:
-    """A log of records, markers that readers never see, and records of transactions that are still open."""
+    """A log of records, commit markers, and records of transactions that are still open.
+
+    One string for each entry of a topic's only partition: `r` a record, `m` a marker, `o` a record
+    of an open transaction.
+    """
 
     def __init__(self, **topics: list[str]) -> None:
-        self.topics = topics  # one partition per topic: "r" a record, "m" a marker, "o" of an open transaction
+        self.topics = topics
 
     def ends(self, topic: str) -> Mapping[int, int]:
         return {0: len(self.topics[topic])}
@@ -39,32 +43,32 @@ class Time:
             self.happenings.pop(0)()  # type: ignore[operator]
 
 
-def at(name: str, topic: str, position: dict[int, int]) -> Reader:
-    return Reader(name=name, topic=topic, positions=lambda: position)
+def at(name: str, topic: str, position: dict[int, int]) -> StageReader:
+    return StageReader(name=name, topic=topic, positions=lambda: position)
 
 
 def test_a_reader_that_stops_before_the_commit_marker_has_nothing_left() -> None:
     log = MemoryLog(governed=["r", "r", "m"])
-    assert lag(log, at("lake", "governed", {0: 2})).waiting == 0
+    assert measure_lag(log, at("lake", "governed", {0: 2})).waiting == 0
 
 
 def test_a_reader_that_has_not_read_the_last_record_has_something_left() -> None:
     log = MemoryLog(governed=["r", "m", "r", "m"])
-    found = lag(log, at("lake", "governed", {0: 1}))
-    assert (found.waiting, found.partitions) == (2, {0: 2})
+    lag = measure_lag(log, at("lake", "governed", {0: 1}))
+    assert (lag.waiting, lag.partitions) == (2, {0: 2})
 
 
 def test_records_of_a_transaction_that_is_still_open_are_left() -> None:
     log = MemoryLog(governed=["r", "m", "o", "o"])
-    assert lag(log, at("lake", "governed", {0: 2})).waiting == 2
+    assert measure_lag(log, at("lake", "governed", {0: 2})).waiting == 2
 
 
 def test_a_reader_that_never_committed_has_everything_left() -> None:
-    assert lag(MemoryLog(raw=["r"] * 5), at("governance", "raw", {})).waiting == 5
+    assert measure_lag(MemoryLog(raw=["r"] * 5), at("governance", "raw", {})).waiting == 5
 
 
 def test_an_empty_topic_leaves_nothing_to_read() -> None:
-    assert lag(MemoryLog(raw=[]), at("governance", "raw", {})).waiting == 0
+    assert measure_lag(MemoryLog(raw=[]), at("governance", "raw", {})).waiting == 0
 
 
 def test_waiting_ends_when_governance_and_then_the_lake_have_read_what_was_there() -> None:
@@ -120,7 +124,7 @@ def test_what_is_missing_when_the_time_is_out_is_named() -> None:
     missing = wait_until_read(
         log, [[at("governance", "raw", {0: 1})]], timeout_s=2, clock=time.clock, sleep=time.sleep
     )
-    assert [(found.reader, found.waiting) for found in missing] == [("governance", 2)]
+    assert [(lag.reader, lag.waiting) for lag in missing] == [("governance", 2)]
     assert time.now_s == 2.0
 
 
@@ -128,5 +132,5 @@ def test_what_is_missing_when_the_time_is_out_is_named() -> None:
 def test_nothing_is_left_exactly_when_only_markers_lie_at_or_after_the_position(
     entries: list[str], position: int
 ) -> None:
-    found = lag(MemoryLog(t=entries), at("reader", "t", {0: position}))
-    assert (found.waiting == 0) == (not {"r", "o"} & set(entries[position:]))
+    lag = measure_lag(MemoryLog(t=entries), at("reader", "t", {0: position}))
+    assert (lag.waiting == 0) == (not {"r", "o"} & set(entries[position:]))

@@ -1,4 +1,4 @@
-"""`atdp import`: recorded trajectories of other formats, through the same path as live ones."""
+"""`atdp import`: recorded trajectories in other formats, on the same path as live events."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atdp.stack.cli.output import print_json
+from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
 if TYPE_CHECKING:
     from atdp.adapters import ImportReport
@@ -24,23 +24,24 @@ def add_to(app: typer.Typer) -> None:
     app.command("import")(import_files)
 
 
-def import_files(
-    form: Annotated[
+def import_files(  # noqa: PLR0913 (one for each option of the command)
+    file_format: Annotated[
         str, typer.Argument(metavar="FORMAT", help="Format of the files, e.g. tau-bench.")
     ],
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH", help="Files, or folders of them.", exists=True)
     ],
-    tenant: Annotated[str, typer.Option(help="Whose data it is.")],
+    tenant: Annotated[str, typer.Option(help="Tenant to which the data belongs.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and count everything, send nothing.")
     ] = False,
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait for the broker's acknowledgements.", min=0)
     ] = 300.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    r"""Import trajectories. What cannot be read is reported and the rest goes on.
+    r"""Import trajectories. A trajectory that cannot be read is reported; the import goes on.
 
     Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the
     same file again changes nothing: its events have the same ids, and the lake keeps them once.
@@ -55,21 +56,27 @@ def import_files(
     from atdp.adapters import run_import
     from atdp.runtime import Home
 
-    with _progress_bar(shown=not as_json) as progress:
+    form = choose_format(form, as_json)
+    with _progress_bar(shown=form is None) as progress:
         if dry_run:
-            report = run_import(form, paths, tenant, None, dry_run=True, progress=progress)
+            report = run_import(file_format, paths, tenant, None, dry_run=True, progress=progress)
         else:
             recorder = _recorder(Home.from_env(), tenant)
             try:
                 report = run_import(
-                    form, paths, tenant, recorder, progress=progress, flush_timeout_s=timeout
+                    file_format,
+                    paths,
+                    tenant,
+                    recorder,
+                    progress=progress,
+                    flush_timeout_s=timeout,
                 )
             finally:
                 recorder.close()
-    if as_json:
-        print_json(_as_json(report))
-    else:
+    if form is None:
         _show(report, dry_run=dry_run)
+    else:
+        print_record(_as_json(report), form)
     if not report.ok:
         raise typer.Exit(1)
 
@@ -83,9 +90,8 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
     if not api_key:
         if not home.operator_key_file.exists():
             raise KeyStoreError(
-                f"no API key: ATDP_API_KEY is not set and {home.root} has no operator key yet. `atdp up` "
-                "makes one; "
-                "`atdp keys create` makes one for a tenant."
+                f"There is no API key: ATDP_API_KEY is not set and {home.root} has no operator key "
+                "yet. `atdp up` makes one; `atdp keys create` makes one for a tenant."
             )
         api_key = home.operator_key_file.read_text("utf-8").strip()
     return Recorder(
@@ -134,8 +140,8 @@ def _show(report: "ImportReport", *, dry_run: bool) -> None:
         typer.echo(f"… and {report.failed - _SHOWN_FAILURES} more (--json lists all)", err=True)
     if report.delivered is False:
         typer.echo(
-            "not everything was acknowledged in time; it waits in the spool and is sent by the next import "
-            "(see `atdp status`)",
+            "Not everything was acknowledged in time. The rest waits in the spool and is sent by "
+            "the next import (see `atdp status`).",
             err=True,
         )
 
@@ -149,18 +155,19 @@ def _progress_bar(*, shown: bool) -> Iterator[Progress]:
     columns = (
         TextColumn("importing"),
         BarColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[summary]}"),
         TimeElapsedColumn(),
     )
     with Progress(
         *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
     ) as bar:
-        task = bar.add_task("import", total=None, said="")
+        task = bar.add_task("import", total=None, summary="")
 
         def progress(report: "ImportReport") -> None:
             bar.update(
                 task,
-                said=f"{report.imported} trajectories, {report.events} events, {report.failed} failed",
+                summary=f"{report.imported} trajectories, {report.events} events, "
+                f"{report.failed} failed",
             )
 
         yield progress

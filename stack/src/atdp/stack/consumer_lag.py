@@ -1,4 +1,4 @@
-"""How far the stages have come in the event log: what each has left, and waiting until it is read.
+"""The lag of the stages behind the event log, and waiting until it is zero.
 
 A stage has read up to a position per partition (a consumer group's committed offset, or the offsets
 in a table's snapshot). The end of a partition is not enough to tell whether something is left: a
@@ -6,7 +6,7 @@ transaction's commit marker takes an offset too, so a reader of committed record
 end for ever. Where a position is before the end, the log itself is asked what stands there next: a
 committed record, or records of a transaction that is still open. The latter count as left. A
 group's offsets and the records that its transaction wrote become visible each by a marker of its
-own, in no fixed order, so "the gate has read everything" does not mean that what it wrote can be
+own, in no fixed order, so "governance has read everything" does not mean that what it wrote can be
 read yet.
 """
 
@@ -17,27 +17,31 @@ from typing import Protocol
 Offsets = Mapping[int, int]
 """Partition → next offset."""
 
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 0.5
+_PAUSE_FACTOR = 1.5
 
-class Log(Protocol):
+
+class EventLog(Protocol):
     """The event log as this module needs it."""
 
     def ends(self, topic: str) -> Offsets:
-        """The offset after the last entry of every partition, records of open transactions included."""
+        """Return the offset after the last entry of every partition, open transactions included."""
         ...
 
     def next_unread(self, topic: str, partition: int, at: int) -> int:
-        """Offset of the first entry at or after `at` that is a committed record or undecided.
+        """Return the offset of the first entry at or after `at` that is committed or undecided.
 
         The end of the partition when there is none.
         """
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reader:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageReader:
     """A stage that reads a topic.
 
-    `positions()` says how far it has come; a partition that is absent stands at 0.
+    `positions()` returns how far it has come; a partition that is absent stands at 0.
     """
 
     name: str
@@ -45,12 +49,12 @@ class Reader:
     positions: Callable[[], Offsets]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """What a reader has left: `waiting` offsets.
+    """The offsets that a reader has left: `waiting` in all, `partitions` by partition.
 
-    An upper bound of records (offsets without a record count too), and 0 exactly when nothing is
-    left, and nothing is undecided.
+    An upper bound of records (offsets without a record count too). It is 0 exactly when nothing is
+    left and nothing is undecided.
     """
 
     reader: str
@@ -60,7 +64,7 @@ class Lag:
     partitions: Offsets = field(default_factory=dict)
 
     def row(self) -> dict[str, object]:
-        """For a table of people."""
+        """Return the cells of a table's row."""
         return {
             "reader": self.reader,
             "topic": self.topic,
@@ -69,8 +73,8 @@ class Lag:
         }
 
 
-def lag(log: Log, reader: Reader, ends: Offsets | None = None) -> Lag:
-    """What `reader` has left before `ends` (default: the ends of now)."""
+def measure_lag(log: EventLog, reader: StageReader, ends: Offsets | None = None) -> Lag:
+    """Return what `reader` has left before `ends` (default: the ends of now)."""
     limits = log.ends(reader.topic) if ends is None else ends
     positions = reader.positions()
     left = {}
@@ -88,8 +92,8 @@ def lag(log: Log, reader: Reader, ends: Offsets | None = None) -> Lag:
 
 
 def wait_until_read(
-    log: Log,
-    stages: Sequence[Sequence[Reader]],
+    log: EventLog,
+    stages: Sequence[Sequence[StageReader]],
     *,
     timeout_s: float,
     clock: Callable[[], float],
@@ -98,22 +102,22 @@ def wait_until_read(
 ) -> list[Lag]:
     """Wait until every stage in turn has read what its topics held when the stage before was done.
 
-    The first stage's ends are those of the call. Gives what is missing when the time is out, []
-    when all was read.
+    The first stage's ends are those of the call. Returns what is missing when the time is out, and
+    an empty list when everything was read.
     """
     deadline_s = clock() + timeout_s
     for readers in stages:
         ends = {reader.topic: log.ends(reader.topic) for reader in readers}
         left = list(readers)
-        pause_s = 0.05
+        pause_s = _FIRST_PAUSE_S
         while left:
-            lags = [lag(log, reader, ends[reader.topic]) for reader in left]
-            left = [reader for reader, found in zip(left, lags, strict=True) if found.waiting]
-            missing = [found for found in lags if found.waiting]
+            lags = [measure_lag(log, reader, ends[reader.topic]) for reader in left]
+            left = [reader for reader, lag in zip(left, lags, strict=True) if lag.waiting]
+            missing = [lag for lag in lags if lag.waiting]
             progress(missing)
             if missing and clock() >= deadline_s:
                 return missing
             if missing:
                 sleep(min(pause_s, max(0.0, deadline_s - clock())))
-                pause_s = min(0.5, pause_s * 1.5)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * _PAUSE_FACTOR)
     return []

@@ -1,4 +1,4 @@
-"""`atdp up --detach` while another supervisor is there; the test's own process plays that one."""
+"""`atdp up --detach` while another supervisor is there; the test's own process plays it."""
 
 import os
 import threading
@@ -8,32 +8,33 @@ from pathlib import Path
 import pytest
 
 from atdp.runtime.home import Home
+from atdp.stack.detached import start_detached
 from atdp.stack.errors import HomeUnusable
-from atdp.stack.ledger import ServiceEntry, StackEntry
-from atdp.stack.local import Stack
+from atdp.stack.local_stack import LocalStack
 from atdp.stack.restarts import Phase
+from atdp.stack.stack_state import ServiceEntry, StackEntry
 
 
 class Detaching:
-    """`Stack.detach` in a thread, and what it says."""
+    """`start_detached` in a thread, and its reports."""
 
     def __init__(self, home: Path) -> None:
-        self.stack = Stack(home=Home(home), environ=dict(os.environ))
-        self.said: list[str] = []
-        self.waits = threading.Event()
+        self.stack = LocalStack(home=Home(home), environ=dict(os.environ))
+        self.reports: list[str] = []
+        self.waiting = threading.Event()
         self.error: HomeUnusable | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _run(self) -> None:
         try:
-            self.stack.detach(self._hear)
+            start_detached(self.stack, self._report)
         except HomeUnusable as error:
             self.error = error
 
-    def _hear(self, line: str) -> None:
-        self.said.append(line)
+    def _report(self, line: str) -> None:
+        self.reports.append(line)
         if "waiting for it" in line:
-            self.waits.set()
+            self.waiting.set()
 
 
 def published(*, up: bool, phase: Phase = "ready") -> StackEntry:
@@ -54,36 +55,36 @@ def published(*, up: bool, phase: Phase = "ready") -> StackEntry:
 
 def test_a_stack_that_is_up_is_left_alone(tmp_path: Path) -> None:
     detaching = Detaching(tmp_path)
-    with detaching.stack.ledger.acquire():
-        detaching.stack.ledger.publish(published(up=True))
-        detaching.stack.detach(detaching._hear)
-    assert detaching.said == [f"already running (supervisor {os.getpid()})"]
+    with detaching.stack.state.acquire():
+        detaching.stack.state.publish(published(up=True))
+        start_detached(detaching.stack, detaching._report)
+    assert detaching.reports == [f"already running (supervisor {os.getpid()})"]
 
 
 def test_a_stack_that_somebody_else_is_starting_is_waited_for(tmp_path: Path) -> None:
     detaching = Detaching(tmp_path)
-    ledger = detaching.stack.ledger
-    ledger.publish(replace(published(up=True), pid=1))  # of an earlier supervisor
-    with ledger.acquire():
+    state = detaching.stack.state
+    state.publish(replace(published(up=True), pid=1))  # of an earlier supervisor
+    with state.acquire():
         detaching.thread.start()
-        assert detaching.waits.wait(30)
-        ledger.publish(published(up=False, phase="starting"))
+        assert detaching.waiting.wait(30)
+        state.publish(published(up=False, phase="starting"))
         assert detaching.thread.is_alive()
-        ledger.publish(published(up=True))
+        state.publish(published(up=True))
         detaching.thread.join(30)
         assert not detaching.thread.is_alive()
-    assert detaching.said[-1] == f"already running (supervisor {os.getpid()})"
+    assert detaching.reports[-1] == f"already running (supervisor {os.getpid()})"
 
 
-@pytest.mark.parametrize("found", [published(up=False), published(up=True, phase="stopping")])
+@pytest.mark.parametrize("entry", [published(up=False), published(up=True, phase="stopping")])
 def test_when_the_other_one_ends_the_stack_is_started_here(
-    tmp_path: Path, found: StackEntry
+    tmp_path: Path, entry: StackEntry
 ) -> None:
     detaching = Detaching(tmp_path)
     detaching.stack.home.logs.write_text("in the way, so that the start ends at once")
-    with detaching.stack.ledger.acquire():
-        detaching.stack.ledger.publish(found)
+    with detaching.stack.state.acquire():
+        detaching.stack.state.publish(entry)
         detaching.thread.start()
-        assert detaching.waits.wait(30)
+        assert detaching.waiting.wait(30)
     detaching.thread.join(30)
     assert "set ATDP_HOME" in str(detaching.error)

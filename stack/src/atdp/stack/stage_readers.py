@@ -1,36 +1,36 @@
-"""Who reads what: governance the raw topic, the lake writer everything that governance writes."""
+"""The readers of the event log: governance reads the raw topic, the lake writer its results."""
 
 from collections.abc import Sequence
 
 from atdp.governance import GROUP
 from atdp.runtime import Home
 from atdp.schemas import topic
-from atdp.stack.flow import Offsets, Reader
+from atdp.stack.consumer_lag import Offsets, StageReader
 from atdp.stack.kafka_log import KafkaLog
 
 
-def stages(home: Home, log: KafkaLog) -> Sequence[Sequence[Reader]]:
-    """The readers by stage; a later stage reads what the earlier ones write.
+def stages(home: Home, log: KafkaLog) -> Sequence[Sequence[StageReader]]:
+    """Return the readers by stage; a later stage reads what the earlier ones write.
 
     The lake is opened when a position is asked.
     """
     raw = topic("events_raw").name
     return [
-        [Reader(name="governance", topic=raw, positions=lambda: log.committed(GROUP, raw))],
+        [StageReader(name="governance", topic=raw, positions=lambda: log.committed(GROUP, raw))],
         _lake_readers(home),
     ]
 
 
-def _lake_readers(home: Home) -> list[Reader]:
+def _lake_readers(home: Home) -> list[StageReader]:
     from atdp.lakehouse import TableName, open_lake, table_definitions
 
     lake = open_lake(home)
 
-    def reader(name: TableName) -> Reader:
+    def reader(name: TableName) -> StageReader:
         def positions() -> Offsets:
             return lake.committed_offsets(name)
 
-        return Reader(
+        return StageReader(
             name=f"lake {name}",
             topic=topic(table_definitions()[name].source).name,
             positions=positions,

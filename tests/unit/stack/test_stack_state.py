@@ -1,4 +1,4 @@
-"""What the running stack says about itself."""
+"""The published state of the running stack."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 from atdp.runtime.home import Home
 from atdp.stack.errors import AlreadyRunning, HomeUnusable
-from atdp.stack.ledger import Ledger, ServiceEntry, StackEntry
+from atdp.stack.stack_state import ServiceEntry, StackEntry, StackState
 
 
 def entry(name: str = "gateway", pid: int | None = 1) -> ServiceEntry:
@@ -31,23 +31,23 @@ def entry(name: str = "gateway", pid: int | None = 1) -> ServiceEntry:
 
 def test_what_was_published_is_read_back(tmp_path: Path) -> None:
     stack = StackEntry(pid=5, created=6.0, up=True, services=(entry(),))
-    Ledger(Home(tmp_path)).publish(stack)
-    assert Ledger(Home(tmp_path)).read() == stack
+    StackState(Home(tmp_path)).publish(stack)
+    assert StackState(Home(tmp_path)).read() == stack
 
 
 def test_only_one_supervisor_can_hold_a_home(tmp_path: Path) -> None:
-    with Ledger(Home(tmp_path)).acquire():
+    with StackState(Home(tmp_path)).acquire():
         with pytest.raises(AlreadyRunning, match="atdp down"):
-            Ledger(Home(tmp_path)).acquire()
-        assert Ledger(Home(tmp_path)).supervisor_pid() == os.getpid()
-    with Ledger(Home(tmp_path)).acquire():
+            StackState(Home(tmp_path)).acquire()
+        assert StackState(Home(tmp_path)).supervisor_pid() == os.getpid()
+    with StackState(Home(tmp_path)).acquire():
         pass
 
 
 def test_a_stale_lock_file_is_not_a_running_stack(tmp_path: Path) -> None:
-    Ledger(Home(tmp_path)).acquire().close()
+    StackState(Home(tmp_path)).acquire().close()
     assert (tmp_path / "run" / "supervisor.lock").exists()
-    assert Ledger(Home(tmp_path)).supervisor_pid() is None
+    assert StackState(Home(tmp_path)).supervisor_pid() is None
 
 
 @contextmanager
@@ -55,11 +55,11 @@ def asked_all_the_time(home: Path) -> Iterator[None]:
     """Another process asks without a pause whether a stack of `home` runs, as `atdp status` does."""
     program = (
         "import pathlib, sys\n"
-        "from atdp.stack.ledger import Ledger\n"
+        "from atdp.stack.stack_state import StackState\n"
         "from atdp.runtime.home import Home\n"
-        "ledger = Ledger(Home(pathlib.Path(sys.argv[1])))\n"
+        "state = StackState(Home(pathlib.Path(sys.argv[1])))\n"
         "print('asking', flush=True)\n"
-        "while True: ledger.supervisor_pid()\n"
+        "while True: state.supervisor_pid()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", program, str(home)], stdout=subprocess.PIPE
@@ -74,27 +74,27 @@ def asked_all_the_time(home: Path) -> Iterator[None]:
 
 def start_often(home: Path, *, patience_s: float) -> None:
     for _ in range(20_000 if patience_s == 0 else 300):
-        Ledger(Home(home)).acquire(patience_s).close()
+        StackState(Home(home)).acquire(patience_s).close()
 
 
 def test_who_asks_whether_a_stack_runs_does_not_keep_one_from_starting(tmp_path: Path) -> None:
-    Ledger(Home(tmp_path)).acquire().close()
+    StackState(Home(tmp_path)).acquire().close()
     with asked_all_the_time(tmp_path):
         start_often(tmp_path, patience_s=1)
 
 
 def test_without_patience_a_reader_is_taken_for_a_supervisor(tmp_path: Path) -> None:
-    Ledger(Home(tmp_path)).acquire().close()
+    StackState(Home(tmp_path)).acquire().close()
     with asked_all_the_time(tmp_path), pytest.raises(AlreadyRunning):
         start_often(tmp_path, patience_s=0)
 
 
 def test_nothing_or_nonsense_in_the_file_reads_as_nothing(tmp_path: Path) -> None:
-    ledger = Ledger(Home(tmp_path))
-    assert ledger.read() is None
+    state = StackState(Home(tmp_path))
+    assert state.read() is None
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "stack.json").write_text('{"pid": 1}')
-    assert ledger.read() is None
+    assert state.read() is None
 
 
 def test_processes_are_listed_last_started_first_and_only_while_they_run(tmp_path: Path) -> None:
@@ -110,4 +110,4 @@ def test_processes_are_listed_last_started_first_and_only_while_they_run(tmp_pat
 def test_a_home_below_a_file_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HomeUnusable, match="ATDP_HOME"):
-        Ledger(Home(tmp_path / "file" / "home")).acquire()
+        StackState(Home(tmp_path / "file" / "home")).acquire()

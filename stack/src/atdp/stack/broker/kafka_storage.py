@@ -1,0 +1,77 @@
+"""The broker's files and command lines: configuration, storage format, Java options."""
+
+import base64
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from atdp.stack.broker.java import Java
+from atdp.stack.errors import BrokerFailed
+
+_NATIVE_ACCESS_SINCE = 22
+"""From this Java on, `--enable-native-access` exists; without it, Java prints a warning."""
+
+
+def java_command(folder: Path, java: Java, jars: Sequence[Path], heap_mb: int) -> list[str]:
+    """Return the command line of Java with the broker's classes, without a main class."""
+    native = ["--enable-native-access=ALL-UNNAMED"] if java.major >= _NATIVE_ACCESS_SINCE else []
+    return [
+        str(java.executable),
+        "-Xms64m",
+        f"-Xmx{heap_mb}m",
+        # Least memory and fewest threads. The pauses of a 512 MB heap stay far below a session
+        # timeout.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",  # starts faster and keeps the second core free
+        *native,
+        "-Djava.awt.headless=true",
+        f"-Dlog4j2.configurationFile={folder / 'conf' / 'log4j2.properties'}",
+        "-cp",
+        os.pathsep.join(str(jar) for jar in jars),
+    ]
+
+
+def write_configuration(folder: Path, port: int, controller_port: int) -> None:
+    """Write `server.properties` and `log4j2.properties` below `folder`."""
+    ports = {"PORT": str(port), "CONTROLLER": str(controller_port)}
+    _fill_template("server.properties", folder, {**ports, "DATA": str(folder / "data")})
+    _fill_template("log4j2.properties", folder, {"LOGS": str(folder / "logs")})
+
+
+def _fill_template(name: str, folder: Path, values: Mapping[str, str]) -> None:
+    text = files("atdp.stack").joinpath(name).read_text(encoding="utf-8")
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    (folder / "conf" / name).write_text(text, encoding="utf-8")
+
+
+def format_once(folder: Path, java: Sequence[str]) -> None:
+    """Format the storage with the command line `java`, unless it is formatted already.
+
+    The marker file is written after the format succeeded. Without it the folder is formatted again,
+    since no broker can have run on it.
+
+    Raises:
+        BrokerFailed: the storage tool failed.
+    """
+    marker = folder / "formatted"
+    if marker.exists():
+        return
+    shutil.rmtree(folder / "data", ignore_errors=True)
+    cluster_id = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode()
+    if cluster_id.startswith("-"):  # the tool would take it for an option
+        cluster_id = "A" + cluster_id[1:]
+    configuration = str(folder / "conf" / "server.properties")
+    tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", configuration]
+    done = subprocess.run(
+        [*java, *tool, "--standalone"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BrokerFailed(
+            f"Formatting {folder / 'data'} failed (exit {done.returncode}):\n"
+            f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+    marker.write_text(cluster_id + "\n", encoding="utf-8")

@@ -1,0 +1,94 @@
+"""Commands that are imported only when they are called, so that `atdp --help` is quick.
+
+Some are of this distribution. Others are found by the entry-point group `atdp.commands`: the entry
+point names a function that adds the command, under the entry point's name, to a `typer.Typer`. A
+distribution that declares one gets its command listed with the summary of the distribution. An
+error that such a command raises on purpose derives from `atdp.stack.StackError`.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import typer
+
+from atdp.stack.errors import CommandMissing
+
+ENTRY_POINT_GROUP = "atdp.commands"
+AddTo = Callable[[typer.Typer], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateCommand:
+    """A command that is listed with its summary and imported when it is called."""
+
+    name: str
+    summary: str
+    import_add_to: Callable[[], AddTo]
+    """Imports the module and returns its function that adds the command."""
+
+    def load(self) -> Any:
+        """Import the command and return it.
+
+        Raises:
+            CommandMissing: its distribution is not installed, or does not add the command.
+        """
+        app = typer.Typer(rich_markup_mode=None, add_completion=False)
+        app.callback()(_no_options)  # with a callback, a single command stays a command of a group
+        self.import_add_to()(app)
+        group: Any = typer.main.get_command(app)
+        command = group.commands.get(self.name)
+        if command is None:
+            raise CommandMissing(
+                f"The entry point `{self.name}` of the group {ENTRY_POINT_GROUP} adds no command "
+                "of this name. Update or remove the distribution that declares it."
+            )
+        return command
+
+
+def late_commands() -> list[LateCommand]:
+    """Return all commands that are imported when they are called, in the order of the help."""
+    installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
+    demo = installed.pop("demo", None)
+    return [
+        LateCommand(
+            name="replay",
+            summary="Judge a candidate on logged trajectories.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.replay"),
+        ),
+        LateCommand(
+            name="demo",
+            summary="Run the closed loop on this machine, from traffic to release.",
+            import_add_to=_demo_is_missing if demo is None else demo.load,
+        ),
+        LateCommand(
+            name="control",
+            summary="Releases: decisions, their evidence, and what to do next.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.control"),
+        ),
+        *_commands_of_others(installed.values()),
+    ]
+
+
+def _commands_of_others(points: "Iterator[EntryPoint] | Any") -> Iterator[LateCommand]:
+    for point in sorted(points, key=lambda point: point.name):
+        summary = point.dist.metadata["Summary"] if point.dist is not None else None
+        yield LateCommand(name=point.name, summary=summary or "", import_add_to=point.load)
+
+
+def _add_to_of(module: str) -> AddTo:
+    add_to: AddTo = importlib.import_module(module).add_to
+    return add_to
+
+
+def _demo_is_missing() -> AddTo:
+    raise CommandMissing(
+        "`atdp demo` is in a distribution of its own, which is not installed. "
+        "Install it with `pip install atdp-order-desk`."
+    )
+
+
+def _no_options() -> None:
+    pass

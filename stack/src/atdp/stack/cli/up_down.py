@@ -1,0 +1,124 @@
+"""`atdp up` and `atdp down`."""
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
+
+if TYPE_CHECKING:
+    from atdp.stack.broker.jars import Progress
+    from atdp.stack.local_stack import LocalStack
+
+_NOT_RUNNING = 3
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command()(up)
+    app.command()(down)
+
+
+def up(
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once everything is up.")
+    ] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Start the stack of this home and watch it.
+
+    The stack is a Kafka broker, governance, the lake writer, two inference workers and the gateway.
+    Stays in the foreground until Ctrl-C (or `atdp down` from elsewhere). With ATDP_KAFKA_BOOTSTRAP
+    set, no broker is started and that cluster is used. With --detach, --format prints the
+    addresses of the services.
+
+    \b
+    Example:
+      atdp up --detach
+      atdp up --detach --json | jq -r .endpoints.gateway
+      ATDP_HOME=/data/atdp atdp up
+    """
+    form = choose_format(form, as_json)
+    if form is not None and not detach:
+        hint = "--json" if as_json else "--format"
+        raise typer.BadParameter("goes with --detach", param_hint=hint)
+    stack = _stack()
+    if not detach:
+        stack.log_to_file()
+        stack.run(_say, _jar_progress())
+        _say("down")
+        return
+    _start_detached(stack)
+    endpoints = stack.home.endpoints()
+    if form is None:
+        _say(f"gateway: {endpoints.get('gateway')} - stop with `atdp down`")
+    else:
+        result = {
+            "home": str(stack.home.root),
+            "supervisor_pid": stack.state.supervisor_pid(),
+            "endpoints": endpoints,
+        }
+        print_record(result, form)
+
+
+def down(form: FormatOption = None, as_json: JsonOption = False) -> None:
+    r"""Stop the stack of this home: the gateway first, the broker last.
+
+    Exit code 3 when none is running.
+
+    \b
+    Example:
+      atdp down
+    """
+    from atdp.stack.errors import NotRunning
+
+    form = choose_format(form, as_json)
+    stack, was_running = _stack(), True
+    try:
+        stack.down(_say)
+    except NotRunning as error:
+        _say(str(error))
+        was_running = False
+    if form is not None:
+        print_record({"home": str(stack.home.root), "was_running": was_running}, form)
+    elif was_running:
+        _say("down")
+    if not was_running:
+        raise typer.Exit(_NOT_RUNNING)
+
+
+def _start_detached(stack: "LocalStack") -> None:
+    from atdp.stack.broker.jars import cache_dir, ensure_jars
+    from atdp.stack.detached import start_detached
+
+    if stack.external_kafka is None:
+        # Fetched here, and not by the detached process, so that the progress is visible.
+        ensure_jars(cache_dir(os.environ), progress=_jar_progress())
+    start_detached(stack, _say)
+
+
+def _jar_progress() -> "Progress":
+    """Return a function that prints on standard error which jar is fetched."""
+    from atdp.stack.broker.jars import Jar
+
+    def progress(jar: Jar, done: int, total: int) -> None:
+        typer.echo(
+            f"\r\x1b[Kfetching the broker's jars {done + 1}/{total} {jar.filename}",
+            err=True,
+            nl=done + 1 == total,
+        )
+
+    return progress
+
+
+def _stack() -> "LocalStack":
+    from atdp.runtime import Home
+    from atdp.stack.local_stack import LocalStack
+
+    return LocalStack(home=Home.from_env(), environ=os.environ)
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)

@@ -1,0 +1,41 @@
+"""Preparation of a home: folders, the operator's key, governance's secret and first policy.
+
+Running it again changes nothing.
+"""
+
+import shutil
+
+from atdp.governance import install_default_policy, load_master_secret
+from atdp.runtime import Home, KeyStore
+from atdp.stack.errors import HomeUnusable, home_unwritable
+
+_LEAST_FREE_BYTES = 500_000_000
+"""The broker stops for good when its disk is full, so a stack does not start with less."""
+
+
+def prepare_home(home: Home) -> None:
+    """Create what a stack needs in `home`.
+
+    Raises:
+        HomeUnusable: the home cannot be written, or its disk is nearly full.
+    """
+    try:
+        folders = (
+            home.run, home.logs, home.weights, home.tokenizers, home.datasets, home.control,
+        )  # fmt: skip
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        home.secrets.mkdir(mode=0o700, exist_ok=True)
+        free = shutil.disk_usage(home.root).free
+        if free < _LEAST_FREE_BYTES:
+            raise HomeUnusable(
+                f"Only {free // 1_000_000} MB are free on the disk of {home.root}; the broker "
+                f"stops when it is full. Free at least {_LEAST_FREE_BYTES // 1_000_000} MB, or "
+                "set ATDP_HOME to a folder on another disk."
+            )
+        with KeyStore(home.keys_db) as keys:
+            keys.ensure_operator(home.operator_key_file)
+        install_default_policy(home.policies)
+        load_master_secret(home.governance_secret_file)
+    except OSError as error:
+        raise home_unwritable(home.root, error) from error

@@ -1,0 +1,188 @@
+"""The stack of one home: bring it up, watch it, stop it.
+
+With `ATDP_KAFKA_BOOTSTRAP` set, no broker is started and everything points at that cluster.
+Otherwise the broker is a service like the others and starts first.
+"""
+
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from atdp.runtime import Home, JsonFormatter, KafkaSettings
+from atdp.stack.broker.jars import Progress
+from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker
+from atdp.stack.broker.kafka_client import answers, quiet_client
+from atdp.stack.errors import NotRunning, StackError, home_unwritable
+from atdp.stack.home_setup import prepare_home
+from atdp.stack.ports import KeptPorts
+from atdp.stack.processes import ProcessId, end_leftovers
+from atdp.stack.services import (
+    Probe,
+    ServiceSpec,
+    python_services,
+    service_environment,
+    service_names,
+)
+from atdp.stack.stack_state import StackState
+from atdp.stack.supervisor import Supervisor
+from atdp.stack.topics import ensure_topics
+
+Report = Callable[[str], None]
+_log = logging.getLogger("atdp.supervisor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalStack:
+    """The stack of `home` under the settings of `environ`."""
+
+    home: Home
+    environ: Mapping[str, str]
+
+    @property
+    def state(self) -> StackState:
+        """The state that the running stack publishes."""
+        return StackState(self.home)
+
+    @property
+    def external_kafka(self) -> str | None:
+        """The address of the cluster that replaces the local broker; None when there is none."""
+        return self.environ.get("ATDP_KAFKA_BOOTSTRAP") or None
+
+    def log_to_file(self) -> None:
+        """Send the supervisor's own log to `logs/supervisor.log`, for use from a terminal."""
+        try:
+            self.home.logs.mkdir(parents=True, exist_ok=True)
+            handler = logging.FileHandler(self.home.logs / "supervisor.log", encoding="utf-8")
+        except OSError as error:
+            raise home_unwritable(self.home.root, error) from error
+        handler.setFormatter(JsonFormatter("supervisor"))
+        _log.addHandler(handler)
+        _log.setLevel(logging.INFO)
+        _log.propagate = False
+
+    def run(self, report: Report, progress: Progress | None = None) -> None:
+        """Bring the stack up and watch it until SIGINT, SIGTERM or SIGHUP, then stop everything.
+
+        Raises:
+            StackError: it does not come up (AlreadyRunning, HomeUnusable, PortTaken,
+                JavaUnsuitable, JarsUnavailable and others).
+        """
+        lock = self.state.acquire()
+        try:
+            self._clear_leftovers(report)
+            prepare_home(self.home)
+            supervisor = Supervisor(
+                self.state,
+                self._plan(report, progress),
+                environ=service_environment(self.home, self.environ),
+                report=report,
+            )
+            with _stop_signals(supervisor):
+                supervisor.run()
+        finally:
+            # No service listens any more. A client that asks now gets this answer at once and does
+            # not wait for a timeout.
+            self.home.endpoints_file.unlink(missing_ok=True)
+            lock.close()
+
+    def down(self, report: Report, timeout_s: float = 90.0) -> None:
+        """Stop the stack and wait for its end.
+
+        Raises:
+            NotRunning: there was nothing to stop.
+        """
+        stack = self.state.read()
+        pid = self.state.supervisor_pid()
+        if pid is None:
+            ended = end_leftovers(stack.processes()) if stack is not None else []
+            if not ended:
+                raise NotRunning(f"No stack of {self.home.root} is running. `atdp up` starts one.")
+            report(f"The supervisor was gone; ended {len(ended)} process(es) that it had left.")
+            return
+        try:
+            supervisor = psutil.Process(pid)
+            supervisor.terminate()
+            # Wait for the supervisor and not only for its services: after `down`, no process of the
+            # stack is left.
+            supervisor.wait(timeout_s)
+        except psutil.NoSuchProcess:
+            return
+        except psutil.TimeoutExpired:
+            report(
+                f"Supervisor {pid} did not end within {timeout_s:.0f} s; killing it and its "
+                "services."
+            )
+            stack = self.state.read()
+            if stack is not None:
+                own = ProcessId(pid=stack.pid, created=stack.created)
+                end_leftovers([own, *stack.processes()])
+
+    def _clear_leftovers(self, report: Report) -> None:
+        """End the processes that a killed supervisor left behind; requires the lock."""
+        stack = self.state.read()
+        if stack is not None and (ended := end_leftovers(stack.processes())):
+            report(
+                f"ended {len(ended)} process(es) left by a supervisor that was killed: "
+                f"{', '.join(map(str, ended))}"
+            )
+
+    def _plan(self, report: Report, progress: Progress | None) -> list[ServiceSpec]:
+        ports = KeptPorts(self.home.run / "ports.json").claim(*service_names())
+        endpoints = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        if self.external_kafka is not None:
+            settings = KafkaSettings.from_env(self.home, self.environ)
+            _require_answer(settings)
+            self.state.publish_endpoints({"kafka": settings.bootstrap, **endpoints})
+            _ensure_topics(settings, -1, report)
+            return python_services(self.home, ports, after=())
+        broker = KafkaBroker(self.home.kafka, progress=progress)
+        broker.prepare()
+        self.state.publish_endpoints({"kafka": broker.bootstrap, **endpoints})
+        settings = KafkaSettings.from_env(self.home, self.environ)
+        kafka = ServiceSpec(
+            name="kafka",
+            command=broker.command,
+            probe=lambda: _probe_broker(broker),
+            log=broker.console_log,
+            port=broker.port,
+            wave=0,
+            when_orphaned=WHEN_ORPHANED,
+            on_ready=lambda: _ensure_topics(settings, 1, report),
+            log_tail=broker.log_tail,
+        )
+        return [kafka, *python_services(self.home, ports, after=("kafka",))]
+
+
+def _require_answer(settings: KafkaSettings) -> None:
+    security = {name: str(value) for name, value in settings.extra.items()}
+    if not answers(quiet_client(settings.bootstrap, **security), timeout_s=15.0):
+        raise StackError(
+            f"No Kafka cluster answers at {settings.bootstrap} (ATDP_KAFKA_BOOTSTRAP). "
+            "Check the address and the security settings, or unset it to run a broker here."
+        )
+
+
+def _probe_broker(broker: KafkaBroker) -> Probe:
+    ready = broker.is_ready()
+    return Probe(live=ready, ready=ready, reason="" if ready else "does not answer yet")
+
+
+def _ensure_topics(settings: KafkaSettings, replication: int, report: Report) -> None:
+    for difference in ensure_topics(settings, replication=replication):
+        report(f"topic differs from its definition: {difference}")
+
+
+@contextlib.contextmanager
+def _stop_signals(supervisor: Supervisor) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP stop the supervisor while the block runs."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, supervisor.ask_to_stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,144 @@
+"""Collection of the status of a stack: supervisor, broker, lake, policies and services.
+
+Every section stands alone: what cannot be read becomes a sentence under `problems` and leaves the
+others untouched.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import httpx
+
+from atdp.governance import GovernanceError
+from atdp.inference import EngineClient, EngineError
+from atdp.lakehouse import LakehouseError
+from atdp.runtime import Home, KafkaSettings, PlatformError
+from atdp.stack.consumer_lag import Lag, measure_lag
+from atdp.stack.errors import StackError
+from atdp.stack.kafka_log import KafkaLog
+from atdp.stack.local_stack import LocalStack
+from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
+from atdp.stack.services import WAITS_FOR_WEIGHTS
+from atdp.stack.stack_state import ServiceEntry
+from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, judge
+from atdp.stack.stage_readers import stages
+
+T = TypeVar("T")
+_EXPECTED = (StackError, PlatformError, GovernanceError, LakehouseError, OSError)
+_ENGINE_TIMEOUT_S = 3.0
+
+
+def collect_status(stack: LocalStack) -> StackStatus:
+    """Return the status as of now; takes a second or two."""
+    supervisor_pid, published = stack.state.supervisor_pid(), stack.state.read()
+    entries = published.services if published is not None else ()
+    services = tuple(_service(entry) for entry in entries)
+    if supervisor_pid is None:
+        return _status_without_supervisor(stack, services)
+    problems: list[str] = []
+    lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
+    tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
+    policies: tuple[Mapping[str, object], ...] = _section(
+        problems, "policies", lambda: _policies(stack.home), ()
+    )
+    endpoints: Mapping[str, str] = _section(problems, "endpoints", stack.home.endpoints, {})
+    return StackStatus(
+        home=str(stack.home.root),
+        state=judge(published, services, bool(problems)),
+        supervisor_pid=supervisor_pid,
+        supervisor_memory_bytes=own_resident_bytes(supervisor_pid),
+        endpoints=endpoints,
+        services=services,
+        lags=lags,
+        tables=tables,
+        weights={
+            name: _weight_version(endpoints[name])
+            for name in sorted(WAITS_FOR_WEIGHTS)
+            if name in endpoints
+        },
+        policies=policies,
+        problems=tuple(problems),
+    )
+
+
+def _status_without_supervisor(
+    stack: LocalStack, services: tuple[ServiceStatus, ...]
+) -> StackStatus:
+    left = tuple(service for service in services if service.running)
+    return StackStatus(
+        home=str(stack.home.root),
+        state="not running",
+        supervisor_pid=None,
+        endpoints={},
+        services=left,
+        problems=tuple(
+            f"{service.entry.name} ({service.entry.pid}) was left by a killed supervisor; "
+            "`atdp down` ends it"
+            for service in left
+        ),
+    )
+
+
+def _service(entry: ServiceEntry) -> ServiceStatus:
+    memory, running = 0, False
+    if entry.pid is not None:
+        running = ProcessId(pid=entry.pid, created=entry.created).find() is not None
+        memory = resident_bytes(entry.pid) if running else 0
+    return ServiceStatus(entry=entry, running=running, memory_bytes=memory)
+
+
+def _section(problems: list[str], name: str, read: Callable[[], T], nothing: T) -> T:
+    try:
+        return read()
+    except _EXPECTED as error:
+        problems.append(f"{name}: {error}")
+        return nothing
+
+
+def _lags(stack: LocalStack) -> tuple[Lag, ...]:
+    with KafkaLog(KafkaSettings.from_env(stack.home, stack.environ)) as log:
+        return tuple(
+            measure_lag(log, reader) for stage in stages(stack.home, log) for reader in stage
+        )
+
+
+def _tables(home: Home) -> tuple[TableStatus, ...]:
+    from atdp.lakehouse import open_lake
+
+    lake = open_lake(home)
+    tables = []
+    for name in lake.snapshots():
+        snapshot = lake.table(name).current_snapshot()
+        rows = 0
+        if snapshot is not None and snapshot.summary is not None:
+            rows = int(snapshot.summary.additional_properties.get("total-records", "0"))
+        snapshot_id = snapshot.snapshot_id if snapshot is not None else None
+        tables.append(TableStatus(name=name, rows=rows, snapshot=snapshot_id))
+    return tuple(tables)
+
+
+def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
+    from atdp.governance import PolicyDocument, parse_policy
+
+    documents = [
+        parse_policy(file.read_text(encoding="utf-8"), where=str(file))
+        for file in sorted(home.policies.glob("*.y*ml"))
+    ]
+    return tuple(
+        {
+            "id": document.metadata.id,
+            "version": document.metadata.version,
+            "tenants": ",".join(document.applies_to.tenants),
+            "hash": document.content_hash[:12],
+        }
+        for document in documents
+        if isinstance(document, PolicyDocument)
+    )
+
+
+def _weight_version(url: str) -> str | None:
+    try:
+        with httpx.Client(trust_env=False) as http:
+            return EngineClient(http=http, url=url).info(timeout_s=3.0).weight_version
+    except EngineError:
+        return None
