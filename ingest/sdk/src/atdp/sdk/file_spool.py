@@ -9,15 +9,14 @@ segment up to its last intact frame. The cursor is read from its file, and recor
 sent again, so delivery is at least once.
 
 Damage is passed over by the lengths of frames. Bytes that cannot be read are counted as skipped and
-kept aside in a file `*.damaged` beside the spools. Only a frame that was torn off at the very end,
-whose append never returned, is cut without being counted.
+kept aside in a file `*.damaged` beside the spools. Bytes that are missing at the end are counted
+too: the end that `append` reached is kept beside the cursor. Only a frame that was torn off behind
+that end, whose append never returned, is cut without being counted.
 """
 
 import contextlib
 import os
-import struct
 import threading
-import zlib
 from pathlib import Path
 
 from atdp.sdk.errors import SpoolFullError
@@ -32,13 +31,12 @@ from atdp.sdk.record_framing import (
 )
 from atdp.sdk.spool import DEFAULT_LIMIT_BYTES, Batch, Stored, wait_for_room
 from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
+from atdp.sdk.spool_positions import SpoolPositions
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 """What is deleted at once. Smaller means more files, larger means more disk held after an
 acknowledgement."""
 
-_CURSOR = struct.Struct("<QI")  # position, CRC-32 of the position's bytes
-_CURSOR_FILE = "cursor"
 _SEGMENT_SUFFIX = ".seg"
 
 
@@ -54,9 +52,10 @@ class FileSpool:
         sync: bool = False,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
-        """Open a folder that this process owns, new or adopted; an adopted one is cut behind its last record.
+        """Open a folder that this process owns, new or adopted.
 
-        The bound counts bytes that are not acknowledged; the files may hold up to one segment more.
+        An adopted spool is cut behind its last record. The bound counts bytes that are not
+        acknowledged; the files may hold up to one segment more.
         """
         self._folder = folder
         self._folders = folders
@@ -66,13 +65,16 @@ class FileSpool:
         self._room = threading.Condition(threading.Lock())
         self._bases = sorted(int(path.stem, 16) for path in folder.path.glob(f"*{_SEGMENT_SUFFIX}"))
         self._segment_fd = -1  # opened by the first append
-        self._cursor_fd = os.open(
-            folder.path / _CURSOR_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        self._positions = SpoolPositions(folder.path)
         self._skipped: dict[int, int] = {}  # bytes of damage by position
-        self.cursor = self._read_cursor()
+        oldest = self._bases[0] if self._bases else 0
+        # Without a readable cursor, everything held is sent again.
+        self.cursor = max(oldest, self._positions.cursor() or 0)
         self.end = self._cut_torn_tail()
-        self.cursor = min(self.cursor, self.end)
+        self._count_missing_end()
+        if self.cursor > self.end:
+            self.cursor = self.end
+            self._positions.write_cursor(self.end)
 
     @property
     def skipped_bytes(self) -> int:
@@ -102,10 +104,13 @@ class FileSpool:
             if written < len(frame):
                 raise SpoolFullError(f"{self._folder.path} takes no more bytes: the disk is full")
             self.end += written
+            # The record is taken. Without this entry, only a later loss of it is not counted.
+            with contextlib.suppress(OSError):
+                self._positions.write_end(self.end)
             return self.end
 
     def read(self, position: int, max_bytes: int) -> Batch:
-        """Records from `position` on; see Spool. Reads one segment at a time."""
+        """Return records from `position` on; see Spool. Reads one segment at a time."""
         with self._room:  # a roll changes bases and end together
             bases, end = tuple(self._bases), self.end
         while position < end:
@@ -115,9 +120,9 @@ class FileSpool:
             if batch:
                 return Batch(batch, batch[-1].end)
             rest = self._bytes(bases[index], position, stop)
-            found = behind_damage(rest)
+            step = behind_damage(rest)
             # Where lengths lead nowhere, only the next segment is known to begin with a record.
-            next_position = stop if found is None else position + found
+            next_position = stop if step is None else position + step
             self._skip(position, next_position, rest)
             position = next_position
         return Batch([], position)
@@ -128,8 +133,7 @@ class FileSpool:
             if position <= self.cursor:
                 return
             self.cursor = position
-            packed = position.to_bytes(8, "little")
-            os.pwrite(self._cursor_fd, _CURSOR.pack(position, zlib.crc32(packed)), 0)
+            self._positions.write_cursor(position)
             self._delete_acknowledged()
             self._room.notify_all()
 
@@ -142,15 +146,18 @@ class FileSpool:
             self._folder.release()
 
     def abandon(self) -> None:
-        """In a forked child: close the copies of the descriptors; no lock is taken, another thread may have held it."""
+        """Close the copies of the descriptors, in a forked child.
+
+        No lock is taken, since another thread of the parent may have held it.
+        """
         self._close_files()
         self._folder.abandon()
 
     def _close_files(self) -> None:
-        for fd in (self._segment_fd, self._cursor_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._segment_fd = self._cursor_fd = -1
+        if self._segment_fd >= 0:
+            os.close(self._segment_fd)
+        self._segment_fd = -1
+        self._positions.close()
 
     def _path(self, base: int) -> Path:
         return self._folder.path / f"{base:016x}{_SEGMENT_SUFFIX}"
@@ -209,15 +216,25 @@ class FileSpool:
             while batch := self._read_segment(base, end, stop, SEGMENT_BYTES):
                 end = batch[-1].end
             rest = self._bytes(base, end, stop)
-            found = behind_damage(rest)
-            if found is None or found == len(rest):
+            step = behind_damage(rest)
+            if step is None or step == len(rest):
                 break
-            end += found  # `read` comes by the damage and counts it
+            end += step  # `read` comes by the damage and counts it
         if rest:
-            if found is not None or holds_frame(rest):
+            if step is not None or holds_frame(rest) or end < (self._positions.end() or 0):
                 self._skip(end, stop, rest)
             os.truncate(path, end - base)
         return end
+
+    def _count_missing_end(self) -> None:
+        """Count the records between the end found and the end that `append` reached."""
+        reached = self._positions.end()
+        if reached is None or reached == self.end:
+            return
+        missing = reached - max(self.end, self.cursor)
+        if missing > self._skipped.get(self.end, 0):
+            self._skipped[self.end] = missing
+        self._positions.write_end(self.end)
 
     def _bytes(self, base: int, position: int, stop: int) -> bytes:
         try:
@@ -228,21 +245,11 @@ class FileSpool:
             return b""
 
     def _skip(self, position: int, next_position: int, rest: bytes) -> None:
-        """Count what lies between as lost, and keep its bytes for whoever can make something of them."""
+        """Count the bytes between the positions as lost, and keep aside those that are there."""
         if position not in self._skipped and rest:
             with contextlib.suppress(OSError):  # counted all the same
                 self._folders.keep_aside(self._folder, position, rest[: next_position - position])
         self._skipped[position] = next_position - position
-
-    def _read_cursor(self) -> int:
-        raw = os.pread(self._cursor_fd, _CURSOR.size, 0)
-        oldest = self._bases[0] if self._bases else 0
-        if len(raw) < _CURSOR.size:
-            return oldest
-        position, crc = _CURSOR.unpack(raw)
-        # A cursor that a power cut tore is no reason to lose anything: send again from the oldest
-        # record held.
-        return max(oldest, position) if crc == zlib.crc32(raw[:8]) else oldest
 
 
 def _parse(buffer: bytes, position: int) -> list[Stored]:
