@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.fidelity import TokenizerFolder
 from atdp.governance.gate import Gate, RawRecord
@@ -108,9 +108,9 @@ def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
     offset = 0
     for path in paths:
         for found in TauBench().read(path):
-            if isinstance(found, Failed):
+            if isinstance(found, UnreadableEntry):
                 continue
-            for event in events(found, "bench"):
+            for event in make_events(found, "bench"):
                 value = encode(event)
                 yield RawRecord(
                     value=value,

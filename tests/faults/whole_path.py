@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import yaml
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
-from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.policy.store import default_policy_text
 from atdp.lakehouse import open_lake
@@ -54,8 +54,8 @@ from atdp.schemas import (
     new_event_id,
     topic,
 )
-from atdp.stack.stack_state import StackState, ServiceEntry
 from atdp.stack.processes import Child, ProcessId
+from atdp.stack.stack_state import ServiceEntry, StackState
 
 FORBIDDEN = "never-keep-this"
 """An event that holds it is dropped by the policy of these tests."""
@@ -215,8 +215,8 @@ def events_of(file: Path, tenant: str) -> list[Event]:
     """The events that importing a file gives, without importing it."""
     found = []
     for trajectory in TauBench().read(file):
-        assert not isinstance(trajectory, Failed)
-        found += events(trajectory, tenant)
+        assert not isinstance(trajectory, UnreadableEntry)
+        found += make_events(trajectory, tenant)
     return found
 
 

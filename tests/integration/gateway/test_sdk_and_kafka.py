@@ -1,4 +1,4 @@
-"""The parts that meet at the gateway and at the raw topic: the SDK's senders, importers, a real broker."""
+"""The gateway and the raw topic with all that meet there: SDK senders, importers, a real broker."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from atdp.adapters.importers import run_import
+from atdp.adapters import ImportOptions, run_import
 from atdp.gateway import GatewaySettings, create_app
 from atdp.gateway.event_log import EventLog, KafkaEventLog
 from atdp.runtime.home import Home
@@ -54,7 +54,9 @@ def test_an_import_through_the_gateway_is_marked_as_redelivery(
         on_full="block",
     )
     try:
-        report = run_import("tau-bench", [LIBRARY], "acme", recorder, flush_timeout_s=60)
+        report = run_import(
+            "tau-bench", [LIBRARY], "acme", recorder, ImportOptions(flush_timeout_s=60)
+        )
     finally:
         recorder.close()
     assert report.delivered

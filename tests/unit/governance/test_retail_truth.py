@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from atdp.adapters.importers.imported_trajectory import Failed, events
+from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.fidelity import TokenizerFolder
 from atdp.governance.govern import TenantGate
@@ -54,12 +54,12 @@ def test_no_true_value_of_a_retail_row_survives_anywhere(
     occurred: Counter[str] = Counter()
     left: Counter[str] = Counter()
     for row, trajectory in zip(rows, TauBench().read(run), strict=True):
-        if isinstance(trajectory, Failed) or "task" not in row["info"]:
+        if isinstance(trajectory, UnreadableEntry) or "task" not in row["info"]:
             continue
         user_id = row["info"]["task"]["user_id"]
         raw = b""
         out = b""
-        for event in events(trajectory, "retail"):
+        for event in make_events(trajectory, "retail"):
             value = encode(event)
             governed = gate.govern(decode_record(value)[1], NOW)
             raw += value

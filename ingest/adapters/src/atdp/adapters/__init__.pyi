@@ -1,2 +1,16 @@
 from .errors import AdapterError as AdapterError, ImportFailed as ImportFailed
-from .importers.run import ImportReport as ImportReport, run_import as run_import
+from .importers.import_report import ImportReport as ImportReport
+from .importers.imported_trajectory import (
+    NO_TIME as NO_TIME,
+    ImportedEvent as ImportedEvent,
+    ImportedTrajectory as ImportedTrajectory,
+    Importer as Importer,
+    UnreadableEntry as UnreadableEntry,
+    make_events as make_events,
+)
+from .importers.run import (
+    IMPORTERS as IMPORTERS,
+    EventRecorder as EventRecorder,
+    ImportOptions as ImportOptions,
+    run_import as run_import,
+)

@@ -53,24 +53,19 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
       atdp import tau-bench runs/*.json --tenant retail
       atdp import tau-bench runs/ --tenant retail --dry-run --json
     """
-    from atdp.adapters import run_import
+    from atdp.adapters import ImportOptions, run_import
     from atdp.runtime import Home
 
     form = choose_format(form, as_json)
     with _progress_bar(shown=form is None) as progress:
         if dry_run:
-            report = run_import(file_format, paths, tenant, None, dry_run=True, progress=progress)
+            options = ImportOptions(dry_run=True, progress=progress)
+            report = run_import(file_format, paths, tenant, None, options)
         else:
             recorder = _recorder(Home.from_env(), tenant)
             try:
-                report = run_import(
-                    file_format,
-                    paths,
-                    tenant,
-                    recorder,
-                    progress=progress,
-                    flush_timeout_s=timeout,
-                )
+                options = ImportOptions(progress=progress, flush_timeout_s=timeout)
+                report = run_import(file_format, paths, tenant, recorder, options)
             finally:
                 recorder.close()
     if form is None:

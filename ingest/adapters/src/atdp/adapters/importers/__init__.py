@@ -1,24 +1,26 @@
-"""Importers: recorded trajectories of other formats as events, through the same path as live ones."""
+"""Importers: trajectories of other formats become events and take the same path as live ones."""
 
+from atdp.adapters.importers.import_report import ImportReport
 from atdp.adapters.importers.imported_trajectory import (
     NO_TIME,
-    Entry,
-    Failed,
+    ImportedEvent,
+    ImportedTrajectory,
     Importer,
-    Trajectory,
-    events,
+    UnreadableEntry,
+    make_events,
 )
-from atdp.adapters.importers.run import IMPORTERS, EventRecorder, ImportReport, run_import
+from atdp.adapters.importers.run import IMPORTERS, EventRecorder, ImportOptions, run_import
 
 __all__ = [
     "IMPORTERS",
     "NO_TIME",
-    "Entry",
     "EventRecorder",
-    "Failed",
+    "ImportOptions",
     "ImportReport",
+    "ImportedEvent",
+    "ImportedTrajectory",
     "Importer",
-    "Trajectory",
-    "events",
+    "UnreadableEntry",
+    "make_events",
     "run_import",
 ]

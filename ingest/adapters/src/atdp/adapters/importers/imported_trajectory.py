@@ -1,11 +1,11 @@
-"""What an importer reads: trajectories without tenant or ids, and what could not be read.
+"""The values that an importer reads, and the events that are made of them.
 
-An importer says what happened, in order; `events` makes events of it. Ids are derived from the
-content (format, origin, position, tenant), so importing the same file again gives the same events,
-on any machine, and the lake keeps them once.
+An importer describes what happened, in order; `make_events` turns it into events. Ids are derived
+from the content (format, origin, position, tenant). Importing the same file again therefore gives
+the same events, on any machine, and the lake keeps them once.
 
-Formats without time get `NO_TIME` plus one millisecond per event: an obviously unreal time that
-keeps the order. An import must not invent when something happened.
+Formats without time get `NO_TIME` plus one millisecond per event: a time that is obviously not real
+and keeps the order. An import must not invent when something happened.
 """
 
 from collections.abc import Iterator
@@ -29,38 +29,41 @@ from atdp.schemas import (
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One event to be: a body and the envelope fields that are its own."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportedEvent:
+    """The content of one event: its body, and the envelope fields of its own."""
 
     body: Body
     step: int = 0
     status: Status = "unknown"
     causes: tuple[int, ...] = ()
-    """Indices of earlier entries that led to this one."""
+    """Indices of the earlier events of the trajectory that led to this one."""
     metadata_json: str | None = None
     ext_json: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trajectory:
-    """One trajectory as it stands in a file."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImportedTrajectory:
+    """One trajectory as a file holds it, without tenant and ids."""
 
     origin: str
-    """File and row, for people."""
+    """File and row, for messages."""
     identity: tuple[str, ...]
-    """What makes it this trajectory and no other; never the path of the file on this machine."""
+    """The parts that distinguish it from every other trajectory.
+
+    The path of the file on this machine is not one of them.
+    """
     task_id: str
     attempt: int
     agent: Agent
     source: Source
-    entries: tuple[Entry, ...]
+    events: tuple[ImportedEvent, ...]
     started_at: datetime = NO_TIME
-    """When it began; `NO_TIME` where the format does not say."""
+    """Time of its start; `NO_TIME` where the format has none."""
 
 
-@dataclass(frozen=True)
-class Failed:
+@dataclass(frozen=True, slots=True)
+class UnreadableEntry:
     """A file or row that cannot be imported; the reason names the place and quotes no value."""
 
     origin: str
@@ -68,7 +71,7 @@ class Failed:
 
 
 class Importer(Protocol):
-    """Reads one format. Importers hold no state between files."""
+    """Reads one format; holds no state between files."""
 
     @property
     def format(self) -> str:
@@ -76,25 +79,25 @@ class Importer(Protocol):
         ...
 
     def probe(self, path: Path) -> bool:
-        """Whether a file looks like this format; cheap, never raises for any file that can be read."""
+        """Return True when a file looks like this format; fast, and raises for no readable file."""
         ...
 
-    def read(self, path: Path) -> Iterator[Trajectory | Failed]:
-        """Everything in the file, in its order; what is broken comes as `Failed`, and the rest goes on."""
+    def read(self, path: Path) -> Iterator[ImportedTrajectory | UnreadableEntry]:
+        """Yield the trajectories of a file in order, and an `UnreadableEntry` for each bad row."""
         ...
 
 
-def events(trajectory: Trajectory, tenant: str) -> list[Event]:
-    """The events of a trajectory for a tenant; `seq` counts from 0."""
+def make_events(trajectory: ImportedTrajectory, tenant: str) -> list[Event]:
+    """Return the events of a trajectory for a tenant; `seq` counts from 0."""
     source = trajectory.source
     name = (source.format, tenant, *trajectory.identity)
     trajectory_id = TrajectoryId(deterministic_event_id(trajectory.started_at, *name))
     ids: list[EventId] = []
-    made = []
-    for seq, entry in enumerate(trajectory.entries):
+    events = []
+    for seq, content in enumerate(trajectory.events):
         at = trajectory.started_at + timedelta(milliseconds=seq)
         ids.append(deterministic_event_id(at, *name, str(seq)))
-        made.append(
+        events.append(
             Event(
                 event_id=ids[seq],
                 tenant_id=TenantId(tenant),
@@ -103,15 +106,15 @@ def events(trajectory: Trajectory, tenant: str) -> list[Event]:
                 task_id=trajectory.task_id,
                 producer_id=f"import-{source.format}",
                 seq=seq,
-                step=entry.step,
+                step=content.step,
                 occurred_at=at,
-                caused_by=tuple(ids[cause] for cause in entry.causes),
+                caused_by=tuple(ids[cause] for cause in content.causes),
                 agent=trajectory.agent,
                 source=source,
-                status=entry.status,
-                metadata_json=entry.metadata_json,
-                ext_json=entry.ext_json,
-                body=entry.body,
+                status=content.status,
+                metadata_json=content.metadata_json,
+                ext_json=content.ext_json,
+                body=content.body,
             )
         )
-    return made
+    return events

@@ -1,35 +1,44 @@
-"""Running an import: read every file, send every event through a recorder, count, and wait for the deliveries.
+"""Running an import: read the files, send each event through a recorder, wait for delivery.
 
-Whatever the recorder is, events go out marked as redelivery, since an earlier run may have sent
-them. A file or row that cannot be read is counted and named, and the rest goes on. A trajectory met
-twice in one run is skipped.
+Events are marked as redelivery, because an earlier run may have sent them already. A file or row
+that cannot be read is counted and named, and the import continues. A trajectory that occurs twice
+in one run is skipped the second time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from atdp.adapters.errors import ImportFailed
-from atdp.adapters.importers.imported_trajectory import Failed, Importer, Trajectory, events
+from atdp.adapters.importers.import_report import ImportReport
+from atdp.adapters.importers.imported_trajectory import (
+    ImportedTrajectory,
+    Importer,
+    UnreadableEntry,
+    make_events,
+)
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.schemas import Action, Event, EventId, Reward, contributed_messages
+from atdp.schemas import Event, EventId
 
 IMPORTERS: Mapping[str, Importer] = {importer.format: importer for importer in (TauBench(),)}
 """Importers by format name."""
 
+# Bytes of a file in which its first character other than white space is looked for.
+_HEAD_BYTES = 1024
 
-class Flushed(Protocol):
-    """What a recorder says about its deliveries."""
+
+class FlushResult(Protocol):
+    """The state of a recorder's deliveries."""
 
     @property
     def delivered(self) -> int:
-        """Events that the log has."""
+        """Number of events that the log has acknowledged."""
         ...
 
     @property
     def complete(self) -> bool:
-        """Nothing is pending and nothing was lost."""
+        """True when nothing is pending and nothing was lost."""
         ...
 
 
@@ -40,51 +49,24 @@ class EventRecorder(Protocol):
         """Record one event."""
         ...
 
-    def flush(self, timeout_s: float = 10.0) -> Flushed:
+    def flush(self, timeout_s: float = 10.0) -> FlushResult:
         """Wait for deliveries."""
         ...
 
 
-@dataclass
-class ImportReport:
-    """What an import did. `imported` + `failed` + `skipped` is everything that was met."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """Options of `run_import`."""
 
-    format: str
-    files: int = 0
-    imported: int = 0
-    """Trajectories whose events were recorded (or would be, in a dry run)."""
-    skipped: int = 0
-    """Trajectories met a second time."""
-    failures: list[Failed] = field(default_factory=list)
-    events: int = 0
-    messages: int = 0
-    tool_calls: int = 0
-    rewards: int = 0
-    reward_sum: float = 0.0
-    delivered: bool | None = None
-    """Whether every event was acknowledged within the time given; None in a dry run."""
+    dry_run: bool = False
+    """Read and count everything, send nothing."""
+    flush_timeout_s: float = 300.0
+    """Time limit for the acknowledgement of all events at the end."""
+    progress: Callable[[ImportReport], None] | None = None
+    """Called after every trajectory and every failure."""
 
-    @property
-    def failed(self) -> int:
-        """Files and rows that could not be read."""
-        return len(self.failures)
 
-    @property
-    def ok(self) -> bool:
-        """Nothing failed and nothing is undelivered."""
-        return not self.failures and self.delivered is not False
-
-    def count(self, made: Iterable[Event]) -> None:
-        """Add the events of one imported trajectory."""
-        self.imported += 1
-        for event in made:
-            self.events += 1
-            self.messages += len(contributed_messages(event.body))
-            if isinstance(event.body, Action) and event.body.type == "tool_call":
-                self.tool_calls += 1
-            if isinstance(event.body, Reward) and event.body.value is not None:
-                self.rewards += 1
-                self.reward_sum += event.body.value
+_DEFAULTS = ImportOptions()
 
 
 def run_import(
@@ -92,68 +74,83 @@ def run_import(
     paths: Iterable[Path],
     tenant: str,
     recorder: EventRecorder | None,
-    *,
-    dry_run: bool = False,
-    progress: Callable[[ImportReport], None] | None = None,
-    flush_timeout_s: float = 300.0,
+    options: ImportOptions = _DEFAULTS,
 ) -> ImportReport:
-    """Import files of one format for a tenant; folders stand for the files in them that look like the format.
+    """Import files of one format for a tenant.
 
-    `recorder` may be None in a dry run only. `progress` is called after every trajectory.
+    A directory stands for the files in it that look like the format. `recorder` may be None in a
+    dry run only.
 
     Raises:
-        ImportFailed: unknown format, or no recorder though it is no dry run.
+        ImportFailed: the format is unknown, or there is no recorder though it is no dry run.
     """
     importer = IMPORTERS.get(format_name)
     if importer is None:
         raise ImportFailed(f"unknown format {format_name!r}; known formats: {', '.join(IMPORTERS)}")
-    if recorder is None and not dry_run:
+    if recorder is None and not options.dry_run:
         raise ImportFailed("an import needs a recorder to send through; without one use a dry run")
+    target = None if options.dry_run else recorder
     report = ImportReport(format=importer.format)
     seen: set[str] = set()
-    for found in _read_all(importer, paths, report):
-        if isinstance(found, Failed):
-            report.failures.append(found)
+    for entry in _read_all(importer, paths, report):
+        if isinstance(entry, UnreadableEntry):
+            report.failures.append(entry)
         else:
-            made = events(found, tenant)
-            key = f"{made[0].trajectory_id}/{found.attempt}"
-            if key in seen:
-                report.skipped += 1
-            else:
-                seen.add(key)
-                if recorder is not None and not dry_run:
-                    for event in made:
-                        recorder.emit_event(event, redelivery=True)
-                report.count(made)
-        if progress is not None:
-            progress(report)
-    if recorder is not None and not dry_run:
-        report.delivered = recorder.flush(flush_timeout_s).complete
+            _import_trajectory(entry, tenant, target, report, seen)
+        if options.progress is not None:
+            options.progress(report)
+    if target is not None:
+        report.delivered = target.flush(options.flush_timeout_s).complete
     return report
+
+
+def _import_trajectory(
+    trajectory: ImportedTrajectory,
+    tenant: str,
+    recorder: EventRecorder | None,
+    report: ImportReport,
+    seen: set[str],
+) -> None:
+    """Send and count the events of a trajectory, unless it is in `seen`."""
+    events = make_events(trajectory, tenant)
+    key = f"{events[0].trajectory_id}/{trajectory.attempt}"
+    if key in seen:
+        report.skipped += 1
+        return
+    seen.add(key)
+    if recorder is not None:
+        for event in events:
+            recorder.emit_event(event, redelivery=True)
+    report.count(events)
 
 
 def _read_all(
     importer: Importer, paths: Iterable[Path], report: ImportReport
-) -> Iterator[Trajectory | Failed]:
+) -> Iterator[ImportedTrajectory | UnreadableEntry]:
     for path in paths:
         if path.is_dir():
-            inside = sorted(
+            files = sorted(
                 file for file in path.rglob("*") if file.is_file() and importer.probe(file)
             )
-            if not inside:
-                yield Failed(str(path), f"no file in this folder looks like {importer.format}")
-            files = inside
+            if not files:
+                yield UnreadableEntry(
+                    str(path), f"no file in this folder looks like {importer.format}"
+                )
         else:
             files = [path]
         for file in files:
             report.files += 1
-            if file.is_file() and not importer.probe(file) and not _is_json_start(file):
-                yield Failed(str(file), f"the file does not look like {importer.format}")
+            if file.is_file() and not importer.probe(file) and not _starts_like_json(file):
+                yield UnreadableEntry(str(file), f"the file does not look like {importer.format}")
                 continue
             yield from importer.read(file)
 
 
-def _is_json_start(file: Path) -> bool:
-    """Whether reading it as JSON gives the better message (a broken row, an empty list)."""
+def _starts_like_json(file: Path) -> bool:
+    """Return True for a file that starts like JSON.
+
+    Such a file is read even if it does not look like the format, because reading it gives the more
+    precise message (a broken row, an empty list).
+    """
     with file.open("rb") as opened:
-        return opened.read(1024).lstrip()[:1] in {b"[", b"{"}
+        return opened.read(_HEAD_BYTES).lstrip()[:1] in {b"[", b"{"}

@@ -2,21 +2,21 @@
 
 A row is `{task_id, reward, info, traj: [chat message], trial, …}`. Every message is contributed by
 exactly one event: system and user messages by an observation, assistant messages by an action of
-type generation (without tokens: none were logged), tool messages by an outcome. Each assistant tool
-call is an action of its own besides, with its arguments raw and parsed. The row's reward, when it
-has one, is a reward event. All of the row but its messages goes verbatim into `ext_json` of
-`trajectory_started`: it holds personal data too, and must pass governance like the rest.
+type generation (without tokens, because the files hold none), tool messages by an outcome. Each
+tool call of an assistant message is also an action of its own, with its arguments raw and parsed.
+The row's reward, when it has one, is a reward event. The rest of the row, without the messages, is
+stored verbatim in `ext_json` of `trajectory_started`: it holds personal data too, and must pass
+governance like the rest.
 
-- The task's identity is `tau-bench/<domain>/<task_id>`; attempts of one task lie in different
-  files, one run each. Within one file the n-th row of a task is attempt n. `trial` is not used:
-  several published runs keep the row index there.
-- A row with `info.error` and no messages is a trajectory that failed. A conversation that neither
-  the user ended (`###STOP###`) nor a transfer to a person did was cut off by the step limit:
-  truncated.
-- The format has no time, no usage and no model: none is made up.
+- The task's identity is `tau-bench/<domain>/<task_id>`. The attempts of one task lie in different
+  files, one run each. Within one file the n-th row of a task is attempt n. `trial` is not used,
+  because several published runs store the row index there.
+- A row with `info.error` and no messages is a trajectory that failed. A conversation that was ended
+  neither by the user (`###STOP###`) nor by a transfer to a person was cut off by the step limit; it
+  is truncated.
+- The format has no time, no usage and no model, and none is invented.
 """
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,12 @@ from typing import Any
 
 import orjson
 
-from atdp.adapters.importers.imported_trajectory import NO_TIME, Entry, Failed, Trajectory
+from atdp.adapters.importers.imported_trajectory import (
+    NO_TIME,
+    ImportedEvent,
+    ImportedTrajectory,
+    UnreadableEntry,
+)
 from atdp.schemas import (
     Action,
     Agent,
@@ -43,6 +48,7 @@ from atdp.schemas import (
     TrajectoryEnded,
     TrajectoryStarted,
     canonical_json,
+    canonical_sha256,
     message_from_chat,
     tool_calls,
 )
@@ -55,14 +61,14 @@ _TRANSFER = "transfer_to_human_agents"
 _PROBE_BYTES = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TauBench:
-    """The importer."""
+    """Importer of tau-bench result files."""
 
     format: str = "tau-bench"
 
     def probe(self, path: Path) -> bool:
-        """An array whose first row starts with tau-bench's keys."""
+        """Return True for an array whose first row starts with tau-bench's keys."""
         try:
             with path.open("rb") as file:
                 head = file.read(_PROBE_BYTES).lstrip()
@@ -70,18 +76,22 @@ class TauBench:
             return False
         return head.startswith(b"[") and b'"task_id"' in head and b'"reward"' in head
 
-    def read(self, path: Path) -> Iterator[Trajectory | Failed]:
+    def read(self, path: Path) -> Iterator[ImportedTrajectory | UnreadableEntry]:
         """See `Importer.read`."""
         try:
             rows = orjson.loads(path.read_bytes())
         except OSError as error:
-            yield Failed(str(path), f"the file cannot be read: {error.strerror}")
+            yield UnreadableEntry(str(path), f"the file cannot be read: {error.strerror}")
             return
         except orjson.JSONDecodeError as error:
-            yield Failed(str(path), f"not JSON (line {error.lineno}, column {error.colno})")
+            yield UnreadableEntry(
+                str(path), f"not JSON (line {error.lineno}, column {error.colno})"
+            )
             return
         if not isinstance(rows, list):
-            yield Failed(str(path), "not a list of rows: a tau-bench result file is a JSON array")
+            yield UnreadableEntry(
+                str(path), "not a list of rows: a tau-bench result file is a JSON array"
+            )
             return
         domain = _domain(rows) or path.stem
         attempts: Counter[str] = Counter()
@@ -91,48 +101,48 @@ class TauBench:
                 trajectory = _trajectory(
                     row, origin=origin, run=path.stem, domain=domain, attempts=attempts
                 )
-            except _BrokenRow as error:
-                yield Failed(origin, str(error))
+            except _UnreadableRow as error:
+                yield UnreadableEntry(origin, str(error))
             except (MalformedMessage, NotCanonical) as error:
-                yield Failed(origin, f"in the row: {error}")
+                yield UnreadableEntry(origin, f"in the row: {error}")
             else:
                 yield trajectory
 
 
-class _BrokenRow(Exception):
-    """A row that is no tau-bench row."""
+class _UnreadableRow(Exception):
+    """The row does not have the form of a tau-bench row."""
 
 
 def _trajectory(
     row: Any, *, origin: str, run: str, domain: str, attempts: Counter[str]
-) -> Trajectory:
+) -> ImportedTrajectory:
     if not isinstance(row, Mapping):
-        raise _BrokenRow("not an object")
+        raise _UnreadableRow("not an object")
     for key in ("task_id", "traj"):
         if key not in row:
-            raise _BrokenRow(f"no {key!r}")
+            raise _UnreadableRow(f"no {key!r}")
     if not isinstance(row["task_id"], int | str) or not isinstance(row["traj"], list):
-        raise _BrokenRow("'task_id' must be a number or text, 'traj' a list")
+        raise _UnreadableRow("'task_id' must be a number or text, 'traj' a list")
     task_id = f"tau-bench/{domain}/{row['task_id']}"
     attempt = attempts[task_id]
     attempts[task_id] += 1
-    content = hashlib.sha256(canonical_json(row).encode()).hexdigest()
+    content = canonical_sha256(row)
     messages = [
         message_from_chat(chat, f"message {index}") for index, chat in enumerate(row["traj"])
     ]
     last_step = max(sum(message.role == "assistant" for message in messages) - 1, 0)
-    return Trajectory(
+    return ImportedTrajectory(
         origin=origin,
         identity=(run, task_id, str(attempt), content),
         task_id=task_id,
         attempt=attempt,
         agent=Agent(id="tau-bench", version=run, framework="tau-bench"),
         source=SOURCE,
-        entries=(
+        events=(
             _started(row, domain),
             *_conversation(messages),
             *_reward(row, last_step),
-            Entry(
+            ImportedEvent(
                 body=_ended(row, messages),
                 step=last_step,
                 status="ok" if _error(row) is None else "error",
@@ -141,12 +151,12 @@ def _trajectory(
     )
 
 
-def _started(row: Mapping[str, Any], domain: str) -> Entry:
+def _started(row: Mapping[str, Any], domain: str) -> ImportedEvent:
     info = row.get("info")
     task = info.get("task") if isinstance(info, Mapping) else None
     instruction = task.get("instruction") if isinstance(task, Mapping) else None
     rest = {key: value for key, value in row.items() if key != "traj"}
-    return Entry(
+    return ImportedEvent(
         body=TrajectoryStarted(
             task=instruction if isinstance(instruction, str) else None,
             environment=f"tau-bench/{domain}",
@@ -156,15 +166,15 @@ def _started(row: Mapping[str, Any], domain: str) -> Entry:
     )
 
 
-def _conversation(messages: list[Message]) -> Iterator[Entry]:
-    index = 1  # of the entry to come; entry 0 is the start
+def _conversation(messages: list[Message]) -> Iterator[ImportedEvent]:
+    index = 1  # of the next event; event 0 is the start of the trajectory
     step = -1
     generation: int | None = None
     calls: dict[str, int] = {}
     for message in messages:
         if message.role == "assistant":
             step += 1
-            yield Entry(
+            yield ImportedEvent(
                 body=Action(type="generation", message=message, generation=Generation()),
                 step=step,
                 status="ok",
@@ -172,7 +182,7 @@ def _conversation(messages: list[Message]) -> Iterator[Entry]:
             )
             generation, index = index, index + 1
             for call in tool_calls(message):
-                yield Entry(
+                yield ImportedEvent(
                     body=Action(type="tool_call", tool_call=call),
                     step=step,
                     status="ok",
@@ -182,14 +192,14 @@ def _conversation(messages: list[Message]) -> Iterator[Entry]:
                 index += 1
             continue
         if message.role == "tool":
-            asked = calls.get(message.call_id or "")
-            yield Entry(
+            call_index = calls.get(message.call_id or "")
+            yield ImportedEvent(
                 body=Outcome(call_id=message.call_id, name=message.name, message=message),
                 step=max(step, 0),
-                causes=() if asked is None else (asked,),
+                causes=() if call_index is None else (call_index,),
             )
         else:
-            yield Entry(
+            yield ImportedEvent(
                 body=Observation(messages=(message,)),
                 step=step + 1,
                 status="ok",
@@ -198,13 +208,13 @@ def _conversation(messages: list[Message]) -> Iterator[Entry]:
         index += 1
 
 
-def _reward(row: Mapping[str, Any], step: int) -> Iterator[Entry]:
+def _reward(row: Mapping[str, Any], step: int) -> Iterator[ImportedEvent]:
     value = row.get("reward")
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _BrokenRow("'reward' must be a number")
-    yield Entry(
+        raise _UnreadableRow("'reward' must be a number")
+    yield ImportedEvent(
         body=Reward(value=float(value), source_name="tau-bench", observed_at=NO_TIME),
         step=step,
         status="ok",
@@ -230,12 +240,12 @@ def _error(row: Mapping[str, Any]) -> Error | None:
 
 
 def _domain(rows: list[Any]) -> str | None:
-    """The domain that the first message which names one names (`# Retail agent policy`), lower case."""
+    """Return the domain that a first message names (`# Retail agent policy`), in lower case."""
     for row in rows:
         traj = row.get("traj") if isinstance(row, Mapping) else None
         first = traj[0] if isinstance(traj, list) and traj else None
         content = first.get("content") if isinstance(first, Mapping) else None
-        found = _DOMAIN.search(content) if isinstance(content, str) else None
-        if found:
-            return found[1].lower()
+        match = _DOMAIN.search(content) if isinstance(content, str) else None
+        if match:
+            return match[1].lower()
     return None
