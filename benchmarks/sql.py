@@ -1,10 +1,10 @@
-"""SQL latency: what a person or a trainer waits for.
+"""SQL latency as a person or a trainer sees it.
 
     python benchmarks/sql.py [--trajectories 5000] [--commits 50] [--json]
 
-Sample trajectories of 11 events, landed in `--commits` commits for two tenants, local files, warm
-page cache; best and median of 7 runs. `connect` is what a request pays for a locked-down connection
-of its own.
+Sample trajectories of 11 events are landed in `--commits` commits for two tenants, in local files
+with a warm page cache. The numbers are best and median of 7 runs. `connect` is the time for a
+locked-down connection, which every request opens.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from atdp.lakehouse import Lake, connect, governed_trajectories, open_lake
+from atdp.lakehouse import Lake, ReadOptions, connect, governed_trajectories, open_lake
 from atdp.lakehouse.testing import LogDouble, many
 
 RUNS = 7
@@ -25,19 +25,21 @@ RUNS = 7
 QUERIES = {
     "count of events": "SELECT count(*) FROM events",
     "one trajectory's events": "SELECT * FROM events WHERE trajectory_id = 't-101' ORDER BY seq",
-    "success by weight version": "SELECT weight_version, avg(reward), count(*) FROM trajectories GROUP BY 1",
+    "success by weight version": (
+        "SELECT weight_version, avg(reward), count(*) FROM trajectories GROUP BY 1"
+    ),
     "steps with a tool": "SELECT count(*) FROM steps WHERE tool_calls > 0",
     "mean log-probability": "SELECT avg(list_avg(output_logprobs)) FROM generations",
 }
 
 
 def timed(work: Callable[[], object]) -> dict[str, float]:
-    found = []
+    times_ms = []
     for _ in range(RUNS):
         began = time.perf_counter()
         work()
-        found.append((time.perf_counter() - began) * 1000)
-    return {"best_ms": round(min(found), 1), "median_ms": round(median(found), 1)}
+        times_ms.append((time.perf_counter() - began) * 1000)
+    return {"best_ms": round(min(times_ms), 1), "median_ms": round(median(times_ms), 1)}
 
 
 def measure_queries(lake: Lake, who: str, tenant: str | None) -> list[dict[str, Any]]:
@@ -79,7 +81,11 @@ def measure(trajectories: int, commits: int, folder: Path) -> list[dict[str, Any
         {
             "what": "governed_trajectories, 8 new",
             "who": "trainer",
-            **timed(lambda: governed_trajectories(lake, purpose="train", after=position)),
+            **timed(
+                lambda: governed_trajectories(
+                    lake, purpose="train", options=ReadOptions(after=position)
+                )
+            ),
         }
     )
     return rows
@@ -98,7 +104,8 @@ def main() -> None:
         return
     for row in rows:
         print(
-            f"{row['what']:<32} {row['who']:<12} best {row['best_ms']:>8} ms   median {row['median_ms']:>8} ms"
+            f"{row['what']:<32} {row['who']:<12} best {row['best_ms']:>8} ms   "
+            f"median {row['median_ms']:>8} ms"
         )
 
 

@@ -1,8 +1,8 @@
-"""A lake writer to be killed or frozen: the service as it is, with topics of its own and one place to freeze at.
+"""A lake writer to be killed or frozen: the service with topics of its own and one place to freeze.
 
-Frozen means: it writes its pid to a file and stops itself (SIGSTOP), once, after a batch's data
-files are written. At `data` that is before the commit begins, at `catalog` after positions were
-compared and before the catalog decides.
+To freeze, it writes its pid to a file and stops itself (SIGSTOP), once, after a batch's data files
+are written. At `data` that is before the commit begins, at `catalog` after positions were compared
+and before the catalog decides.
 """
 
 import argparse
@@ -18,13 +18,13 @@ from pyiceberg.table import Table
 
 from atdp.lakehouse import commit
 from atdp.lakehouse.positions import Advance
-from atdp.lakehouse.sink import TableSink
+from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.writer import WriterSettings, run
 from atdp.runtime.service.process import Service
 
 
 class UnguardedSink(TableSink):
-    """Commits without comparing positions: what the guard is there to prevent."""
+    """A sink that commits without comparing positions, which the guard prevents."""
 
     def _commit(self, files: "list[DataFile] | Any", advance: Advance) -> Table:
         blind = Advance(topic=advance.topic, start={}, end=advance.end)
@@ -32,7 +32,7 @@ class UnguardedSink(TableSink):
 
 
 def freeze(marker: Path) -> None:
-    """Stop this process once; the file says that it is about to."""
+    """Stop this process once; the file is written just before."""
     try:
         with marker.open("x") as file:
             file.write(str(os.getpid()))
@@ -42,7 +42,7 @@ def freeze(marker: Path) -> None:
 
 
 def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]:
-    """A sink whose `events` table freezes at `place`, at its second batch or later.
+    """Return a sink whose `events` table freezes at `place`, at its second batch or later.
 
     Only a batch with rows counts: one that merely moves the position past commit markers has
     nothing to repeat.

@@ -65,9 +65,9 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def writers(kafka_bootstrap: str, lake: Lake, new_topic: Callable[..., str]) -> Iterator[Writers]:
     topics = {role: new_topic(partitions=3 if role == "events_governed" else 1) for role in SOURCES}
-    found = Writers(kafka_bootstrap, lake.home.root, topics)
-    yield found
-    found.end()
+    started = Writers(kafka_bootstrap, lake.home.root, topics)
+    yield started
+    started.end()
 
 
 def produce(writers: Writers, events: list[Event]) -> None:
@@ -94,7 +94,7 @@ def wait_for(reached: Callable[[], bool], what: str) -> None:
 
 
 def landed(lake: Lake, table: str = "events") -> tuple[int, int]:
-    """Rows, and distinct events among them."""
+    """Return the number of rows, and of distinct events among them."""
     with connect(lake=lake) as connection:
         ((rows, events),) = connection.sql(
             f"SELECT count(*), count(DISTINCT event_id) FROM {table}"
@@ -132,7 +132,10 @@ def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
 
 
 def freeze_and_take_over(writers: Writers, lake: Lake, tmp_path: Path, *options: str) -> int:
-    """One writer freezes, a second takes over and lands everything, the first wakes up; returns what was produced."""
+    """Freeze one writer, let a second one take over and land everything, then wake the first.
+
+    Returns the number of events that were produced.
+    """
     marker = tmp_path / "frozen"
     produce(writers, sample(60))
     zombie = writers.start("--freeze-marker", str(marker), *options)

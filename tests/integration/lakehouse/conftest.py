@@ -1,4 +1,4 @@
-"""A writer's surroundings on the real broker: topics of its own, a transactional producer in the gate's place."""
+"""Fixtures for a writer on the real broker: its own topics, and a producer in place of the gate."""
 
 import zlib
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ PARTITIONS = 3
 
 @dataclass
 class Gate:
-    """Produces what governance would, in transactions."""
+    """Produces governed events in transactions, as governance does."""
 
     bootstrap: str
     topics: dict[TopicRole, str]

@@ -64,7 +64,10 @@ def log(kafka: KafkaSettings) -> Iterator[KafkaLog]:
 
 
 def ends(log: KafkaLog, topic: str) -> dict[int, int]:
-    """Of the partitions that hold anything, now: the marker of a transaction comes some time after its commit."""
+    """Return the present ends of the partitions that hold anything.
+
+    The marker of a transaction comes some time after its commit.
+    """
     return {partition: end for partition, end in log.ends(topic).items() if end}
 
 
@@ -104,9 +107,8 @@ def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
     gate.pass_on(
         [event for event in events(9) if event.trajectory_id not in {f"t-{n}" for n in range(5)}]
     )
-    somebody_else = replace(
-        writer_settings, group=writer_settings.group + ".other"
-    )  # knows nothing of the past
+    # This group has no committed offsets.
+    somebody_else = replace(writer_settings, group=writer_settings.group + ".other")
     with writing(lake, kafka, somebody_else) as writer:
         until(writer, lambda: rows(lake) >= len(events(9)))
     assert rows(lake) == len(events(9))
@@ -143,7 +145,7 @@ def test_the_group_s_offsets_follow_for_lag_monitoring(
 
 
 def known_once(admin: AdminClient, topic: str, *, expected: bool) -> None:
-    """The broker hears from the controller a little after the client does."""
+    """Wait until the broker knows, which is a little later than the client does."""
     deadline = time.monotonic() + DEADLINE_S
     while (topic in admin.list_topics(timeout=DEADLINE_S).topics) != expected:
         assert time.monotonic() < deadline

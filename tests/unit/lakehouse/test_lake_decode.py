@@ -13,7 +13,8 @@ from atdp.lakehouse.errors import UndecodableRecord
 from atdp.lakehouse.layout import polars_type
 from atdp.lakehouse.tables import TableName, table_definitions
 from atdp.lakehouse.testing import SampleTrajectory, encoded
-from atdp.schemas.codec import encode_record, newest
+from atdp.schemas.codec import encode_record
+from atdp.schemas.released import newest
 
 
 def columns(name: TableName) -> dict[str, pl.DataType]:
@@ -126,7 +127,7 @@ def test_a_record_with_bytes_missing_never_shifts_its_neighbours_unnoticed(
 
 
 def outcome(values: list[bytes]) -> tuple[int | None, pl.DataFrame]:
-    """Which record is named as unreadable (`None`: none), and the rows."""
+    """Return the record that is named as unreadable (`None`: none), and the rows."""
     try:
         return None, decode("event", values, EVENTS)
     except UndecodableRecord as error:

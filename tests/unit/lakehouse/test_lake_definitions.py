@@ -8,7 +8,7 @@ import pytest
 from pyiceberg.schema import Schema
 
 from atdp.lakehouse import Lake, open_lake
-from atdp.lakehouse.derivation import derive, iceberg_type
+from atdp.lakehouse.derivation import derive
 from atdp.lakehouse.tables import COMMIT_ORDER, READ_ORDER, STORED_MARK, table_definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 
@@ -17,7 +17,7 @@ WIDENINGS = {("int", "long"), ("float", "double")}
 
 
 def fields(schema: Schema) -> dict[int, tuple[str, str]]:
-    """Field id → (path, type) with containers by their kind only."""
+    """Return path and type by field id; of a container, only its kind."""
     return {
         field_id: (
             schema.find_column_name(field_id) or "",
@@ -28,19 +28,19 @@ def fields(schema: Schema) -> dict[int, tuple[str, str]]:
 
 
 def breaks(old: Schema, new: Schema) -> list[str]:
-    """What a reader of `old` would stumble over in `new`."""
+    """Return the changes in `new` that break a reader of `old`."""
     now = fields(new)
-    found = []
+    breaking = []
     for field_id, (path, kind) in fields(old).items():
         if field_id not in now:
-            found.append(f"{path} is gone")
+            breaking.append(f"{path} is gone")
         elif now[field_id][0] != path:
-            found.append(f"{path} is now called {now[field_id][0]}")
+            breaking.append(f"{path} is now called {now[field_id][0]}")
         elif now[field_id][1] != kind and (kind, now[field_id][1]) not in WIDENINGS:
-            found.append(f"{path} was {kind}, is {now[field_id][1]}")
+            breaking.append(f"{path} was {kind}, is {now[field_id][1]}")
         elif new.find_field(field_id).required and not old.find_field(field_id).required:
-            found.append(f"{path} is now required")
-    return found
+            breaking.append(f"{path} is now required")
+    return breaking
 
 
 def test_the_committed_definitions_are_those_that_follow_from_the_contracts() -> None:
@@ -95,11 +95,6 @@ def test_a_table_of_an_older_version_gets_the_columns_and_properties_that_it_lac
     log = LogDouble(lake)
     log.land(sample, redelivered=True)
     assert {row.repeats for row in log.land(sample) if row.table == "events"} == {len(sample)}
-
-
-def test_a_union_of_records_has_no_column_form() -> None:
-    with pytest.raises(ValueError, match="no column form"):
-        iceberg_type(["null", "string", "int"], {})
 
 
 def test_readers_load_in_the_opposite_order_of_commits() -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from atdp.lakehouse import Lake, LakehouseError, QueryFailed, governed_trajectories
+from atdp.lakehouse import Lake, LakehouseError, QueryFailed, ReadOptions, governed_trajectories
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 from atdp.schemas.context import fold_context
 from atdp.schemas.values import Action, Event, Governance
@@ -49,7 +49,9 @@ def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: Log
     )
 
 
-def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: LogDouble) -> None:
+def test_a_model_call_names_the_parameters_that_altered_its_sampling(
+    lake: Lake, log: LogDouble
+) -> None:
     def asked(index: int, ext: str | None, **sampling: object) -> list[Event]:
         name = f"call{index}"
         events = replace(GOOD, name=name).events()
@@ -70,7 +72,10 @@ def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: Log
             for event in events
         ]
 
-    harmless = '{"tool_choice":"auto","user":"u","logit_bias":{},"response_format":{"type":"text"},"repetition_penalty":1}'
+    harmless = (
+        '{"tool_choice":"auto","user":"u","logit_bias":{},"response_format":{"type":"text"},'
+        '"repetition_penalty":1}'
+    )
     log.land(
         [
             *asked(0, harmless, frequency_penalty=0.0),
@@ -81,16 +86,17 @@ def test_a_model_call_comes_with_what_else_changed_its_draw(lake: Lake, log: Log
             ),
             *asked(
                 2,
-                '{"tool_choice":{"type":"function","function":{"name":"f"}},"regex":"a+","repetition_penalty":1.05}',
+                '{"tool_choice":{"type":"function","function":{"name":"f"}},"regex":"a+",'
+                '"repetition_penalty":1.05}',
             ),
             *asked(3, "not JSON", frequency_penalty=1.0),
         ]
     )
-    found = {
+    altered_by = {
         r.trajectory_id: r.generations[0].sampling_altered_by
         for r in governed_trajectories(lake, purpose="replay")
     }
-    assert found == {
+    assert altered_by == {
         "call0": (),
         "call1": ("logit_bias", "presence_penalty", "response_format"),
         "call2": ("regex", "repetition_penalty", "tool_choice"),
@@ -132,9 +138,9 @@ def test_one_event_that_may_not_train_refuses_the_whole_trajectory(
 ) -> None:
     log.land(events)
     log.land(replace(GOOD, name="beside").events())
-    found = governed_trajectories(lake, purpose="train", tenant=tenant)
-    assert [record.trajectory_id for record in found] == ["beside"]
-    assert found.refused == {reason: 1}
+    read = governed_trajectories(lake, purpose="train", tenant=tenant)
+    assert [record.trajectory_id for record in read] == ["beside"]
+    assert read.refused == {reason: 1}
 
 
 @pytest.mark.parametrize("tenant", [None, "acme"])
@@ -142,16 +148,16 @@ def test_what_may_train_needs_no_other_purpose(
     lake: Lake, log: LogDouble, tenant: str | None
 ) -> None:
     log.land(replace(GOOD, purposes=("train",)).events())
-    found = governed_trajectories(lake, purpose="train", tenant=tenant)
-    assert [(record.trajectory_id, len(record.generations)) for record in found] == [("good", 2)]
+    read = governed_trajectories(lake, purpose="train", tenant=tenant)
+    assert [(record.trajectory_id, len(record.generations)) for record in read] == [("good", 2)]
 
 
 def test_replay_needs_its_own_purpose_and_not_training_s(lake: Lake, log: LogDouble) -> None:
     log.land(replace(WITHDRAWN, name="a", purposes=("replay",)).events())
     log.land(replace(GOOD, name="b", purposes=("train", "analytics")).events())
-    found = governed_trajectories(lake, purpose="replay")
-    assert [record.trajectory_id for record in found] == ["a"]
-    assert found.refused == {"purpose_not_allowed": 1}
+    read = governed_trajectories(lake, purpose="replay")
+    assert [record.trajectory_id for record in read] == ["a"]
+    assert read.refused == {"purpose_not_allowed": 1}
 
 
 def test_learning_from_text_needs_consent_and_purpose_but_no_exact_tokens(
@@ -159,9 +165,9 @@ def test_learning_from_text_needs_consent_and_purpose_but_no_exact_tokens(
 ) -> None:
     log.land(restamped(GOOD.events(), 2, token_fidelity="dropped", training_eligible=False))
     log.land(replace(WITHDRAWN, name="never").events())
-    found = governed_trajectories(lake, purpose="train", require_exact=False)
-    assert [record.trajectory_id for record in found] == ["good"]
-    assert found.refused == {"consent_withdrawn": 1}
+    read = governed_trajectories(lake, purpose="train", options=ReadOptions(require_exact=False))
+    assert [record.trajectory_id for record in read] == ["good"]
+    assert read.refused == {"consent_withdrawn": 1}
 
 
 def test_order_is_that_of_the_log_and_the_same_every_time(lake: Lake, log: LogDouble) -> None:
@@ -180,12 +186,15 @@ def test_only_what_is_newer_than_a_position_is_read_and_a_late_reward_makes_it_n
     log.land(replace(GOOD, name="old", reward=None).events())
     log.land(replace(GOOD, name="rewarded-late", reward=None).events())
     position = governed_trajectories(lake, purpose="train").position
-    assert list(governed_trajectories(lake, purpose="train", after=position)) == []
+    assert (
+        list(governed_trajectories(lake, purpose="train", options=ReadOptions(after=position)))
+        == []
+    )
     log.land(replace(GOOD, name="new").events())
     late = replace(GOOD, name="rewarded-late")
     log.land([late.event(late.reward_body(0.5), seq=99)])
-    found = governed_trajectories(lake, purpose="train", after=position)
-    assert {record.trajectory_id: record.reward for record in found} == {
+    read = governed_trajectories(lake, purpose="train", options=ReadOptions(after=position))
+    assert {record.trajectory_id: record.reward for record in read} == {
         "new": 1.0,
         "rewarded-late": 0.5,
     }
@@ -193,10 +202,10 @@ def test_only_what_is_newer_than_a_position_is_read_and_a_late_reward_makes_it_n
 
 def test_a_tenant_and_a_filter_narrow_it_down(lake: Lake, log: LogDouble) -> None:
     log.land(event for sample in many(6, turns=1) for event in sample.events())
-    found = governed_trajectories(
+    read = governed_trajectories(
         lake, purpose="train", tenant="tenant-1", where="trajectory_id <> 't-3'"
     )
-    assert sorted(record.trajectory_id for record in found) == ["t-1", "t-5"]
+    assert sorted(record.trajectory_id for record in read) == ["t-1", "t-5"]
 
 
 def test_a_missing_reward_is_none(lake: Lake, log: LogDouble) -> None:

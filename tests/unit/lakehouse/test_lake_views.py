@@ -44,8 +44,8 @@ def test_no_reward_is_null_and_a_reward_of_zero_is_zero(lake: Lake, log: LogDoub
     log.land(replace(T, name="none").events())
     log.land(replace(T, name="zero", reward=0.0).events())
     with connect(lake=lake) as connection:
-        found = connection.sql("SELECT trajectory_id, reward FROM trajectories ORDER BY 1").rows()
-    assert found == [("none", None), ("zero", 0.0)]
+        rows = connection.sql("SELECT trajectory_id, reward FROM trajectories ORDER BY 1").rows()
+    assert rows == [("none", None), ("zero", 0.0)]
 
 
 def test_a_late_reward_joins_and_what_it_refers_to_is_unchanged(lake: Lake, log: LogDouble) -> None:
@@ -185,12 +185,13 @@ def test_a_task_is_held_out_by_its_id_alone_in_nested_shares(lake: Lake) -> None
     assert 450 < sum(expected) < 550
     listed = ", ".join(f"('{task}')" for task in tasks)
     with connect(lake=lake) as connection:
-        found = connection.sql(
-            f"SELECT held_out(task), held_out(task, share := 0.1), held_out(task, share := 1) FROM (VALUES {listed}) t(task)"
+        rows = connection.sql(
+            "SELECT held_out(task), held_out(task, share := 0.1), held_out(task, share := 1) "
+            f"FROM (VALUES {listed}) t(task)"
         ).rows()
-    assert [quarter for quarter, _, _ in found] == expected
-    assert all(quarter for quarter, tenth, _ in found if tenth)
-    assert all(everything for _, _, everything in found)
+    assert [quarter for quarter, _, _ in rows] == expected
+    assert all(quarter for quarter, tenth, _ in rows if tenth)
+    assert all(everything for _, _, everything in rows)
 
 
 def test_without_a_task_nothing_is_held_out(lake: Lake) -> None:

@@ -15,7 +15,7 @@ from atdp.control.events import CanaryResumed, CanaryShareRaised, CanaryStarted,
 from atdp.control.flow import ReleaseFlow
 from atdp.control.guards import canary_to_judge, no_canary
 from atdp.control.state import ReleaseState
-from atdp.lakehouse import Lake, connect, text
+from atdp.lakehouse import Lake, connect, sql_literal
 
 _SESSIONS = """
 WITH sessions AS (
@@ -85,10 +85,10 @@ def count_sessions(lake: Lake, state: ReleaseState, *, since: datetime) -> Canar
     if state.live is None:
         raise no_canary("judge")
     statement = _SESSIONS.format(
-        tenants=", ".join(map(text, state.tenants)),
-        since=text(since.astimezone(UTC).isoformat()),
-        canary=text(canary.version),
-        live=text(state.live.version),
+        tenants=", ".join(map(sql_literal, state.tenants)),
+        since=sql_literal(since.astimezone(UTC).isoformat()),
+        canary=sql_literal(canary.version),
+        live=sql_literal(state.live.version),
         success_from=float(canary.policy.success_from),
     )
     with connect(lake=lake) as connection:

@@ -4,14 +4,18 @@ from .admission import (
     InadmissibleReason as InadmissibleReason,
     why_inadmissible as why_inadmissible,
 )
-from .connection import Connection as Connection, Limits as Limits, connect as connect
+from .connection import (
+    Connection as Connection,
+    QueryLimits as QueryLimits,
+    connect as connect,
+)
 from .datasets import (
     Dataset as Dataset,
     create_dataset as create_dataset,
     list_datasets as list_datasets,
     load_dataset as load_dataset,
 )
-from .duck_types import text as text
+from .duckdb_sql import sql_literal as sql_literal
 from .errors import (
     CatalogError as CatalogError,
     DatasetError as DatasetError,
@@ -20,14 +24,14 @@ from .errors import (
     QueryRefused as QueryRefused,
     SnapshotGone as SnapshotGone,
 )
-from .http import router as router
+from .http import sql_router as sql_router
 from .lake import Lake as Lake, open_lake as open_lake
-from .reader import (
+from .query_result import QueryResult as QueryResult
+from .reader import ReadOptions as ReadOptions, governed_trajectories as governed_trajectories
+from .settings import LakeSettings as LakeSettings
+from .tables import TableName as TableName, table_definitions as table_definitions
+from .trajectory_records import (
     GenerationRecord as GenerationRecord,
     GovernedTrajectories as GovernedTrajectories,
     TrajectoryRecord as TrajectoryRecord,
-    governed_trajectories as governed_trajectories,
 )
-from .result import Result as Result
-from .settings import LakeSettings as LakeSettings
-from .tables import TableName as TableName, table_definitions as table_definitions

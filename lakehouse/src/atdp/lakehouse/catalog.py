@@ -1,8 +1,8 @@
-"""Opens the Iceberg catalog and brings its tables to their definitions.
+"""The Iceberg catalog, and tables in it that match their definitions.
 
-A table that is missing is created; a column or property that the definition has and the table lacks
-is added (columns always optional, so that old files read as null). Nothing is ever dropped or
-renamed here. Columns are matched by name: field ids belong to each table.
+A table that is missing is created. A column or property that the definition has and the table lacks
+is added; such columns are optional, so that old files read as null. Nothing is dropped or renamed.
+Columns are matched by name, since each table has field ids of its own.
 """
 
 import sqlite3
@@ -23,7 +23,7 @@ from atdp.lakehouse.tables import NAMESPACE, TableDefinition, table_definitions
 
 
 def open_catalog(settings: LakeSettings) -> Catalog:
-    """The catalog, with the namespace `atdp` in it.
+    """Open the catalog, and create the namespace `atdp` in it where that is missing.
 
     Raises:
         CatalogError: it cannot be reached or opened.
@@ -39,16 +39,17 @@ def open_catalog(settings: LakeSettings) -> Catalog:
             _create_namespace(catalog)
     except CatalogError:
         raise
-    except Exception as error:  # drivers of four catalogs raise their own
+    except Exception as error:  # each catalog's driver raises its own
         raise CatalogError(
-            f"cannot open the Iceberg catalog {_without_password(settings.uri)} ({type(error).__name__}: {error}); "
+            f"cannot open the Iceberg catalog {_without_password(settings.uri)} "
+            f"({type(error).__name__}: {error}); "
             "check ATDP_CATALOG_URI, ATDP_WAREHOUSE and ATDP_CATALOG__…"
         ) from error
     return catalog
 
 
 def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
-    """The table, created or extended to its definition.
+    """Return the table, created or extended to its definition.
 
     Raises:
         CatalogError: a column of the table has another type than its definition.
@@ -64,7 +65,7 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
         name: value
         for name, value in definition.properties().items()
         if name not in table.properties
-        and name != "format-version"  # that one is metadata of its own
+        and name != "format-version"  # Iceberg keeps it outside of the properties
     }
     if missing:
         with table.transaction() as change:
@@ -73,14 +74,15 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
         present = table.schema().find_field(field.name).field_type
         if str(present.__class__) != str(field.field_type.__class__):
             raise CatalogError(
-                f"column {field.name} of table {definition.name} is {present}, this version writes {field.field_type}; "
-                "the catalog belongs to another version of atdp: use the version that wrote it, or another catalog"
+                f"column {field.name} of table {definition.name} is {present}, this version writes "
+                f"{field.field_type}; the catalog belongs to another version of atdp: use the "
+                "version that wrote it, or another catalog"
             )
     return table
 
 
 def ensure_tables(catalog: Catalog) -> None:
-    """Bring every table of the lake to its definition."""
+    """Create or extend every table of the lake to its definition."""
     for definition in table_definitions().values():
         ensure_table(catalog, definition)
 
@@ -95,7 +97,7 @@ def _create(catalog: Catalog, definition: TableDefinition) -> Table:
             sort_order=definition.sort_order(schema),
             properties=definition.properties(),
         )
-    except TableAlreadyExistsError:  # another process of the stack was faster
+    except TableAlreadyExistsError:  # by another process in the meantime
         return catalog.load_table(definition.identifier)
 
 
@@ -107,7 +109,7 @@ def _create_namespace(catalog: Catalog) -> None:
 
 
 def _prepare_sqlite(file: Path) -> None:
-    """Readers never block the writer: WAL, set once, stays with the file."""
+    """Set WAL mode, which stays with the file; readers then never block the writer."""
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
         with closing(sqlite3.connect(file, timeout=30)) as connection:

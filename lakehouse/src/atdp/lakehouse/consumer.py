@@ -1,11 +1,14 @@
-"""Intake: records of the governed topics, read from where the tables stand.
+"""The consumer of the governed topics, which reads from where the tables stand.
 
-A consumer group spreads partitions over writers; that is all it is for. On assignment each
-partition is sought to the tables' own positions, whatever the group has committed. Reading is
-`read_committed`: records of aborted transactions never show. End-of-partition events tell how far a
-partition reaches past its last record (transaction markers have offsets too), so that "landed" can
-be compared with the broker's end offsets. A position that the broker no longer has stops the writer
-(`auto.offset.reset=error`): data in between would be missing silently otherwise.
+A consumer group spreads partitions over writers; it has no other use. On assignment, each partition
+is sought to the tables' own position, whatever the group has committed.
+
+Reading is `read_committed`, so records of aborted transactions never appear. Transaction markers
+have offsets too. End-of-partition events tell how far a partition reaches past its last record, so
+that the tables' positions can be compared with the broker's end offsets.
+
+A position that the broker no longer has stops the writer (`auto.offset.reset=error`). Otherwise the
+records in between would be missing without notice.
 """
 
 import logging
@@ -25,7 +28,7 @@ from confluent_kafka.admin import AdminClient
 
 from atdp.lakehouse.errors import LakehouseError, PositionsLost
 from atdp.lakehouse.positions import TopicIdentity
-from atdp.lakehouse.records import RecordBatch
+from atdp.lakehouse.record_batch import RecordBatch
 from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import REDELIVERY, TopicRole, header
 
@@ -43,11 +46,11 @@ _CONSUMER: Mapping[str, KafkaValue] = {
     "allow.auto.create.topics": False,
     "fetch.wait.max.ms": 100,
     "fetch.message.max.bytes": 8 * 1024 * 1024,
-    # Memory bound: what librdkafka holds ahead of us, over all partitions.
+    # Memory bound: what librdkafka fetches ahead, over all partitions.
     "queued.max.messages.kbytes": 64 * 1024,
 }
 
-_PASSING = frozenset(
+_TRANSIENT = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TRANSPORT,
@@ -66,17 +69,17 @@ _PASSING = frozenset(
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
-"""Errors that librdkafka gets over by itself. `KafkaError.retriable()` is no help: only
-transactional errors set it."""
+"""Errors from which librdkafka recovers by itself. `KafkaError.retriable()` cannot be used here,
+since only transactional errors set it."""
 
-ReadOn = Callable[[TopicRole, int], int | None]
-"""Topic and partition → offset to read on from, `None` = from the beginning."""
+TablePosition = Callable[[TopicRole, int], int | None]
+"""Topic and partition → offset to continue from; `None`: the beginning."""
 
 
 def identify_topics(
     settings: KafkaSettings, names: Mapping[TopicRole, str]
 ) -> dict[TopicRole, TopicIdentity]:
-    """Which incarnation of each topic the cluster has.
+    """Return the incarnation of each topic that the cluster has.
 
     Raises:
         LakehouseError: the broker does not answer, or a topic is missing.
@@ -91,33 +94,36 @@ def identify_topics(
         futures = admin.describe_topics(
             TopicCollection(list(names.values())), request_timeout=_ADMIN_TIMEOUT_S
         )
-        found = {name: future.result(_ADMIN_TIMEOUT_S) for name, future in futures.items()}
+        topics = {name: future.result(_ADMIN_TIMEOUT_S) for name, future in futures.items()}
     except KafkaException as error:
         raise LakehouseError(
-            f"cannot describe the topics {', '.join(sorted(names.values()))} at {settings.bootstrap}: {error.args[0].str()}; "
+            f"cannot describe the topics {', '.join(sorted(names.values()))} at "
+            f"{settings.bootstrap}: {error.args[0].str()}; "
             "start the stack (`atdp up`) or check ATDP_KAFKA_BOOTSTRAP"
         ) from error
     return {
-        role: TopicIdentity(name=name, cluster_id=cluster_id, topic_id=str(found[name].topic_id))
+        role: TopicIdentity(name=name, cluster_id=cluster_id, topic_id=str(topics[name].topic_id))
         for role, name in names.items()
     }
 
 
-@dataclass
-class Intake:
-    """The consumer, and what it has taken but nobody has committed yet."""
+@dataclass(slots=True)
+class TopicConsumer:
+    """A Kafka consumer, and the records that it has read and nobody has committed yet."""
 
     settings: KafkaSettings
     names: Mapping[TopicRole, str]
     group: str
-    read_on: ReadOn
+    table_position: TablePosition
     on_rebalance: Callable[[], None]
-    """Called before partitions are assigned: the tables' positions are to be read again."""
+    """Called before partitions are assigned, to read the tables' positions again."""
     session_timeout_s: float
-    """A dead writer's partitions move on after this; a frozen one is fenced by positions, not by
-    the session."""
+    """The partitions of a dead writer move to another one after this. A frozen writer is fenced by
+    positions, not by the session."""
     batches: dict[TopicRole, RecordBatch] = field(default_factory=dict)
     assigned: list[tuple[TopicRole, int]] = field(default_factory=list)
+    _roles: Mapping[str, TopicRole] = field(init=False)
+    _consumer: Consumer = field(init=False)
 
     def __post_init__(self) -> None:
         self._roles = {name: role for role, name in self.names.items()}
@@ -131,47 +137,50 @@ class Intake:
         )
 
     def poll(self, timeout_s: float = POLL_S) -> int:
-        """Take what is there, waiting at most `timeout_s`; returns the number of records.
+        """Read the records that are there, waiting at most `timeout_s`; returns their number.
 
         Raises:
             PositionsLost: the broker has deleted records that no table has.
-            LakehouseError: the broker refused for good.
+            LakehouseError: the broker refused, and trying again would not help.
         """
-        taken = 0
+        count = 0
         for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
             error = message.error()
             if error is None:
-                self._take(message)
-                taken += 1
+                self._add(message)
+                count += 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._batch(message).reached(message.partition(), message.offset())
             else:
-                self._complain(message, error)
-        return taken
+                self._handle_error(message, error)
+        return count
 
     @property
     def records(self) -> int:
-        """Records held."""
+        """The number of records in memory."""
         return sum(len(batch) for batch in self.batches.values())
 
     @property
     def size(self) -> int:
-        """Bytes of values held."""
+        """The bytes of the values in memory."""
         return sum(batch.size for batch in self.batches.values())
 
     def take(self) -> dict[TopicRole, RecordBatch]:
-        """Hand over what is held."""
+        """Return the records in memory and forget them."""
         taken, self.batches = self.batches, {}
         return taken
 
     def rewind(self) -> None:
-        """Drop what is held and read on from the tables' positions (after another writer's commit)."""
+        """Drop the records in memory and read again from the tables' positions.
+
+        This follows the commit of another writer.
+        """
         self.batches = {}
         for role, partition in self.assigned:
             self._consumer.seek(self._start(role, partition))
 
     def note_progress(self, role: TopicRole, end: Mapping[int, int]) -> None:
-        """Commit group offsets, for lag monitoring only; failing is harmless."""
+        """Commit the group's offsets, for lag monitoring only; a failure is harmless."""
         offsets = [
             TopicPartition(self.names[role], partition, offset) for partition, offset in end.items()
         ]
@@ -181,45 +190,49 @@ class Intake:
             _log.info("group offsets not committed", extra={"error": error.args[0].str()})
 
     def lag(self) -> dict[tuple[TopicRole, int], int]:
-        """Records (and markers) between what was taken and the end of each assigned partition, as last heard."""
-        found = {}
+        """Return the offsets between what was read and the end, by assigned partition.
+
+        Transaction markers count too. The ends are as the broker last reported them.
+        """
+        lags = {}
         for position in self._consumer.position(
             [TopicPartition(self.names[role], partition) for role, partition in self.assigned]
         ):
             low, high = self._consumer.get_watermark_offsets(position, cached=True)
             at = position.offset if position.offset >= 0 else max(low, 0)
-            found[(self._roles[position.topic], position.partition)] = max(high - at, 0)
-        return found
+            lags[self._roles[position.topic], position.partition] = max(high - at, 0)
+        return lags
 
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
 
-    def _take(self, message: Message) -> None:
-        found = message.headers()
+    def _add(self, message: Message) -> None:
+        headers = message.headers()
         self._batch(message).add(
             message.value() or b"",
             message.partition(),
             message.offset(),
-            redelivered=found is not None and header(found, REDELIVERY) == b"1",
+            redelivered=headers is not None and header(headers, REDELIVERY) == b"1",
         )
 
     def _batch(self, message: Message) -> RecordBatch:
         return self.batches.setdefault(self._roles[message.topic()], RecordBatch())
 
-    def _complain(self, message: Message, error: KafkaError) -> None:
+    def _handle_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise PositionsLost(
-                f"{message.topic()}[{message.partition()}]: the broker no longer has the offset that the table stands at "
-                f"({error.str()}); records in between were deleted before they landed. Raise the topic's retention; to go on without "
-                "them, use a new catalog"
+                f"{message.topic()}[{message.partition()}]: the broker no longer has the offset "
+                f"at which the table stands ({error.str()}); records in between were deleted "
+                "before they landed. Raise the topic's retention; to continue without these "
+                "records, use a new catalog"
             )
-        if error.fatal() or error.code() not in _PASSING:
+        if error.fatal() or error.code() not in _TRANSIENT:
             raise LakehouseError(f"reading {message.topic()} failed: {error.str()}")
         _log.info("the broker cannot be read now", extra={"error": error.str()})
 
     def _start(self, role: TopicRole, partition: int) -> TopicPartition:
-        offset = self.read_on(role, partition)
+        offset = self.table_position(role, partition)
         return TopicPartition(
             self.names[role], partition, OFFSET_BEGINNING if offset is None else offset
         )

@@ -1,26 +1,23 @@
-"""Datasets: named, immutable selections that read the same for ever after.
+"""Datasets: named, immutable selections of trajectories that always read the same.
 
-A dataset is a filter over `trajectories` plus one snapshot per table, each kept from expiry by the
-Iceberg tag `dataset-<name>` (any engine can read it by that tag), plus a manifest in
-`datasets/<name>.json` with the policy versions that decided about its rows, a digest of the
-trajectories selected, and a digest of itself. There is no way to change one: a name is taken once.
+A dataset is a filter over `trajectories` and one snapshot per table. The Iceberg tag
+`dataset-<name>` keeps each snapshot from expiry, and any engine can read the snapshot by it. The
+manifest `datasets/<name>.json` also holds the policy versions that decided about the rows, a digest
+of the selected trajectories, and a digest of the manifest. A dataset cannot be changed, and its
+name is taken for good.
 
-Tags are set first and the manifest is written last, so that a crash in between leaves tags that
-keep too much, never a manifest that points at nothing; creating it again under the same name then
-works. One process at a time is between the two, since tags can be moved: whoever creates holds a
-lock, and only then looks whether the name is taken.
+The tags are set first and the manifest is written last. A crash in between leaves tags that keep
+too much, and never a manifest that points at nothing; the same name can then be created again. Tags
+can be moved, so a lock lets one process at a time create datasets of a home, and the name is looked
+up under this lock.
 """
 
-import fcntl
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
@@ -28,18 +25,23 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
 
 from atdp.lakehouse.commit import commit
-from atdp.lakehouse.connection import ANY_PURPOSE, Connection, connect
+from atdp.lakehouse.connection import Connection, connect
 from atdp.lakehouse.errors import DatasetError
 from atdp.lakehouse.lake import NO_SNAPSHOT, Lake
 from atdp.lakehouse.queries import query
-from atdp.lakehouse.reader import GovernedTrajectories, Purpose, governed_trajectories
+from atdp.lakehouse.reader import ReadOptions, governed_trajectories
+from atdp.lakehouse.stamps import Purpose
 from atdp.lakehouse.tables import READ_ORDER, TableName
+from atdp.lakehouse.trajectory_records import GovernedTrajectories
+from atdp.lakehouse.visible_files import ANY_PURPOSE
+from atdp.runtime import locked, write_durably
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _ATTEMPTS = 5
+"""To tag a snapshot while the lake writer commits new ones."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
     """A pinned selection of trajectories."""
 
@@ -53,25 +55,28 @@ class Dataset:
     snapshots: Mapping[TableName, int]
     trajectories: int
     trajectories_sha256: str
-    """Over the sorted keys (tenant, trajectory, attempt) of what was selected."""
+    """Digest of the sorted keys (tenant, trajectory, attempt) of the selected trajectories."""
     policies: tuple[Mapping[str, Any], ...]
     """Policies (id, version, hash) that decided about its rows."""
 
     def connect(self, lake: Lake, *, purpose: str | None = None) -> Connection:
-        """A connection to the pinned snapshots (`purpose` as in `connect`); `where` is the caller's to apply (`selection`)."""
+        """Open a connection to the pinned snapshots; `purpose` is as in `connect`.
+
+        The connection shows all trajectories of the snapshots; `selection` applies the filter.
+        """
         return connect(lake=lake, tenant=self.tenant, purpose=purpose, snapshots=self.snapshots)
 
     def read(
         self, lake: Lake, *, purpose: Purpose, require_exact: bool = True
     ) -> GovernedTrajectories:
-        """The dataset's trajectories, as far as `purpose` allows (see `reader.governed_trajectories`)."""
+        """Read the trajectories that `purpose` allows (see `governed_trajectories`)."""
         return governed_trajectories(
             lake,
             purpose=purpose,
             tenant=self.tenant,
             where=self.where,
             snapshots=self.snapshots,
-            require_exact=require_exact,
+            options=ReadOptions(require_exact=require_exact),
         )
 
     @property
@@ -80,7 +85,7 @@ class Dataset:
         return query("selection", where=self.where)
 
     def manifest(self) -> str:
-        """The manifest as written: JSON, keys sorted, with its own digest."""
+        """Return the manifest as it is written: JSON with sorted keys and its own digest."""
         content = asdict(self)
         return json.dumps({**content, "sha256": _digest(content)}, sort_keys=True, indent=1) + "\n"
 
@@ -96,22 +101,11 @@ def create_dataset(
     """
     if not _NAME.fullmatch(name):
         raise DatasetError(
-            f"{name!r} is not a dataset name; use small letters, digits, '.', '_' and '-', at most 63, e.g. retail-2026-03"
+            f"{name!r} is not a dataset name; use small letters, digits, '.', '_' and '-', at most "
+            "63, e.g. retail-2026-03"
         )
-    with _creating(lake.home.datasets):
+    with locked(lake.home.datasets / ".creating"):
         return _create(lake, name, where, tenant)
-
-
-@contextmanager
-def _creating(folder: Path) -> Iterator[None]:
-    """Alone in creating datasets here; the lock goes with its process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    fd = os.open(folder / ".creating", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
 
 
 def _create(lake: Lake, name: str, where: str | None, tenant: str | None) -> Dataset:
@@ -120,19 +114,12 @@ def _create(lake: Lake, name: str, where: str | None, tenant: str | None) -> Dat
         raise DatasetError(f"dataset {name} exists and datasets never change; choose another name")
     snapshots = _pin(lake, f"dataset-{name}")
     dataset = _describe(lake, name, (where or "true").strip(), tenant, snapshots)
-    partial = target.with_suffix(f".{os.getpid()}.tmp")
-    partial.write_text(dataset.manifest(), encoding="utf-8")
-    try:
-        os.link(partial, target)  # fails when another process was faster, unlike rename
-    except FileExistsError as error:
-        raise DatasetError(f"dataset {name} was just created by another process") from error
-    finally:
-        partial.unlink()
+    write_durably(target, dataset.manifest())
     return dataset
 
 
 def load_dataset(lake: Lake, name: str) -> Dataset:
-    """A dataset by name.
+    """Return a dataset by its name.
 
     Raises:
         DatasetError: there is none, or its manifest was changed.
@@ -157,7 +144,7 @@ def load_dataset(lake: Lake, name: str) -> Dataset:
 
 
 def list_datasets(lake: Lake) -> list[Dataset]:
-    """Every dataset, by name."""
+    """Return every dataset, ordered by name."""
     return [load_dataset(lake, file.stem) for file in sorted(lake.home.datasets.glob("*.json"))]
 
 
@@ -176,16 +163,13 @@ def _pin(lake: Lake, tag: str) -> dict[TableName, int]:
             )
             try:
                 commit(table, [AssertTableUUID(uuid=table.metadata.table_uuid)], [reference])
-            except (
-                CommitFailedException,
-                ValueError,
-            ):  # the snapshot was expired, or a commit was faster
-                continue
+            except (CommitFailedException, ValueError):
+                continue  # a commit was faster, or the snapshot was expired
             pinned[name] = head.snapshot_id
             break
         else:
             raise DatasetError(
-                f"could not tag {name} in {_ATTEMPTS} attempts; try again when less is being written"
+                f"could not tag {name} in {_ATTEMPTS} attempts; try again when less is written"
             )
     return pinned
 
@@ -206,18 +190,22 @@ def _describe(
     with draft.connect(lake, purpose=ANY_PURPOSE) as connection:
         keys = connection.sql(query("selected_keys", selection=draft.selection)).rows()
         policies = connection.sql(query("policies", selection=draft.selection)).dicts()
-    digest = hashlib.sha256(json.dumps(keys, separators=(",", ":")).encode()).hexdigest()
-    return Dataset(
-        **{
-            **{field: getattr(draft, field) for field in draft.__dataclass_fields__},
-            "trajectories": len(keys),
-            "trajectories_sha256": digest,
-            "policies": tuple(policies),
-        }
+    return replace(
+        draft,
+        trajectories=len(keys),
+        trajectories_sha256=_sha256(json.dumps(keys, separators=(",", ":"))),
+        policies=tuple(policies),
     )
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(
-        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
+    return _sha256(json.dumps(content, sort_keys=True, separators=(",", ":")))
+
+
+def _sha256(ascii_json: str) -> str:
+    """Return the SHA-256 of JSON text that escapes all characters beyond ASCII.
+
+    It is not `canonical_json`, which does not escape them, since the digests of existing datasets
+    have to stay valid.
+    """
+    return hashlib.sha256(ascii_json.encode()).hexdigest()

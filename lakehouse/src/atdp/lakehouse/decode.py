@@ -1,16 +1,15 @@
-"""Decode: Kafka values become columns without a Python object per record.
+"""Decoding of Kafka values into columns, without a Python object per record.
 
-Enters: Avro single-object values of one contract. Leaves: a Polars frame, one row per value, in the
-same order, with the contract's columns. All values written under the newest schema have their
+The input is Avro single-object values of one contract. The output is a Polars frame with the
+contract's columns and one row per value, in the same order. Values of the newest schema have their
 10-byte headers cut off and are joined into one in-memory Avro object container, which polars-avro
-(arrow-rs) reads at 500 k records per CPU-second; record by record in Python it is 48 k.
+(arrow-rs) reads at 500 k records per CPU-second. Record by record in Python it is 48 k.
 
-What the fast path cannot take goes record by record through `atdp.schemas`: values of older schema
-versions (resolved there to the newest), and whole batches that the fast reader refuses or whose
-event ids do not look like ids. The latter catches a truncated record that shifts its neighbours,
-which raises nothing by itself. A value that the slow path cannot read either, or that is no value
-of its column (a number out of range), is named in `UndecodableRecord`; nothing is ever skipped
-here.
+The rest goes record by record through `atdp.schemas`: batches with values of older schema versions
+(which are resolved to the newest there), and whole batches that the fast reader refuses or whose
+event ids do not look like ids. The latter finds a truncated record that shifts its neighbours,
+which is no error to the fast reader. A value that the slow path cannot read either, or that its
+column cannot hold (a number out of range), is named in `UndecodableRecord`; nothing is skipped.
 """
 
 import io
@@ -23,18 +22,22 @@ import polars_avro
 from atdp.lakehouse.errors import UndecodableRecord
 from atdp.schemas import HEADER_BYTES, SchemaError, SchemaName, decode_record, newest
 
-_SYNC = bytes(range(16))  # a container of one block, never stored: any marker will do
-_ROWS_PER_CHUNK = 8192
 NO_COLUMN_VALUE = (pl.exceptions.PolarsError, OverflowError, TypeError, ValueError)
-"""What Polars raises for a value that its column cannot hold."""
+"""The errors that Polars raises for a value that its column cannot hold."""
 
-_ID_BYTES = 36  # UUID, canonical text
+_SYNC = bytes(range(16))
+"""Marker between blocks. The container has one block and is never stored, so any marker works."""
+_ROWS_PER_CHUNK = 8192
+_ID_BYTES = 36
+"""Length of a UUID as text."""
 
 
 def decode(
     name: SchemaName, values: Sequence[bytes], schema: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
-    """The columns of `values`, cast to `schema` (columns that the contract lacks are left out).
+    """Return the columns of `values`, cast to `schema`.
+
+    Columns of `schema` that the contract lacks are left out.
 
     Raises:
         UndecodableRecord: `index` is the place of the first value that cannot be read.
@@ -44,7 +47,7 @@ def decode(
         try:
             frame = _container_columns(name, values, schema)
         except (polars_avro.AvroError, pl.exceptions.PolarsError, OSError, ValueError):
-            pass  # one bad record fails them all; the plain path below finds which
+            pass  # one bad record fails the whole batch; the plain path below finds it
         else:
             if _plausible(frame, len(values)):
                 return frame
@@ -54,7 +57,9 @@ def decode(
 def decode_plainly(
     name: SchemaName, values: Sequence[bytes], schema: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
-    """The reference: fastavro, one record after the other; about a tenth of the speed.
+    """Return the same as `decode`, with fastavro record by record: the reference.
+
+    It has about a tenth of the speed.
 
     Raises:
         UndecodableRecord: see `decode`.
@@ -62,11 +67,11 @@ def decode_plainly(
     records = []
     for index, value in enumerate(values):
         try:
-            found, record = decode_record(value)
+            contract, record = decode_record(value)
         except SchemaError as error:
             raise UndecodableRecord(str(error), index) from error
-        if found != name:
-            raise UndecodableRecord(f"a record of schema {found}, expected {name}", index)
+        if contract != name:
+            raise UndecodableRecord(f"a record of schema {contract}, expected {name}", index)
         records.append(record)
     columns = _columns(name, schema)
     try:
@@ -76,10 +81,10 @@ def decode_plainly(
             try:
                 pl.from_dicts([record], schema=columns)
             except NO_COLUMN_VALUE as own:
-                why = str(own).partition("\n")[0]  # Polars goes on with advice for programmers
+                why = str(own).partition("\n")[0]  # advice for programmers follows
                 raise UndecodableRecord(f"a value does not fit its column: {why}", index) from own
         raise UndecodableRecord(
-            f"the batch fits no columns, though each record does: {error}", 0
+            f"the batch does not fit its columns, although each record does: {error}", 0
         ) from error
 
 
@@ -96,11 +101,12 @@ def _container_columns(
 
 
 def _columns(name: SchemaName, schema: Mapping[str, pl.DataType]) -> dict[str, pl.DataType]:
-    contract = {field["name"] for field in newest(name).definition["fields"]}
+    contract = {field.name for field in newest(name).tree.fields}
     return {column: kind for column, kind in schema.items() if column in contract}
 
 
 def _plausible(frame: pl.DataFrame, rows: int) -> bool:
+    """Return whether there is one row per value and all ids have the length of ids."""
     if frame.height != rows:
         return False
     ids = [column for column in ("event_id", "audit_id") if column in frame.columns]
@@ -111,7 +117,10 @@ def _plausible(frame: pl.DataFrame, rows: int) -> bool:
 
 
 def container(name: SchemaName, values: Sequence[bytes]) -> bytes:
-    """An Avro object container (one block, no compression) of single-object values of the newest schema."""
+    """Return an Avro object container (one block, no compression) of single-object values.
+
+    The values must be of the newest schema.
+    """
     definition = json.dumps(newest(name).definition).encode()
     body = b"".join([value[HEADER_BYTES:] for value in values])
     metadata = b"".join(
@@ -132,7 +141,7 @@ def _bytes(data: bytes) -> bytes:
 
 
 def _long(value: int) -> bytes:
-    """Avro's zig-zag varint of a length or count (never negative here)."""
+    """Return Avro's zig-zag varint of a length or count, which is never negative."""
     value <<= 1
     encoded = bytearray()
     while value > 0x7F:

@@ -1,28 +1,31 @@
-"""Errors of the lakehouse: one base; each class says which boundary failed and what its caller may do next.
+"""Errors of the lakehouse.
 
-Three fates: `CommitRefused` and `WriteTooOld` mean *reload and go on from the table's own
-position*; `TopicChanged`, `PositionsLost` and `UndecodableRecord` mean *stop, a person decides*;
-`QueryRefused`, `QueryFailed` and `DatasetError` go back to the user who asked.
+All derive from `LakehouseError`. Each class names the boundary that failed, and so what its caller
+may do next:
+
+- `CommitRefused` and `WriteTooOld`: reload the table and continue from its own position.
+- `TopicChanged`, `PositionsLost` and `UndecodableRecord`: stop; a person has to decide.
+- `QueryRefused`, `QueryFailed`, `SnapshotGone` and `DatasetError`: answer the user who asked.
 """
 
 
 class LakehouseError(Exception):
-    """Base of everything the lakehouse raises on purpose."""
+    """Base class of all errors that the lakehouse raises on purpose."""
 
 
 class CatalogError(LakehouseError):
-    """The catalog or warehouse cannot be opened, or a table in it is not one of ours."""
+    """The catalog or warehouse cannot be opened, or a table in it is not one of the lake's."""
 
 
 class CommitRefused(LakehouseError):
-    """Another writer has committed these offsets: what was being written is a repetition.
+    """Another writer has committed these offsets, so the write would repeat its rows.
 
-    Reload and go on.
+    Reload and continue from the table's position.
     """
 
 
 class WriteTooOld(LakehouseError):
-    """Data files lay uncommitted for so long that garbage collection may take them.
+    """Data files waited for their commit for so long that garbage collection may delete them.
 
     Reload and write again.
     """
@@ -33,13 +36,18 @@ class TopicChanged(LakehouseError):
 
 
 class PositionsLost(LakehouseError):
-    """A table has rows, but no snapshot says up to which offsets; starting over would repeat them all."""
+    """The position to read from is not known or no longer exists in the log.
+
+    Either a table has rows and no snapshot with positions, so that starting again would repeat all
+    rows; or the broker has deleted records that no table holds.
+    """
 
 
 class UndecodableRecord(LakehouseError):
-    """A record of the log cannot be read or stored; it is named and never skipped on its own.
+    """A record of the log cannot be decoded or stored.
 
-    `index` is its place in the batch that was being decoded.
+    The message names it. It is never skipped unless a person says so. `index` is its place in the
+    batch that was being decoded.
     """
 
     def __init__(self, message: str, index: int) -> None:
@@ -56,7 +64,10 @@ class QueryRefused(LakehouseError):
 
 
 class QueryFailed(LakehouseError):
-    """The statement is allowed but wrong: a name that does not exist, a type that does not fit, too slow, too big."""
+    """The statement is allowed but cannot be answered.
+
+    It names something that does not exist, a type does not fit, or it takes too much time or space.
+    """
 
 
 class DatasetError(LakehouseError):

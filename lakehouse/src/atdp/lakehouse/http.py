@@ -1,9 +1,9 @@
 """`POST /v1/sql`: the lake's SQL over HTTP, under the caller's API key.
 
-The key decides everything: its tenant which files are listed, its role whether it may ask at all
+The tenant of the key decides which files are listed. Its role decides whether the caller may ask
 and for which purpose. An operator sees every tenant, or acts for the one that `X-ATDP-Tenant`
-names. Statements run in worker threads, a few at a time, each with limits of its own; one that
-finds no free place is told to come back.
+names. Statements run in worker threads, a few at a time, each with limits of its own. When too many
+are running, the answer is 429 with a time to wait.
 """
 
 import io
@@ -16,13 +16,14 @@ import pyarrow as pa
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from atdp.lakehouse.connection import ANALYTICS, Limits, connect
+from atdp.lakehouse.connection import QueryLimits, connect
 from atdp.lakehouse.errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
 from atdp.lakehouse.lake import Lake, open_lake
-from atdp.lakehouse.result import Result
+from atdp.lakehouse.query_result import QueryResult
+from atdp.lakehouse.visible_files import ANALYTICS
 from atdp.runtime import ANY_TENANT, Home, HttpProblem, KeyStore, Principal, authenticate
 
-Format = Literal["json", "csv", "arrow"]
+AnswerFormat = Literal["json", "csv", "arrow"]
 
 _MEDIA_TYPE = {
     "json": "application/json",
@@ -30,33 +31,36 @@ _MEDIA_TYPE = {
     "arrow": "application/vnd.apache.arrow.stream",
 }
 
-HTTP_LIMITS = Limits(
+HTTP_LIMITS = QueryLimits(
     memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000, max_bytes=64 * 1024 * 1024
 )
 
-_PLACES = 4
-"""Statements at a time. More queue in vain on a small machine: one may take `HTTP_LIMITS.memory`,
-and its answer some ten times `max_bytes` while it is written as JSON."""
+_STATEMENTS = 4
+"""Statements at a time. A small machine gains nothing from more: one may take `HTTP_LIMITS.memory`,
+and its answer about ten times `max_bytes` while it is written as JSON."""
 
 
 class SqlQuestion(BaseModel):
-    """One SELECT and the form of its answer."""
+    """One SELECT and the format of its answer."""
 
     model_config = ConfigDict(extra="forbid")
 
     query: str = Field(min_length=1, max_length=100_000)
-    format: Format = "json"
+    format: AnswerFormat = "json"
 
 
-class _Place:
-    """Opens the lake and the keys at the first question, since the home may still be empty before."""
+class _LazyLake:
+    """The lake and the keys of a home, opened at the first question.
+
+    Before that, the home may still be empty.
+    """
 
     def __init__(self, home: Home, keys: KeyStore | None) -> None:
-        self._home, self._keys, self._lake = home, keys, None
+        self._home = home
+        self._keys = keys
+        self._lake: Lake | None = None
         self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(_PLACES)
-
-    _lake: Lake | None
+        self._free = threading.BoundedSemaphore(_STATEMENTS)
 
     def keys(self) -> KeyStore:
         with self._lock:
@@ -71,12 +75,12 @@ class _Place:
             return self._lake
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
+    def running_statement(self) -> Iterator[None]:
         if not self._free.acquire(blocking=False):
             raise HttpProblem(
                 429,
                 "too_many_statements",
-                f"{_PLACES} statements are running; try again",
+                f"{_STATEMENTS} statements are running; try again",
                 retry_after_s=1,
             )
         try:
@@ -85,20 +89,26 @@ class _Place:
             self._free.release()
 
 
-def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LIMITS) -> APIRouter:
-    """The route, for an application that handles `atdp.runtime.HttpProblem`."""
-    place = _Place(home, keys)
+def sql_router(
+    home: Home, *, keys: KeyStore | None = None, limits: QueryLimits = HTTP_LIMITS
+) -> APIRouter:
+    """Return the route for an application that handles `atdp.runtime.HttpProblem`."""
+    opened = _LazyLake(home, keys)
     routes = APIRouter()
 
     @routes.post("/v1/sql")
     def sql(question: SqlQuestion, request: Request) -> Response:
-        """Answer one SELECT: JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC stream."""
-        principal = authenticate(request, place.keys(), "query").principal
+        """Answer one SELECT.
+
+        The answer is JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC
+        stream.
+        """
+        principal = authenticate(request, opened.keys(), "query").principal
         tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"))
-        with place.taken():
+        with opened.running_statement():
             try:
                 with connect(
-                    lake=place.lake(), tenant=tenant, purpose=purpose, limits=limits
+                    lake=opened.lake(), tenant=tenant, purpose=purpose, limits=limits
                 ) as connection:
                     result = connection.sql(question.query)
                     snapshots: dict[str, str] = {
@@ -120,7 +130,7 @@ def router(home: Home, *, keys: KeyStore | None = None, limits: Limits = HTTP_LI
 
 
 def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None, str | None]:
-    """Tenant and purpose of a caller's connection; `None` = all.
+    """Return tenant and purpose of a caller's connection; `None` = all.
 
     Raises:
         HttpProblem: 403 when the caller names a tenant that is not its own, or has no tenant and is
@@ -130,13 +140,15 @@ def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None
     if principal.may_act_for(tenant) and tenant == ANY_TENANT:
         return None, None
     if tenant == ANY_TENANT or not principal.may_act_for(tenant):
-        raise HttpProblem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
+        raise HttpProblem(
+            403, "tenant_denied", f"this key belongs to another tenant than {tenant!r}"
+        )
     if not principal.may("read:analytics"):
         raise HttpProblem(403, "role_denied", f"role {principal.role!r} may not read for analytics")
     return tenant, ANALYTICS
 
 
-def _body(result: Result, form: Format, snapshots: dict[str, str]) -> bytes:
+def _body(result: QueryResult, form: AnswerFormat, snapshots: dict[str, str]) -> bytes:
     if form == "csv":
         return result.to_csv().encode()
     if form == "arrow":

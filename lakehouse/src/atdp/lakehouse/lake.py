@@ -1,4 +1,4 @@
-"""The lake: catalog and tables, what snapshots they are at, and up to which offsets they hold the log."""
+"""The lake: its catalog, tables, snapshots, and the offsets up to which it holds the log."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ from atdp.lakehouse.tables import READ_ORDER, TableName, table_definitions
 from atdp.runtime import Home
 
 NO_SNAPSHOT = -1
-"""Stands for a table that has no snapshot yet: it reads as empty."""
+"""Snapshot id of a table that has no snapshot yet; it reads as empty."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Lake:
-    """An open lake. Cheap to keep; tables are loaded anew from the catalog at each call."""
+    """An open lake. It is cheap to keep; each call loads tables from the catalog again."""
 
     home: Home
     settings: LakeSettings
     catalog: Catalog = field(repr=False)
 
     def table(self, name: TableName) -> Table:
-        """The table as of now.
+        """Return the table in its present state.
 
         Raises:
             LakehouseError: there is no such table.
@@ -40,40 +40,40 @@ class Lake:
         return self.catalog.load_table(definition.identifier)
 
     def snapshots(self) -> dict[TableName, int]:
-        """Current snapshot id of every table (`NO_SNAPSHOT`: none yet).
+        """Return the current snapshot id of every table (`NO_SNAPSHOT`: none yet).
 
-        `events` is looked at first and committed last: whatever these ids show of `events` they
-        show of its projections.
+        `events` is read first here and committed last by the writer. So the projections have, in
+        these snapshots, the rows of all events that `events` has.
         """
-        found: dict[TableName, int] = {}
+        snapshots: dict[TableName, int] = {}
         for name in READ_ORDER:
             snapshot = self.table(name).current_snapshot()
-            found[name] = NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
-        return found
+            snapshots[name] = NO_SNAPSHOT if snapshot is None else snapshot.snapshot_id
+        return snapshots
 
     def committed_offsets(
         self, name: TableName, snapshot_id: int | None = None
     ) -> Mapping[int, int]:
-        """Partition → next offset to read: everything before it is in the table.
+        """Return the next offset to read by partition; everything before it is in the table.
 
-        Empty: nothing yet.
-
-        `snapshot_id` asks for the positions of an older snapshot.
+        An empty mapping means that nothing has landed yet. `snapshot_id` asks for the positions of
+        an older snapshot.
         """
         positions = positions_of(self.table(name).metadata, snapshot_id)
         return {} if positions is None else positions.next
 
 
 def open_lake(home: Home | Path | str | None = None, settings: LakeSettings | None = None) -> Lake:
-    """The lake of a home (default: `ATDP_HOME`), with its tables created where they were missing.
+    """Open the lake of a home (default: `ATDP_HOME`) and create its tables where they are missing.
 
     Raises:
         CatalogError: the catalog cannot be opened.
     """
-    place = (
-        home if isinstance(home, Home) else Home(Path(home).resolve()) if home else Home.from_env()
-    )
-    chosen = settings or LakeSettings.from_env(place)
+    if not home:
+        home = Home.from_env()
+    elif not isinstance(home, Home):
+        home = Home(Path(home).resolve())
+    chosen = settings or LakeSettings.from_env(home)
     catalog = open_catalog(chosen)
     ensure_tables(catalog)
-    return Lake(place, chosen, catalog)
+    return Lake(home, chosen, catalog)

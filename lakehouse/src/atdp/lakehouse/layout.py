@@ -1,13 +1,12 @@
-"""Layout: how rows become Parquet files of one table.
+"""Layout: the Parquet files of one table.
 
-Enters: a Polars frame with the table's columns in any order. Leaves: one data file per partition
-(tenant, purposes, day), sorted inside, with the table's field ids in its schema and the bounds that
-Iceberg planning needs. Nothing is committed here: a file that no commit names is garbage and is
-collected later.
+The input is a Polars frame with the table's columns in any order. The output is one data file per
+partition (tenant, purposes, day), sorted, with the table's field ids in its schema and the bounds
+that Iceberg planning needs. Nothing is committed here; a file that no commit names is garbage and
+is collected later.
 
-Token ids and log-probabilities are written BYTE_STREAM_SPLIT without dictionary: as small as with
-one, and five times as fast to read (pyiceberg's own writer cannot set encodings per column, hence
-this one).
+Token ids and log-probabilities are written BYTE_STREAM_SPLIT without a dictionary. That is as small
+as with one, and five times as fast to read. pyiceberg's own writer cannot set encodings per column.
 """
 
 import uuid
@@ -37,7 +36,7 @@ _DAY = "__day"
 
 
 def polars_type(kind: pa.DataType) -> pl.DataType:
-    """The Polars type of an Arrow type of our tables, nested ones included."""
+    """Return the Polars type of an Arrow type of the lake's tables, nested ones included."""
     if pa.types.is_struct(kind):
         return pl.Struct({field.name: polars_type(field.type) for field in kind})
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
@@ -47,9 +46,12 @@ def polars_type(kind: pa.DataType) -> pl.DataType:
     return pl.Series(pa.array([], kind)).dtype
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Layout:
-    """Writes frames as data files of one table; built once per table, since its plans are dear (10 ms)."""
+    """Writes frames as data files of one table.
+
+    It is built once per table, since that takes 10 ms.
+    """
 
     definition: TableDefinition
     table: Table
@@ -61,7 +63,7 @@ class Layout:
 
     @classmethod
     def of(cls, definition: TableDefinition, table: Table) -> Self:
-        """The layout of a table as it is in the catalog (its own field ids, its own column order)."""
+        """Return the layout of a table with the field ids and column order of the catalog."""
         schema = table.schema()
         arrow_schema = schema_to_pyarrow(schema)
         return cls(
@@ -74,7 +76,7 @@ class Layout:
         )
 
     def write(self, frame: pl.DataFrame) -> list[DataFile]:
-        """Write one file per partition that occurs in `frame`; no rows, no files."""
+        """Write one file for each partition that occurs in `frame`."""
         return [
             self._write_file(rows, partition)
             for partition, rows in self._partitions(frame)

@@ -1,14 +1,16 @@
-"""Manifests: written once per commit, merged by tiers, and read once for good.
+"""Manifests: written once per commit, merged by size classes, and read only once.
 
-A manifest never changes, so what it lists is cached by its path; planning a new snapshot then reads
-one small new manifest. Merging keeps their number logarithmic: whenever `FAN_IN` manifests of one
-size class have gathered, they become one of the next class, so that every entry is rewritten about
-log(files) times in all (pyiceberg's own merge rewrites everything each time).
+A manifest never changes, so its list of files is cached by its path. Planning a new snapshot then
+reads one small new manifest. Merging keeps the number of manifests logarithmic: when there are
+`FAN_IN` manifests of one size class, they become one manifest of the next class. Every entry is
+thereby rewritten about log(files) times in all (pyiceberg's own merge rewrites everything each
+time).
 """
 
 import builtins
-import functools
+import threading
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,21 +33,24 @@ from pyiceberg.table import Table
 from atdp.lakehouse.errors import LakehouseError
 
 FAN_IN = 16
-"""Manifests of one size class that make one of the next. Larger: fewer rewrites, slower planning.
-"""
+"""Manifests of one size class that make one of the next. A larger number means fewer rewrites and
+slower planning."""
 
 COMPRESSION: Literal["deflate"] = "deflate"
-"""Of manifests and manifest lists, as Iceberg's own default (`gzip`) does."""
-_CACHED_MANIFESTS = 2048  # merged away manifests fall out; about 1 kB per listed file
+"""Compression of manifests and manifest lists; it is Iceberg's own default (`gzip`)."""
+
+_CACHED_MANIFESTS = 2048
+"""Manifests whose lists are kept, the last used ones; about 1 kB per listed file. Those that were
+merged away are no longer used and so are dropped in time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A data file of a snapshot: where it is, what partition it holds, how big it is."""
+    """A data file of a snapshot: its location, its partition and its size."""
 
     path: str
     partition: tuple[object, ...]
-    """Values of the partition spec's fields, days as days since the epoch."""
+    """Values of the partition spec's fields; a day is its number of days since the epoch."""
     rows: int
     bytes: int
     upper_bounds: Mapping[int, builtins.bytes]
@@ -54,7 +59,7 @@ class ListedFile:
 
 
 def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) -> ManifestFile:
-    """Write the manifest of a commit's new files; it stays valid for every attempt of that commit."""
+    """Write the manifest of a commit's new files; it is valid for every attempt of that commit."""
     writer = _writer(table, table.spec(), table.schema(), snapshot_id)
     with writer:
         for file in files:
@@ -71,7 +76,7 @@ def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) ->
 
 
 def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """The same files in fewer manifests, where `FAN_IN` of one class have gathered."""
+    """Return manifests with the same files; `FAN_IN` of one size class are merged into one."""
     classes: dict[tuple[int, int], list[ManifestFile]] = {}
     kept = []
     for manifest in manifests:
@@ -90,7 +95,10 @@ def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) ->
 
 
 def _size_class(manifest: ManifestFile) -> int:
-    """0 for fewer than FAN_IN files, 1 for fewer than FAN_IN², …; a manifest of one commit is mostly class 0."""
+    """Return 0 for fewer than FAN_IN files, 1 for fewer than FAN_IN², and so on.
+
+    The manifest of one commit is mostly of class 0.
+    """
     files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
     size = 0
     while files >= FAN_IN:
@@ -131,7 +139,7 @@ def _writer(table: Table, spec: PartitionSpec, schema: Schema, snapshot_id: int)
 
 
 def files_of(table: Table, snapshot_id: int) -> list[ListedFile]:
-    """Every data file of a snapshot.
+    """Return every data file of a snapshot.
 
     Raises:
         LakehouseError: the snapshot has row-level deletes, which a plain list of files cannot
@@ -140,47 +148,51 @@ def files_of(table: Table, snapshot_id: int) -> list[ListedFile]:
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         return []
-    found: list[ListedFile] = []
+    files: list[ListedFile] = []
     for manifest in snapshot.manifests(table.io):
         if manifest.content != ManifestContent.DATA:
             raise LakehouseError(
-                f"{table.name()} has row-level deletes (another engine wrote them); rewrite the data files there "
-                "(Spark: CALL system.rewrite_data_files) and query again"
+                f"{table.name()} has row-level deletes (another engine wrote them); rewrite the "
+                "data files there (Spark: CALL system.rewrite_data_files) and query again"
             )
-        found.extend(_listed(manifest, table.io))
-    return found
+        files.extend(_cache.files(manifest, table.io))
+    return files
 
 
-def _listed(manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
-    return _cache(manifest.manifest_path, _Source(manifest, io))
+class _ManifestCache:
+    """The files of the manifests that were used last, by the path of the manifest."""
+
+    def __init__(self) -> None:
+        self._files: OrderedDict[str, Sequence[ListedFile]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def files(self, manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
+        """Return the data files that a manifest lists, read only when they are not cached."""
+        path = manifest.manifest_path
+        with self._lock:
+            if path in self._files:
+                self._files.move_to_end(path)
+                return self._files[path]
+        files = _read_files(manifest, io)
+        with self._lock:
+            self._files[path] = files
+            while len(self._files) > _CACHED_MANIFESTS:
+                self._files.popitem(last=False)
+        return files
 
 
-class _Source:
-    """A manifest and how to read it; equal to any other, so that the cache looks at the path alone."""
-
-    def __init__(self, manifest: ManifestFile, io: FileIO) -> None:
-        self.manifest, self.io = manifest, io
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Source)
-
-    def __hash__(self) -> int:
-        return 0
+_cache = _ManifestCache()
 
 
-@functools.lru_cache(maxsize=_CACHED_MANIFESTS)
-def _cache(_path: str, source: _Source) -> Sequence[ListedFile]:
-    found = []
-    for entry in source.manifest.fetch_manifest_entry(source.io, discard_deleted=True):
-        file = entry.data_file
-        if file.content == DataFileContent.DATA:
-            found.append(
-                ListedFile(
-                    path=file.file_path,
-                    partition=tuple(file.partition[index] for index in range(len(file.partition))),
-                    rows=file.record_count,
-                    bytes=file.file_size_in_bytes,
-                    upper_bounds=file.upper_bounds or {},
-                )
-            )
-    return tuple(found)
+def _read_files(manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
+    return tuple(
+        ListedFile(
+            path=file.file_path,
+            partition=tuple(file.partition[index] for index in range(len(file.partition))),
+            rows=file.record_count,
+            bytes=file.file_size_in_bytes,
+            upper_bounds=file.upper_bounds or {},
+        )
+        for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
+        if (file := entry.data_file).content == DataFileContent.DATA
+    )

@@ -1,4 +1,4 @@
-"""Metrics of the lake writer: one typed catalogue."""
+"""Metrics of the lake writer."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -6,7 +6,7 @@ _SECONDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 
 
 class WriterMetrics:
-    """What the lake writer counts, labelled by table or topic."""
+    """The metrics of the lake writer, labelled by table or topic."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, doc: str, *labels: str) -> Counter:

@@ -1,9 +1,10 @@
-"""Unstorable records: which one of a batch it is that no file can be written for.
+"""Poison records: the record of a batch for which no file can be written.
 
-A governed record decodes and still has no place in a table when a value of it has no form there: a
-time beyond the calendar, a partition value longer than a file name. Nothing that is written for the
-batch says which record it was, so halves of it are written again until one record is left, and the
-writer can stop with its name. A full disk or a lost connection is no record's fault.
+A governed record can be decoded and still have no place in a table, when one of its values has no
+form there: a time beyond the calendar, or a partition value longer than a file name may be. The
+error of the write does not say which record it was. So parts of the batch are written again, by
+bisection, until one record is left, and the writer can stop and name it. A full disk or a lost
+connection is not caused by a record.
 """
 
 import errno
@@ -13,22 +14,25 @@ import polars as pl
 
 from atdp.lakehouse.decode import NO_COLUMN_VALUE
 
-_BY_ITS_NAME = frozenset(
+_INVALID_FILE_NAME = frozenset(
     {errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.ENOTDIR, errno.EISDIR}
 )
 
 
-def blames_a_record(error: Exception) -> bool:
-    """Whether an error of writing may come from a value (pyarrow's `ArrowInvalid` is a `ValueError`)."""
+def is_caused_by_a_value(error: Exception) -> bool:
+    """Return whether an error of writing may come from a value of a record.
+
+    pyarrow's `ArrowInvalid` is a `ValueError`.
+    """
     if isinstance(error, OSError):
-        return error.errno in _BY_ITS_NAME
+        return error.errno in _INVALID_FILE_NAME
     return isinstance(error, NO_COLUMN_VALUE)
 
 
-def first_unstorable(frame: pl.DataFrame, write: Callable[[pl.DataFrame], object]) -> int | None:
-    """Row of the first record that `write` fails for; None when it takes them all now.
+def find_poison_record(frame: pl.DataFrame, write: Callable[[pl.DataFrame], object]) -> int | None:
+    """Return the row of the first record that `write` fails for; `None` when all succeed now.
 
-    What it writes is garbage.
+    The files that `write` makes are garbage.
     """
     if not _fails(frame, write):
         return None
@@ -46,7 +50,7 @@ def _fails(rows: pl.DataFrame, write: Callable[[pl.DataFrame], object]) -> bool:
     try:
         write(rows)
     except Exception as error:
-        if blames_a_record(error):
+        if is_caused_by_a_value(error):
             return True
         raise
     return False

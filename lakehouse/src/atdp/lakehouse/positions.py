@@ -1,13 +1,13 @@
-"""Positions: up to which offset of its topic each table has come, kept in the Iceberg snapshots themselves.
+"""Positions: up to which offset of its topic each table holds the log.
 
-The source position is part of the same atomic commit as the data, and is compared again at every
-commit attempt (*compare-and-swap*): a batch that starts at offset `s` of a partition is accepted
-only if the table stands at exactly `s`. That is a fencing token per partition which needs no lease,
-clock or consumer-group generation: a zombie that wakes up after another writer took over finds the
-position moved on, and is refused. (notes in docs/explanation; the idea is that of the Iceberg Kafka
-Connect sink and of Redpanda's Iceberg topics, without their coordinator.)
+The position is stored in the Iceberg snapshot, so it is part of the same atomic commit as the data.
+It is compared again at every commit attempt (*compare-and-swap*): a batch that starts at offset `s`
+of a partition is accepted only if the table stands at exactly `s`. The position is thereby a
+fencing token per partition that needs no lease, no clock and no generation of a consumer group. A
+writer that wakes up after another one took over finds that the position has moved, and is refused.
 
-Kafka's group offsets play no part in it; they are written for lag monitoring only.
+Kafka's group offsets take no part in this; they are written for lag monitoring only.
+`docs/explanation/exactly-once.md` describes the whole path.
 """
 
 import json
@@ -21,27 +21,34 @@ from pyiceberg.table.snapshots import Snapshot, ancestors_of
 from atdp.lakehouse.errors import CommitRefused, PositionsLost, TopicChanged
 
 PROPERTY = "atdp.offsets"
-"""Key in the snapshot summary. Every commit of ours carries it, also those that add no rows."""
+"""Key in the snapshot summary. Every commit of the sink has it, also one that adds no rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TopicIdentity:
-    """One incarnation of a topic: a topic deleted and created again has another id, another cluster has another id."""
+    """One incarnation of a topic.
+
+    A topic that is deleted and created again has another `topic_id`; another cluster has another
+    `cluster_id`.
+    """
 
     name: str
     cluster_id: str
     topic_id: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Positions:
-    """Next offset by partition of one incarnation of a topic; a partition that is absent was never read."""
+    """The next offset by partition of one incarnation of a topic.
+
+    A partition that is absent was never read.
+    """
 
     topic: TopicIdentity
     next: Mapping[int, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """As stored in the snapshot summary."""
+        """Return the form that is stored in the snapshot summary."""
         return json.dumps(
             {
                 "topic": self.topic.name,
@@ -54,26 +61,29 @@ class Positions:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`."""
-        found = json.loads(text)
+        """Return the positions that `to_json` wrote."""
+        stored = json.loads(text)
         return cls(
             topic=TopicIdentity(
-                name=found["topic"], cluster_id=found["cluster_id"], topic_id=found["topic_id"]
+                name=stored["topic"], cluster_id=stored["cluster_id"], topic_id=stored["topic_id"]
             ),
-            next={int(partition): int(offset) for partition, offset in found["next"].items()},
+            next={int(partition): int(offset) for partition, offset in stored["next"].items()},
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Advance:
-    """What a batch claims: these partitions move from `start` (inclusive; `None`: never read) to `end` (exclusive)."""
+    """The claim of a batch: its partitions move from `start` to `end`.
+
+    `start` is inclusive, and `None` where the partition was never read; `end` is exclusive.
+    """
 
     topic: TopicIdentity
     start: Mapping[int, int | None]
     end: Mapping[int, int]
 
     def applied_to(self, committed: Positions | None) -> Positions:
-        """The positions after this batch.
+        """Return the positions after this batch.
 
         Raises:
             TopicChanged: the table holds offsets of another incarnation of the topic.
@@ -85,32 +95,36 @@ class Advance:
         for partition, start in self.start.items():
             if base.get(partition) != start:
                 raise CommitRefused(
-                    f"{self.topic.name}[{partition}]: this batch starts at {start}, the table is at {base.get(partition)}; "
-                    "another writer has taken the partition over"
+                    f"{self.topic.name}[{partition}]: this batch starts at {start}, the table is "
+                    f"at {base.get(partition)}; another writer has taken the partition over"
                 )
         return Positions(topic=self.topic, next={**base, **self.end})
 
 
 def require_same_topic(committed: Positions, topic: TopicIdentity) -> None:
-    """Refuse offsets of another incarnation.
+    """Refuse offsets of another incarnation of the topic.
 
     Raises:
-        TopicChanged: with what to do.
+        TopicChanged: the message tells what to do.
     """
     if committed.topic != topic:
         raise TopicChanged(
-            f"the table holds offsets of topic {committed.topic.name} (id {committed.topic.topic_id}, cluster "
-            f"{committed.topic.cluster_id}), but the broker has {topic.name} (id {topic.topic_id}, cluster {topic.cluster_id}): "
-            "the topic was created again or this is another cluster, so offsets mean other records. Point "
-            "ATDP_KAFKA_BOOTSTRAP at the right cluster, or use a new catalog (ATDP_HOME or ATDP_CATALOG_URI) for the new topic"
+            f"the table holds offsets of topic {committed.topic.name} (id "
+            f"{committed.topic.topic_id}, cluster {committed.topic.cluster_id}), but the broker "
+            f"has {topic.name} (id {topic.topic_id}, cluster {topic.cluster_id}): the topic was "
+            "created again or this is another cluster, so offsets mean other records. Point "
+            "ATDP_KAFKA_BOOTSTRAP at the right cluster, or use a new catalog (ATDP_HOME or "
+            "ATDP_CATALOG_URI) for the new topic"
         )
 
 
 def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Positions | None:
-    """The newest positions at or before a snapshot (default: the current one); `None` for an empty table.
+    """Return the newest positions at or before a snapshot; `None` for an empty table.
+
+    Without a `snapshot_id` it is the current snapshot.
 
     Raises:
-        PositionsLost: there are rows, but no ancestor carries positions.
+        PositionsLost: there are rows, but no ancestor of the snapshot has positions.
     """
     head = (
         metadata.current_snapshot() if snapshot_id is None else metadata.snapshot_by_id(snapshot_id)
@@ -122,8 +136,9 @@ def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Pos
         if _total_records(head) == 0:
             return None
         raise PositionsLost(
-            f"the table at {metadata.location} has rows, but none of its snapshots says up to which offsets it holds the log "
-            f"(summary property {PROPERTY}); starting again would repeat every row. Roll back to a snapshot that has it"
+            f"the table at {metadata.location} has rows, but none of its snapshots says up to "
+            f"which offsets it holds the log (summary property {PROPERTY}); starting again would "
+            "repeat every row. Roll back to a snapshot that has it"
         )
     return Positions.from_json(text)
 

@@ -1,8 +1,8 @@
-"""Projections: decoded records become the rows of each table, by column expressions only.
+"""Projections: column expressions that make the rows of each table from decoded records.
 
-Pure functions from frame to frame. `generations` and `rewards` are made from the same batch as
-`events`, so each can be rebuilt from the log, or from `events`, at any time. Which purposes a row
-allows follows from the gate's stamp alone: a row without one (no policy id) allows nothing.
+They are pure functions from frame to frame. `generations` and `rewards` are made from the same
+batch as `events`, so each can be rebuilt from the log, or from `events`, at any time. The purposes
+that a row allows follow from the gate's stamp alone: a row without one (no policy id) allows none.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,75 +10,11 @@ from datetime import datetime
 
 import polars as pl
 
-from atdp.lakehouse.records import REDELIVERED
+from atdp.lakehouse.record_batch import REDELIVERED
 from atdp.lakehouse.tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
 
-_STORED = pl.col(REDELIVERED).alias(STORED_MARK)
-ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)
-
-_PURPOSE_NAME = r"^[a-z0-9_]+$"  # nothing that could look like two names
-
-
-def allowed_purposes() -> pl.Expr:
-    """Purposes of a governed record, sorted and joined by a dot; empty when the gate did not stamp it."""
-    governance = pl.col("governance")
-    purposes = governance.struct.field("purposes")
-    named = purposes.list.eval(pl.element().filter(pl.element().str.contains(_PURPOSE_NAME)))
-    joined = named.list.unique().list.sort().list.join(PURPOSE_SEPARATOR)
-    stamped = governance.struct.field("policy_id").is_not_null()
-    return (
-        pl.when(stamped).then(joined).otherwise(pl.lit("")).fill_null("").alias("allowed_purposes")
-    )
-
-
-def events(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every record, as it is."""
-    return frame.with_columns(allowed_purposes(), _STORED)
-
-
-def generations(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per model call."""
-    generation = pl.col("action").struct.field("generation")
-    sampling = generation.struct.field("sampling")
-    spans = generation.struct.field("policy_versions")
-    first_span = spans.list.get(0, null_on_oob=True).struct.field("version")
-    return frame.filter(
-        (pl.col("kind") == "action") & (pl.col("action").struct.field("type") == "generation")
-    ).select(
-        *_ENVELOPE,
-        "step",
-        pl.coalesce(
-            generation.struct.field("model"), generation.struct.field("served_model")
-        ).alias("model"),
-        pl.coalesce(pl.col("versions").struct.field("weights"), first_span).alias("weight_version"),
-        spans.alias("policy_versions"),
-        *(generation.struct.field(name) for name in _GENERATION),
-        *(sampling.struct.field(name) for name in ("temperature", "top_p", "top_k", "min_p")),
-        *_STAMP,
-        *(pl.col("usage").struct.field(name) for name in ("input_tokens", "output_tokens")),
-        "latency_us",
-        pl.col("governance").struct.field("token_fidelity"),
-        *ORIGIN,
-    )
-
-
-def rewards(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per reward event; what it refers to is untouched."""
-    reward = pl.col("reward")
-    return frame.filter((pl.col("kind") == "reward") & reward.is_not_null()).select(
-        *_ENVELOPE, *(reward.struct.field(name) for name in _REWARD), *_STAMP, *ORIGIN
-    )
-
-
-def audit(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row per decision, as it is; what was sent again was decided again."""
-    return frame
-
-
-def quarantine_index(frame: pl.DataFrame) -> pl.DataFrame:
-    """Every record that was refused, as it is."""
-    return frame
-
+_PURPOSE_NAME = r"^[a-z0-9_]+$"
+"""A name that matches cannot be read as two names."""
 
 _ENVELOPE = (
     "tenant_id",
@@ -112,32 +48,97 @@ _REWARD = (
     "supersedes",
 )
 _STAMP = (
-    allowed_purposes(),
-    *(
-        pl.col("governance").struct.field(name)
-        for name in (
-            "policy_id",
-            "policy_version",
-            "policy_hash",
-            "consent",
-            "training_eligible",
-            "eligibility_reason",
-        )
-    ),
+    "policy_id",
+    "policy_version",
+    "policy_hash",
+    "consent",
+    "training_eligible",
+    "eligibility_reason",
 )
-
-PROJECTIONS: Mapping[TableName, Callable[[pl.DataFrame], pl.DataFrame]] = {
-    "events": events,
-    "generations": generations,
-    "rewards": rewards,
-    "audit": audit,
-    "quarantine_index": quarantine_index,
-}
+_STORED = pl.col(REDELIVERED).alias(STORED_MARK)
+_ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)
 
 
 def rows_of(
     name: TableName, frame: pl.DataFrame, schema: Mapping[str, pl.DataType], ingested_at: datetime
 ) -> pl.DataFrame:
-    """The rows of one table, with its columns and types, made at `ingested_at` (UTC); the redelivery mark stays."""
-    rows = PROJECTIONS[name](frame).with_columns(pl.lit(ingested_at).alias("ingested_at"))
+    """Return the rows of one table, with its columns and types, made at `ingested_at` (UTC).
+
+    The column `REDELIVERED` stays.
+    """
+    rows = _PROJECTIONS[name](frame).with_columns(pl.lit(ingested_at).alias("ingested_at"))
     return rows.select(*(pl.col(column).cast(kind) for column, kind in schema.items()), REDELIVERED)
+
+
+def _allowed_purposes() -> pl.Expr:
+    """Return the purposes of a governed record, sorted and joined by a dot.
+
+    They are empty when the gate did not stamp the record.
+    """
+    governance = pl.col("governance")
+    purposes = governance.struct.field("purposes")
+    named = purposes.list.eval(pl.element().filter(pl.element().str.contains(_PURPOSE_NAME)))
+    joined = named.list.unique().list.sort().list.join(PURPOSE_SEPARATOR)
+    stamped = governance.struct.field("policy_id").is_not_null()
+    return (
+        pl.when(stamped).then(joined).otherwise(pl.lit("")).fill_null("").alias("allowed_purposes")
+    )
+
+
+def _stamp() -> list[pl.Expr]:
+    """Return the columns of the gate's stamp."""
+    governance = pl.col("governance")
+    return [_allowed_purposes(), *(governance.struct.field(name) for name in _STAMP)]
+
+
+def _events(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return every record, unchanged."""
+    return frame.with_columns(_allowed_purposes(), _STORED)
+
+
+def _generations(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per model call."""
+    generation = pl.col("action").struct.field("generation")
+    sampling = generation.struct.field("sampling")
+    spans = generation.struct.field("policy_versions")
+    first_span = spans.list.get(0, null_on_oob=True).struct.field("version")
+    return frame.filter(
+        (pl.col("kind") == "action") & (pl.col("action").struct.field("type") == "generation")
+    ).select(
+        *_ENVELOPE,
+        "step",
+        pl.coalesce(
+            generation.struct.field("model"), generation.struct.field("served_model")
+        ).alias("model"),
+        pl.coalesce(pl.col("versions").struct.field("weights"), first_span).alias("weight_version"),
+        spans.alias("policy_versions"),
+        *(generation.struct.field(name) for name in _GENERATION),
+        *(sampling.struct.field(name) for name in ("temperature", "top_p", "top_k", "min_p")),
+        *_stamp(),
+        *(pl.col("usage").struct.field(name) for name in ("input_tokens", "output_tokens")),
+        "latency_us",
+        pl.col("governance").struct.field("token_fidelity"),
+        *_ORIGIN,
+    )
+
+
+def _rewards(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per reward event; the events that it refers to are not touched."""
+    reward = pl.col("reward")
+    return frame.filter((pl.col("kind") == "reward") & reward.is_not_null()).select(
+        *_ENVELOPE, *(reward.struct.field(name) for name in _REWARD), *_stamp(), *_ORIGIN
+    )
+
+
+def _unchanged(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return every record: each decision of the gate, and each record that it refused."""
+    return frame
+
+
+_PROJECTIONS: Mapping[TableName, Callable[[pl.DataFrame], pl.DataFrame]] = {
+    "events": _events,
+    "generations": _generations,
+    "rewards": _rewards,
+    "audit": _unchanged,
+    "quarantine_index": _unchanged,
+}

@@ -1,214 +1,53 @@
-"""The governed reader: what trainer and replay read, and the only way they should.
+"""The governed reader: the only way in which trainer and replay read trajectories.
 
-Governance decided before the data landed; this decides again, from the stamps alone and closed by
-default. A trajectory is taken whole or not at all: one event without a stamp, without the purpose,
-or (for training) without consent granted refuses it, and so does, for training by RL, a generation
-that is not eligible or not `exact`. Stamps are looked at first, over all rows of the tenant
-whatever they allow, since a row that is not seen cannot refuse; content is then read through a
-connection whose files hold only rows that allow the purpose, and every generation is checked once
-more. What is refused is counted by reason, never dropped silently.
+A trajectory is taken whole or not at all. One event without a stamp, without the purpose, or (for
+training) without granted consent refuses it. For training by RL, so does a generation that is not
+eligible or not `exact`.
 
-Order is that of the log: by first offset, then partition. The same snapshots give the same list.
+Stamps are read first, over all rows of the tenant whatever they allow, since a row that is not seen
+cannot refuse. Content is then read through a connection whose files hold only rows that allow the
+purpose, and every generation is checked once more. Refused trajectories are counted by reason and
+never dropped without notice.
+
+The order is that of the log: by first offset, then by partition. The same snapshots give the same
+list.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
-from atdp.lakehouse.admission import EXACT
-from atdp.lakehouse.connection import ANY_PURPOSE, Connection, connect
-from atdp.lakehouse.duck_types import text
+from atdp.lakehouse import stamps
+from atdp.lakehouse.connection import Connection, connect
+from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.queries import query
+from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.sampling_effects import sampling_altered_by
+from atdp.lakehouse.stamps import Purpose
 from atdp.lakehouse.tables import TableName
+from atdp.lakehouse.trajectory_records import (
+    GenerationRecord,
+    GovernedTrajectories,
+    Key,
+    TrajectoryRecord,
+)
+from atdp.lakehouse.visible_files import ANY_PURPOSE
 from atdp.schemas import Message, Observation, Outcome, Part, extend
 
-Purpose = Literal["train", "replay"]
-Key = tuple[str, str, int]
+_NO_TIME_LIMIT_S = 3600.0
+"""For a trainer's first read of a large dataset; a person's query has 60 s."""
+_NO_LIMIT = 1 << 50
+"""Of rows and bytes."""
+_MOST_NAMES = 5000
+"""Most trajectories that a statement names, which makes 200 kB of SQL. With more of them, most
+files are read anyway."""
+_ROWS_AT_A_TIME = 1024
+"""Rows that are Python objects at one time."""
 
-NO_STAMP = "no_stamp"
-NO_PURPOSE = "purpose_not_allowed"
-WITHDRAWN = "consent_withdrawn"
-NO_CONSENT = "consent_unknown"
-NOT_ELIGIBLE = "not_eligible"
-NOT_EXACT = "tokens_not_exact"
-DISAGREES = "row_disagrees_with_stamp"
-
-_NO_TIME_LIMIT_S = 3600.0  # a trainer's first read of a large dataset; a person's query has 60 s
-_NO_LIMIT = 1 << 50  # of rows and bytes
-
-_NAMED_AT_MOST = 5000  # a statement of 200 kB; beyond it most files are read anyway
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class GenerationRecord:
-    """One model call. Token arrays are empty when the engine gave none or governance removed them.
-
-    `output_logprobs`: natural logs of the behaviour policy, one per output token; `loss_mask`: 1 =
-    trains, `None` = all ones; `policy_versions`: (version, first token, end token exclusive) runs
-    over the output tokens.
-    """
-
-    event_id: str
-    seq: int
-    step: int
-    occurred_at: datetime
-    model: str | None
-    weight_version: str | None
-    policy_versions: tuple[tuple[str, int, int], ...]
-    prompt_token_ids: tuple[int, ...]
-    output_token_ids: tuple[int, ...]
-    output_logprobs: tuple[float, ...]
-    loss_mask: tuple[int, ...] | None
-    temperature: float | None
-    top_p: float | None
-    top_k: int | None
-    min_p: float | None
-    sampling_altered_by: tuple[str, ...]
-    """Further request parameters that changed the sampling (see `sampling_effects`): the logged
-    log-probabilities are not those of the sampling."""
-    tokenizer_hash: str | None
-    template_hash: str | None
-    finish_reason: str | None
-    token_fidelity: str | None
-    training_eligible: bool
-    policy_id: str
-    policy_version: int | None
-    policy_hash: str | None
-    kafka_partition: int
-    kafka_offset: int
-
-    @property
-    def weight_versions(self) -> tuple[str, ...]:
-        """Weight versions that produced the output, distinct, first span first; empty: unknown."""
-        spans = tuple(dict.fromkeys(version for version, _, _ in self.policy_versions))
-        return spans or ((self.weight_version,) if self.weight_version else ())
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrajectoryRecord:
-    """One trajectory that may be used for the purpose, whole.
-
-    `reward` is `None` when none has come (not 0); `messages` is the context after the last event;
-    `tools_json` the last tool definitions shown to the model. Offsets are of the governed topic;
-    `last_offset` includes late rewards.
-    """
-
-    tenant_id: str
-    trajectory_id: str
-    attempt: int
-    task_id: str | None
-    session_id: str | None
-    status: str
-    reward: float | None
-    reward_source: str | None
-    generations: tuple[GenerationRecord, ...]
-    messages: tuple[Message, ...]
-    tools_json: str | None
-    first_offset: int
-    last_offset: int
-    kafka_partition: int
-
-    @property
-    def key(self) -> Key:
-        """Tenant, trajectory, attempt."""
-        return (self.tenant_id, self.trajectory_id, self.attempt)
-
-
-class GovernedTrajectories(list[TrajectoryRecord]):
-    """The trajectories, and how they were come by."""
-
-    def __init__(
-        self,
-        records: Sequence[TrajectoryRecord],
-        *,
-        refused: Mapping[str, int],
-        snapshots: Mapping[TableName, int],
-        position: Mapping[int, int],
-    ) -> None:
-        super().__init__(records)
-        self.refused: dict[str, int] = dict(refused)
-        """Reason → trajectories refused."""
-        self.snapshots: dict[TableName, int] = dict(snapshots)
-        """What was read; give them (or a dataset of them) again to read the same."""
-        self.position: dict[int, int] = dict(position)
-        """Partition → next offset: everything before is in these snapshots. Pass it as `after` to
-        read only what is newer."""
-
-
-def governed_trajectories(
-    lake: Lake,
-    *,
-    purpose: Purpose,
-    tenant: str | None = None,
-    where: str | None = None,
-    snapshots: Mapping[TableName, int] | None = None,
-    after: Mapping[int, int] | None = None,
-    require_exact: bool = True,
-    with_messages: bool = True,
-) -> GovernedTrajectories:
-    """Every trajectory that may be used for `purpose`.
-
-    Args:
-        lake: where to read.
-        purpose: `train` or `replay`.
-        tenant: one tenant, or all (`None`).
-        where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND
-            status = 'completed'`.
-        snapshots: pinned snapshots (of a dataset); default: the newest.
-        after: partition → next offset; only trajectories with an event (a late reward too) at or
-            after it.
-        require_exact: for `train`: only trajectories all of whose events are eligible for RL and
-            whose token ids are exactly what the model saw and wrote. `False` for learning from text
-            (SFT): purpose and consent are still required.
-        with_messages: also fold the messages (reads the text columns).
-
-    Raises:
-        QueryFailed: `where` is wrong.
-        SnapshotGone: a snapshot has been expired.
-    """
-    if purpose not in ("train", "replay"):
-        raise LakehouseError(
-            f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'"
-        )
-    refused: Counter[str] = Counter()
-    with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamps:
-        pinned = stamps.snapshots
-        filters = {"where": where or "true", "purpose": text(purpose), **_newer(stamps, after)}
-        accepted: dict[Key, dict[str, Any]] = {}
-        for row in _rows(stamps, "candidates", filters):
-            reason = _refusal(row, purpose, require_exact=require_exact)
-            if reason is None:
-                accepted[_key(row)] = row
-            else:
-                refused[reason] += 1
-    with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
-        calls = _generations(content, filters, accepted)
-        contexts = _contexts(content, filters, accepted) if with_messages else {}
-    records = []
-    for key, row in accepted.items():
-        generations = calls.get(key, [])
-        if any(not _sound(call, purpose, require_exact=require_exact) for call in generations):
-            refused[DISAGREES] += 1
-            continue
-        messages, tools_json = contexts.get(key, ((), None))
-        records.append(
-            TrajectoryRecord(
-                **{name: row[name] for name in _OF_CANDIDATE},
-                generations=tuple(record for record, _ in generations),
-                messages=messages,
-                tools_json=tools_json,
-            )
-        )
-    position = lake.committed_offsets("events", pinned["events"])
-    return GovernedTrajectories(records, refused=refused, snapshots=pinned, position=position)
-
-
-_OF_CANDIDATE = (
+_CANDIDATE_COLUMNS = (
     "tenant_id",
     "trajectory_id",
     "attempt",
@@ -222,69 +61,138 @@ _OF_CANDIDATE = (
     "kafka_partition",
 )
 
+_GENERATION_COLUMNS = tuple(
+    field.name for field in fields(GenerationRecord) if field.name != "sampling_altered_by"
+)
 
-def _refusal(row: Mapping[str, Any], purpose: Purpose, *, require_exact: bool) -> str | None:
-    """Why a trajectory may not be used, from its stamps; anything missing counts against it."""
-    if row["without_stamp"] is not False:
-        return NO_STAMP
-    if purpose == "train" and row["without_consent"] is not False:
-        return WITHDRAWN if row["withdrawn"] else NO_CONSENT
-    if row["without_purpose"] is not False:
-        return NO_PURPOSE
-    if purpose != "train" or not require_exact:
-        return None
-    if row["training_eligible"] is not True:
-        return str(row["eligibility_reason"] or NOT_ELIGIBLE)
-    return None if row["token_fidelity"] in (None, EXACT) else NOT_EXACT
+_Row: TypeAlias = Mapping[str, Any]
+_Generations: TypeAlias = dict[Key, list[tuple[GenerationRecord, _Row]]]
+_Context: TypeAlias = tuple[tuple[Message, ...], str | None]
+"""Messages, and the last tool definitions as JSON."""
+_NO_CONTEXT: _Context = ((), None)
 
 
-def _sound(
-    call: tuple[GenerationRecord, Mapping[str, Any]], purpose: Purpose, *, require_exact: bool
-) -> bool:
-    """The second look, at each row that was read."""
-    record, row = call
-    if not record.policy_id or purpose not in str(row["allowed_purposes"]).split("."):
-        return False
-    if purpose != "train":
-        return True
-    if row["consent"] != "granted":
-        return False
-    return not require_exact or (record.training_eligible and record.token_fidelity == EXACT)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReadOptions:
+    """Further options of `governed_trajectories`."""
+
+    after: Mapping[int, int] | None = None
+    """Partition → next offset: only trajectories with an event, or a late reward, at or after it.
+    `None`: all."""
+    require_exact: bool = True
+    """For `train`: only trajectories all of whose events are eligible for RL and whose token ids
+    are exactly what the model saw and wrote. `False` is for learning from text (SFT); purpose and
+    consent are still required."""
+    with_messages: bool = True
+    """Also fold the messages, which reads the text columns."""
+
+
+def governed_trajectories(
+    lake: Lake,
+    *,
+    purpose: Purpose,
+    tenant: str | None = None,
+    where: str | None = None,
+    snapshots: Mapping[TableName, int] | None = None,
+    options: ReadOptions | None = None,
+) -> GovernedTrajectories:
+    """Return every trajectory that may be used for `purpose`.
+
+    Args:
+        lake: the lake to read.
+        purpose: `train` or `replay`.
+        tenant: one tenant, or all (`None`).
+        where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND
+            status = 'completed'`.
+        snapshots: pinned snapshots (of a dataset); default: the newest.
+        options: where to start, whether tokens must be exact, whether messages are read.
+
+    Raises:
+        QueryFailed: `where` is wrong.
+        SnapshotGone: a snapshot has been expired.
+    """
+    if purpose not in ("train", "replay"):
+        raise LakehouseError(
+            f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'"
+        )
+    options = options or ReadOptions()
+    refused: Counter[str] = Counter()
+    with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamped:
+        pinned = stamped.snapshots
+        filters = {
+            "where": where or "true",
+            "purpose": sql_literal(purpose),
+            **_newer(stamped, options.after),
+        }
+        accepted: dict[Key, _Row] = {}
+        for row in _rows(stamped, "candidates", filters):
+            reason = stamps.refusal(row, purpose, require_exact=options.require_exact)
+            if reason is None:
+                accepted[_key(row)] = row
+            else:
+                refused[reason] += 1
+    with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
+        generations = _generations(content, filters, accepted)
+        contexts = _contexts(content, filters, accepted) if options.with_messages else {}
+    records = []
+    for key, row in accepted.items():
+        calls = generations.get(key, [])
+        if not all(
+            stamps.generation_may_be_used(*call, purpose, require_exact=options.require_exact)
+            for call in calls
+        ):
+            refused[stamps.DISAGREES] += 1
+            continue
+        records.append(_trajectory(row, calls, contexts.get(key, _NO_CONTEXT)))
+    position = lake.committed_offsets("events", pinned["events"])
+    return GovernedTrajectories(records, refused=refused, snapshots=pinned, position=position)
+
+
+def _trajectory(
+    row: _Row, calls: list[tuple[GenerationRecord, _Row]], context: _Context
+) -> TrajectoryRecord:
+    messages, tools_json = context
+    return TrajectoryRecord(
+        **{name: row[name] for name in _CANDIDATE_COLUMNS},
+        generations=tuple(record for record, _ in calls),
+        messages=messages,
+        tools_json=tools_json,
+    )
 
 
 def _generations(
     connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
-) -> dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]]:
-    found: dict[Key, list[tuple[GenerationRecord, Mapping[str, Any]]]] = {}
-    names = [
-        field.name for field in fields(GenerationRecord) if field.name != "sampling_altered_by"
-    ]
+) -> _Generations:
+    generations: _Generations = defaultdict(list)
     for row in _rows(connection, "generations", filters):
-        if _key(row) not in accepted:
-            continue
-        values: dict[str, Any] = {name: row[name] for name in names}
-        for array in ("prompt_token_ids", "output_token_ids", "output_logprobs"):
-            values[array] = tuple(row[array] or ())
-        values["loss_mask"] = None if row["loss_mask"] is None else tuple(row["loss_mask"])
-        values["policy_versions"] = tuple(
-            (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
-        )
-        penalties = {name: row[name] for name in ("frequency_penalty", "presence_penalty")}
-        values["sampling_altered_by"] = sampling_altered_by(penalties, row["ext_json"])
-        values["training_eligible"] = row["training_eligible"] is True
-        values["policy_id"] = row["policy_id"] or ""
-        found.setdefault(_key(row), []).append((GenerationRecord(**values), row))
-    return found
+        if _key(row) in accepted:
+            generations[_key(row)].append((_generation(row), row))
+    return generations
+
+
+def _generation(row: _Row) -> GenerationRecord:
+    values: dict[str, Any] = {name: row[name] for name in _GENERATION_COLUMNS}
+    for array in ("prompt_token_ids", "output_token_ids", "output_logprobs"):
+        values[array] = tuple(row[array] or ())
+    values["loss_mask"] = None if row["loss_mask"] is None else tuple(row["loss_mask"])
+    values["policy_versions"] = tuple(
+        (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
+    )
+    penalties = {name: row[name] for name in ("frequency_penalty", "presence_penalty")}
+    values["sampling_altered_by"] = sampling_altered_by(penalties, row["ext_json"])
+    values["training_eligible"] = row["training_eligible"] is True
+    values["policy_id"] = row["policy_id"] or ""
+    return GenerationRecord(**values)
 
 
 def _contexts(
     connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
-) -> dict[Key, tuple[tuple[Message, ...], str | None]]:
-    found: dict[Key, tuple[tuple[Message, ...], str | None]] = {}
+) -> dict[Key, _Context]:
+    contexts: dict[Key, _Context] = {}
     for row in _rows(connection, "context", filters):
         if _key(row) not in accepted:
             continue
-        messages, tools_json = found.get(_key(row), ((), None))
+        messages, tools_json = contexts.get(_key(row), _NO_CONTEXT)
         body: object = (
             Outcome(message=_message(row["message"]))
             if row["message"] is not None and row["message"]["role"] is not None
@@ -293,35 +201,35 @@ def _contexts(
                 context_base=row["context_base"],
             )
         )
-        found[_key(row)] = (extend(messages, body), row["tools_json"] or tools_json)
-    return found
+        contexts[_key(row)] = (extend(messages, body), row["tools_json"] or tools_json)
+    return contexts
 
 
-def _message(item: Mapping[str, Any]) -> Message:
+def _message(item: _Row) -> Message:
     return Message(**{**item, "parts": tuple(Part(**part) for part in item["parts"] or ())})
 
 
-def _rows(
-    connection: Connection, name: str, filters: Mapping[str, str]
-) -> Iterator[dict[str, Any]]:
-    result = connection.sql(
-        query(name, **filters), max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
-    )
-    for batch in result.arrow().to_batches(
-        max_chunksize=1024
-    ):  # Python objects of a few rows at a time
+def _rows(connection: Connection, name: str, filters: Mapping[str, str]) -> Iterator[_Row]:
+    result = _without_limits(connection, query(name, **filters))
+    for batch in result.arrow().to_batches(max_chunksize=_ROWS_AT_A_TIME):
         yield from batch.to_pylist()
 
 
-def _key(row: Mapping[str, Any]) -> Key:
+def _without_limits(connection: Connection, statement: str) -> QueryResult:
+    return connection.sql(
+        statement, max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_NO_TIME_LIMIT_S
+    )
+
+
+def _key(row: _Row) -> Key:
     return (row["tenant_id"], row["trajectory_id"], row["attempt"])
 
 
 def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str, str]:
-    """Expressions for trajectories with an event at or after these positions: `after` says so, `named` lists them.
+    """Return SQL conditions for trajectories with an event at or after these positions.
 
-    The list lets DuckDB skip the row groups of all other trajectories, since files are sorted by
-    trajectory.
+    `after` is the whole condition, `named` lists the trajectories by name. The list lets DuckDB
+    skip the row groups of all other trajectories, since files are sorted by trajectory.
     """
     if after is None:
         return {"after": "true", "named": "true"}
@@ -329,13 +237,9 @@ def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str,
         f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items()
     )
     floor = f"CASE kafka_partition {arms} ELSE 0 END" if arms else "0"
-    names = connection.sql(
-        query("touched", floor=floor),
-        max_rows=_NO_LIMIT,
-        max_bytes=_NO_LIMIT,
-        timeout_s=_NO_TIME_LIMIT_S,
-    )
-    touched = [name for (name,) in names.rows()]
-    listed = ", ".join(map(text, touched)) or "NULL"
-    named = "true" if len(touched) > _NAMED_AT_MOST else f"trajectory_id IN ({listed})"
+    touched = [
+        name for (name,) in _without_limits(connection, query("touched", floor=floor)).rows()
+    ]
+    listed = ", ".join(map(sql_literal, touched)) or "NULL"
+    named = "true" if len(touched) > _MOST_NAMES else f"trajectory_id IN ({listed})"
     return {"after": f"last_offset >= {floor} AND {named}", "named": named}

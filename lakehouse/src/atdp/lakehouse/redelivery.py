@@ -1,22 +1,22 @@
-"""Redelivery: of two copies of an event, of which one at least is flagged as sent again, one lands.
+"""Redelivery: of two copies of an event, of which at least one is flagged as sent again, one lands.
 
 A producer that does not know whether an event arrived sends it again, flagged. An event keeps its
-key, so both copies come through the same Kafka partition, whose only accepted writer is the one
-that looks now: what the look-up cannot see, the compare-and-swap of positions refuses. Three
-orders:
+key, so both copies come through the same Kafka partition. That partition has one accepted writer:
+the one that looks for copies now. What its look-up cannot see, the compare-and-swap of positions
+refuses. There are three orders:
 
-1. The flagged copy comes later: flagged rows are looked up in the table, by one column of the files
+1. The flagged copy comes later. Flagged rows are looked up in the table, by one column of the files
    of the same tenant and day.
-2. The flagged copy comes first, and the other one was only late (a gateway had taken it and not yet
-   sent it when its client gave up): the table says which rows came flagged (`redelivered`), and
+2. The flagged copy comes first, and the other one was only late: a gateway had accepted it and not
+   yet sent it when its client gave up. The table tells which rows came flagged (`redelivered`), and
    `SentBefore` holds a hash of the id of each one of the last `REMEMBERED_S`. A row whose hash is
    among them is looked up as if it were flagged itself.
-3. Both are in one batch: the first one stays.
+3. Both are in one batch. The first one stays.
 
-The hashes cost 8 bytes per flagged event and a binary search per row; only a hit costs a look-up,
-and the look-up alone decides, so that two ids with one hash change nothing. They are read again
-from the table on every reload, from those files only whose bounds say that there is such a row. An
-id belongs to its tenant: ids are compared together with it.
+The hashes cost 8 bytes per flagged event and a binary search per row. Only a hit costs a look-up,
+and the look-up alone decides, so two ids with the same hash do no harm. The hashes are read again
+from the table on every reload, from those files only whose bounds show that there may be such a
+row. An event id belongs to its tenant, so ids are compared together with it.
 """
 
 from collections.abc import Collection
@@ -32,34 +32,37 @@ from pyiceberg.table import Table
 from pyiceberg.types import PrimitiveType
 
 from atdp.lakehouse.manifests import ListedFile, files_of
-from atdp.lakehouse.records import REDELIVERED
+from atdp.lakehouse.record_batch import REDELIVERED
 from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 from atdp.lakehouse.tables import STORED_MARK, TableName
 
 ONCE_PER_EVENT: Collection[TableName] = ("events", "generations", "rewards", "quarantine_index")
 """Tables that hold an event once. `audit` holds decisions: an event that was sent again was decided
-again, perhaps otherwise."""
+again, perhaps with another result."""
 
 REMEMBERED_S = 24 * 3600.0
-"""How long after a flagged copy the other one is still known for a copy. Longer than any request
-can be under way, also through a process that was frozen; an import flags everything, so a day of a
-million imported events is 8 MB of hashes."""
+"""Time after a flagged copy in which the other one is still recognised. It is longer than any
+request can be under way, also through a process that was frozen. An import flags all its events, so
+a day with a million imported events costs 8 MB of hashes."""
 
 _KEY = ["tenant_id", "event_id"]
 _ROW = "__row"
 _EPOCH = pl.date(1970, 1, 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SentBefore:
-    """Which events landed with the flag lately; may say yes to one that did not, never no to one that did."""
+    """The set of events that landed with the flag lately, as hashes.
+
+    It may contain an event that did not land so, because of an equal hash; it lacks none that did.
+    """
 
     hashes: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.UInt64))
-    """Sorted, without repetition."""
+    """Sorted, each once."""
 
     @classmethod
     def of(cls, table: Table, now: datetime) -> Self:
-        """As the table says, for rows written in the last `REMEMBERED_S`."""
+        """Return the flagged events of a table, of rows written in the last `REMEMBERED_S`."""
         head = table.metadata.current_snapshot()
         since = now - timedelta(seconds=REMEMBERED_S)
         files = [] if head is None else files_of(table, head.snapshot_id)
@@ -75,15 +78,13 @@ class SentBefore:
         )
 
     def with_rows(self, flagged: pl.DataFrame) -> Self:
-        """With these rows besides."""
-        return (
-            self
-            if flagged.is_empty()
-            else type(self)(pl.concat([self.hashes, _hashes(flagged)]).unique().sort())
-        )
+        """Return the set with these rows added."""
+        if flagged.is_empty():
+            return self
+        return type(self)(pl.concat([self.hashes, _hashes(flagged)]).unique().sort())
 
     def suspects(self, rows: pl.DataFrame) -> pl.Series:
-        """For each row whether its event may be among them."""
+        """Return for each row whether its event may be in the set."""
         if self.hashes.is_empty():
             return pl.repeat(value=False, n=rows.height, eager=True)
         wanted = _hashes(rows)
@@ -92,7 +93,7 @@ class SentBefore:
 
 
 def without_repeats(rows: pl.DataFrame, table: Table, sent_before: SentBefore) -> pl.DataFrame:
-    """`rows` less those that the table has already, and less second copies inside the batch.
+    """Return the rows that the table does not have, without second copies inside the batch.
 
     Rows with no `event_id` (unreadable records in quarantine) are all kept. The first copy in log
     order stays.
@@ -111,7 +112,7 @@ def without_repeats(rows: pl.DataFrame, table: Table, sent_before: SentBefore) -
 
 
 def _known(suspects: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """Tenant and id of those events among `suspects`, and perhaps of others, that the table has."""
+    """Return tenant and id of the suspected events that the table has, and perhaps of others."""
     head = table.metadata.current_snapshot()
     days = (pl.col("occurred_at").dt.date() - _EPOCH).dt.total_days()
     wanted = set(suspects.select("tenant_id", days.alias("day")).unique().iter_rows())
@@ -141,7 +142,10 @@ def _tenant_and_day(file: ListedFile) -> tuple[object, object]:
 
 
 def _may_hold_flagged_rows(file: ListedFile, table: Table, since: datetime) -> bool:
-    """A file without these bounds is older than the column that says so."""
+    """Return whether the bounds of a file admit flagged rows since a time.
+
+    A file without these bounds is older than the column.
+    """
     if _bound(file, table, STORED_MARK) is not True:
         return False
     newest_us = _bound(file, table, "ingested_at")
@@ -149,7 +153,8 @@ def _may_hold_flagged_rows(file: ListedFile, table: Table, since: datetime) -> b
 
 
 def _bound(file: ListedFile, table: Table, column: str) -> Any:
-    found = table.schema().find_field(column)
-    bound = file.upper_bounds.get(found.field_id)
-    assert isinstance(found.field_type, PrimitiveType)
-    return None if bound is None else from_bytes(found.field_type, bound)
+    """Return the largest value of a column in a file; `None` where the file has no bound for it."""
+    field_ = table.schema().find_field(column)
+    bound = file.upper_bounds.get(field_.field_id)
+    assert isinstance(field_.field_type, PrimitiveType)
+    return None if bound is None else from_bytes(field_.field_type, bound)

@@ -1,11 +1,12 @@
-"""Retention: which snapshots a table still needs, and which files nobody needs any more.
+"""Retention: expiry of snapshots that a table no longer needs, and garbage collection of files.
 
-Append time grows with the number of snapshots in a table's metadata, so only the last few stay; a
+Append time grows with the number of snapshots in a table's metadata, so only the last few stay. A
 snapshot with a tag (a dataset) stays for ever, whatever its age. Expiry removes metadata only.
-Files are removed by `collect`: mark everything that any retained snapshot or the metadata log
-refers to, delete the rest once it is older than a grace period, which must be longer than any write
-and any query take. A writer whose files have waited longer than half of it does not commit them
-(`WriteTooOld`).
+
+Files are removed by `collect`. It marks everything that a retained snapshot or the metadata log
+refers to, and deletes the rest once it is older than a grace period, which must be longer than any
+write and any query takes. A writer whose files have waited longer than half of it does not commit
+them (`WriteTooOld`).
 """
 
 import time
@@ -22,17 +23,20 @@ from atdp.lakehouse.manifests import files_of
 from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 
 KEEP_SNAPSHOTS = 24
-"""Snapshots of `main` that stay in the metadata. At one commit per second a reader has this many
-seconds to plan a snapshot that it was given by id; to keep one for longer, tag it (a dataset).
-Larger: every commit gets slower (about 0.1 ms each)."""
+"""Snapshots of `main` that stay in the metadata. At one commit per second, a reader has this many
+seconds to plan a snapshot that it was given by id; to keep one for longer, tag it (a dataset). Each
+further snapshot makes every commit slower, by about 0.1 ms."""
 
 GRACE_S = 3600.0
-"""Age in seconds from which an unreferenced file may be deleted. Must exceed the longest write,
+"""Age in seconds from which an unreferenced file may be deleted. It must exceed the longest write,
 freeze and query."""
 
 
 def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:
-    """Snapshot ids to remove: all but the newest `keep` of `main` and the heads of every other ref (tags, branches)."""
+    """Return the ids of the snapshots to remove.
+
+    These are all but the newest `keep` of `main` and the heads of all other refs (tags, branches).
+    """
     retained = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
     head = metadata.current_snapshot()
     if head is not None:
@@ -47,16 +51,16 @@ def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Collected:
-    """What one garbage collection of one table removed."""
+    """The files that one garbage collection of one table removed."""
 
     files: int
     bytes: int
 
 
 def collect(table: Table, *, grace_s: float = GRACE_S, now_s: float | None = None) -> Collected:
-    """Delete files of the table that no retained snapshot refers to and that are older than the grace period.
+    """Delete files of the table that nothing refers to and that are older than the grace period.
 
     Raises:
         CatalogError: the files cannot be listed.
@@ -64,9 +68,8 @@ def collect(table: Table, *, grace_s: float = GRACE_S, now_s: float | None = Non
     before_s = (time.time() if now_s is None else now_s) - grace_s
     filesystem = filesystem_of(table)
     root = FileSelector(path_in_filesystem(table.location()), recursive=True, allow_not_found=True)
-    listed = filesystem.get_file_info(
-        root
-    )  # before marking: a file committed in between is then marked
+    # Listed before marking, so that a file which is committed in between is marked.
+    listed = filesystem.get_file_info(root)
     table = table.refresh()
     referenced = {path_in_filesystem(path) for path in _referenced(table)}
     files = size = 0

@@ -1,6 +1,7 @@
-"""Settings of the lake: which catalog, which warehouse.
+"""Settings of the lake: its catalog and its warehouse.
 
-By default a SQLite catalog and a folder in the home. Elsewhere by configuration alone, for example
+The default is a SQLite catalog and a folder in the home. Other places are a matter of
+configuration, for example
 
     ATDP_CATALOG_URI=https://catalog.example/api  ATDP_WAREHOUSE=s3://lake/atdp
     ATDP_CATALOG__TYPE=rest  ATDP_CATALOG__CREDENTIAL=id:secret  ATDP_CATALOG__S3__ENDPOINT=https://…
@@ -23,9 +24,9 @@ from atdp.runtime import Home
 _PREFIX = "ATDP_CATALOG__"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LakeSettings:
-    """Where tables are registered and where their files lie."""
+    """The catalog in which tables are registered, and the location of their files."""
 
     uri: str
     """SQLAlchemy URL of a SQL catalog (sqlite:///, postgresql+psycopg2://) or http(s) URL of a REST
@@ -35,11 +36,11 @@ class LakeSettings:
     """Root of the tables' locations: `file:///…` or `s3://bucket/prefix`."""
 
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further pyiceberg properties (credentials among them: never shown)."""
+    """Further pyiceberg properties; they may hold credentials, so they are not in the repr."""
 
     @classmethod
     def from_env(cls, home: Home, environ: Mapping[str, str] | None = None) -> Self:
-        """Settings from the environment, else the SQLite catalog and warehouse of `home`.
+        """Return the settings of the environment, else the SQLite catalog and warehouse of `home`.
 
         Raises:
             CatalogError: the home's path cannot be written as a location.
@@ -59,14 +60,19 @@ class LakeSettings:
 
     @property
     def sqlite_file(self) -> str | None:
-        """Path of the catalog's file when it is SQLite, else `None`."""
+        """The path of the catalog's file when it is SQLite, else `None`."""
         return make_url(self.uri).database if self.uri.startswith("sqlite:") else None
 
 
 def _location(folder: Path) -> str:
-    """Iceberg locations are not percent-encoded (`Path.as_uri` is), so a few characters have no form."""
+    """Return the location of a folder.
+
+    Iceberg does not percent-encode locations (`Path.as_uri` does), so a few characters have no
+    form.
+    """
     if set("#?;") & set(str(folder)):
         raise CatalogError(
-            f"{folder} cannot hold a warehouse: '#', '?' and ';' have no form in a location; move the home"
+            f"{folder} cannot hold a warehouse: '#', '?' and ';' have no form in a location; "
+            "move the home"
         )
     return f"file://{folder}"

@@ -1,7 +1,7 @@
-"""The statement check: exactly one SELECT, or nothing runs.
+"""The check of statements: exactly one SELECT, or nothing runs.
 
-This is a courtesy and a second line, not the boundary: what a connection may read is decided by the
-files that were listed for it and by DuckDB's lock on everything else.
+This check gives a helpful message and is a second line of defence. The boundary is elsewhere: a
+connection can read only the files that were listed for it (see `visible_files`).
 """
 
 import duckdb
@@ -10,7 +10,7 @@ from atdp.lakehouse.errors import QueryFailed, QueryRefused
 
 
 def require_single_select(connection: duckdb.DuckDBPyConnection, text: str) -> duckdb.Statement:
-    """The one SELECT statement in `text`.
+    """Return the one SELECT statement in `text`.
 
     Raises:
         QueryRefused: there is another statement, or more than one.
@@ -19,18 +19,19 @@ def require_single_select(connection: duckdb.DuckDBPyConnection, text: str) -> d
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise QueryFailed(explain(error)) from error
+        raise QueryFailed(error_text(error)) from error
     if len(statements) != 1:
         raise QueryRefused(f"one SELECT statement at a time; this is {len(statements)} statements")
     statement = statements[0]
     if statement.type != duckdb.StatementType.SELECT:
         raise QueryRefused(
-            f"only SELECT (also WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES) is allowed, not {statement.type.name}: "
-            "the lake is append-only and written by the lake writer alone"
+            "only SELECT (also WITH, FROM, VALUES, DESCRIBE, SUMMARIZE, SHOW TABLES) is allowed, "
+            f"not {statement.type.name}: the lake is append-only and written by the lake writer "
+            "alone"
         )
     return statement
 
 
-def explain(error: duckdb.Error) -> str:
-    """DuckDB's message, which names the column or table and what exists instead; for people, without its class name."""
+def error_text(error: duckdb.Error) -> str:
+    """Return DuckDB's message, which names the unknown column or table and those that exist."""
     return str(error).strip()

@@ -1,4 +1,7 @@
-"""Storage: the file system under a table's location, local or S3, as pyarrow sees it with the catalog's properties."""
+"""The file system under a table's location, local or S3.
+
+It is pyarrow's file system with the credentials of the catalog's properties.
+"""
 
 from pyarrow.fs import FileSystem
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -8,26 +11,30 @@ from atdp.lakehouse.errors import CatalogError
 
 
 def filesystem_of(table: Table) -> FileSystem:
-    """The file system of the table's files, with the credentials of the catalog's configuration.
+    """Return the file system of the table's files.
 
     Raises:
         CatalogError: the table's FileIO is not pyarrow's.
     """
     if not isinstance(table.io, PyArrowFileIO):
         raise CatalogError(
-            f"the files of {'.'.join(table.name())} are reached by {type(table.io).__name__}, which cannot list or scan; "
+            f"the files of {'.'.join(table.name())} are read through {type(table.io).__name__}, "
+            "which cannot list or scan them; "
             "set ATDP_CATALOG__PY_IO_IMPL=pyiceberg.io.pyarrow.PyArrowFileIO"
         )
     scheme, netloc, _ = PyArrowFileIO.parse_location(table.location(), table.io.properties)
-    found: FileSystem = table.io.fs_by_scheme(scheme, netloc)
-    return found
+    filesystem: FileSystem = table.io.fs_by_scheme(scheme, netloc)
+    return filesystem
 
 
 def path_in_filesystem(location: str) -> str:
-    """The path of a location inside its file system (`/tmp/x` for `file:///tmp/x`, `bucket/key` for `s3://bucket/key`)."""
+    """Return the path of a location inside its file system.
+
+    That is `/tmp/x` for `file:///tmp/x` and `bucket/key` for `s3://bucket/key`.
+    """
     return PyArrowFileIO.parse_location(location)[2]
 
 
 def is_local(location: str) -> bool:
-    """Whether a location is a path of this machine, which DuckDB can read by itself."""
+    """Return whether a location is a path of this machine, which DuckDB can read directly."""
     return PyArrowFileIO.parse_location(location)[0] == "file"

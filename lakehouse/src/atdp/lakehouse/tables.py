@@ -1,10 +1,10 @@
 """The tables of the lake, as defined in `definitions/*.json`.
 
-Layout and why: partitioned by tenant, allowed purposes (governed tables) and day, so that a
-tenant's boundary and a purpose's boundary are file boundaries; sorted by trajectory and seq inside
-each batch; zstd; small row groups, since most look-ups want one trajectory; full bounds for ids,
-none for text and arrays (bounds would keep the first characters of text in manifests for as long as
-those live).
+Tables are partitioned by tenant, allowed purposes (governed tables) and day, so that the boundary
+of a tenant or a purpose is a boundary of files. Rows are sorted by trajectory and seq inside each
+batch. Files have zstd compression, and small row groups, since most look-ups want one trajectory.
+There are full bounds for ids and none for text and arrays: bounds would keep the first characters
+of text in manifests for as long as the manifests exist.
 """
 
 import functools
@@ -21,6 +21,9 @@ from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
 
 from atdp.schemas import TopicRole
 
+NAMESPACE = "atdp"
+"""Namespace of the tables in the catalog."""
+
 TableName = Literal["events", "generations", "rewards", "audit", "quarantine_index"]
 
 COMMIT_ORDER: Sequence[TableName] = (
@@ -30,13 +33,13 @@ COMMIT_ORDER: Sequence[TableName] = (
     "audit",
     "quarantine_index",
 )
-"""Derived tables first, `events` last: what is in `events` is in its projections too."""
+"""Projections first, `events` last: the projections have the rows of all events in `events`."""
 
 READ_ORDER: Sequence[TableName] = ("events", "generations", "rewards", "audit", "quarantine_index")
-"""The opposite order for readers who load tables one after the other, for the same reason."""
+"""Order for readers, who load one table after the other: `events` first, for the same reason."""
 
 PURPOSE_SEPARATOR = "."
-"""Between the purposes in `allowed_purposes`."""
+"""The separator of the purposes in `allowed_purposes`."""
 
 STORED_MARK = "redelivered"
 """Column of the tables that hold each event once: its producer may have sent the row's event before
@@ -57,18 +60,19 @@ _FULL_BOUNDS = frozenset(
     }
 )
 
-_PARTITION_IDS_FROM = 1000  # the Iceberg specification's first partition field id
+_FIRST_PARTITION_ID = 1000
+"""The first id of a partition field, by the Iceberg specification."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TableDefinition:
-    """One table as it is created and as its writer fills it."""
+    """The definition of one table: how it is created and how its writer fills it."""
 
     name: TableName
     doc: str
     source: TopicRole
     governed: bool
-    """Rows carry `allowed_purposes`."""
+    """Rows have `allowed_purposes`."""
     schema: Schema
     partition: Sequence[tuple[str, Literal["identity", "day"]]]
     sort: Sequence[str]
@@ -82,7 +86,7 @@ class TableDefinition:
         return (NAMESPACE, self.name)
 
     def partition_spec(self, schema: Schema) -> PartitionSpec:
-        """The partition spec over the ids of `schema`."""
+        """Return the partition spec with the field ids of `schema`."""
         transforms: dict[str, Transform[Any, Any]] = {
             "identity": IdentityTransform(),
             "day": DayTransform(),
@@ -91,7 +95,7 @@ class TableDefinition:
             *(
                 PartitionField(
                     source_id=schema.find_field(column).field_id,
-                    field_id=_PARTITION_IDS_FROM + index,
+                    field_id=_FIRST_PARTITION_ID + index,
                     transform=transforms[transform],
                     name=column if transform == "identity" else f"{column}_{transform}",
                 )
@@ -100,7 +104,7 @@ class TableDefinition:
         )
 
     def sort_order(self, schema: Schema) -> SortOrder:
-        """The order inside each file (applied by our writer; pyiceberg only records it)."""
+        """Return the order inside each file. The lake writer applies it; pyiceberg records it."""
         return SortOrder(
             *(
                 SortField(
@@ -114,8 +118,8 @@ class TableDefinition:
         )
 
     def properties(self) -> dict[str, str]:
-        """Table properties; other engines honour them too."""
-        found = {
+        """Return the table properties, which other engines honour too."""
+        properties = {
             "format-version": "2",
             "write.parquet.compression-codec": "zstd",
             "write.parquet.compression-level": "3",
@@ -129,16 +133,13 @@ class TableDefinition:
         }
         for field in self.schema.fields:
             if field.name in _FULL_BOUNDS:
-                found[f"write.metadata.metrics.column.{field.name}"] = "full"
-        return found
-
-
-NAMESPACE = "atdp"
+                properties[f"write.metadata.metrics.column.{field.name}"] = "full"
+        return properties
 
 
 @functools.cache
 def table_definitions() -> Mapping[TableName, TableDefinition]:
-    """Every table by name, in commit order."""
+    """Return every table definition by name, in commit order."""
     return {name: _load(name) for name in COMMIT_ORDER}
 
 
@@ -148,14 +149,14 @@ def _load(name: TableName) -> TableDefinition:
         .joinpath(f"{name}.json")
         .read_text(encoding="utf-8")
     )
-    found = json.loads(text)
+    definition = json.loads(text)
     return TableDefinition(
         name=name,
-        doc=found["doc"],
-        source=found["source"],
-        governed=found["governed"],
-        schema=Schema.model_validate(found["schema"]),
-        partition=tuple((part["column"], part["transform"]) for part in found["partition"]),
-        sort=tuple(found["sort"]),
-        plain_encoding=tuple(found["plain_encoding"]),
+        doc=definition["doc"],
+        source=definition["source"],
+        governed=definition["governed"],
+        schema=Schema.model_validate(definition["schema"]),
+        partition=tuple((part["column"], part["transform"]) for part in definition["partition"]),
+        sort=tuple(definition["sort"]),
+        plain_encoding=tuple(definition["plain_encoding"]),
     )

@@ -1,7 +1,10 @@
-"""Governed events to try the lake with, and a log to land them from: for tests and your own experiments.
+"""Governed sample events, and a log in memory to land them from, for tests and experiments.
 
-No gate and no broker needed. Deterministic: the same arguments give the same events and the same
-bytes.
+They need no gate and no broker. They are deterministic: the same arguments give the same events and
+the same bytes.
+
+    log = LogDouble(open_lake("/tmp/lake"))
+    log.land(SampleTrajectory(tenant="acme", reward=0.5).events())
 """
 
 import random
@@ -12,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.positions import TopicIdentity
-from atdp.lakehouse.records import RecordBatch
-from atdp.lakehouse.sink import Committed, TopicSink
+from atdp.lakehouse.record_batch import RecordBatch
+from atdp.lakehouse.table_sink import Committed
+from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import (
     Action,
     Agent,
@@ -45,13 +49,17 @@ from atdp.schemas import (
 )
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
+"""Start of a sample trajectory that names no other."""
 
 ALL_PURPOSES = ("analytics", "replay", "train")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SampleTrajectory:
-    """Makes the governed events of one trajectory with `turns` steps of observe, generate, call a tool, see its outcome."""
+    """The governed events of one trajectory.
+
+    Each of its `turns` steps has an observation, a generation, a tool call and its outcome.
+    """
 
     tenant: str = "acme"
     name: str = "t-0"
@@ -68,7 +76,7 @@ class SampleTrajectory:
     text: str = "where is my order"
 
     def events(self) -> list[Event]:
-        """From start to end, the reward before the end (none when `reward` is `None`)."""
+        """Return the events from start to end, the reward before the end (`None`: no reward)."""
         bodies: list[tuple[int, Body]] = [
             (0, TrajectoryStarted(task=self.text, environment="orders"))
         ]
@@ -110,7 +118,7 @@ class SampleTrajectory:
         later_s: float = 60.0,
         dimension: str = "outcome",
     ) -> Reward:
-        """A reward for the whole trajectory, observed `later_s` seconds after its start."""
+        """Return a reward for the whole trajectory, observed `later_s` seconds after its start."""
         return Reward(
             value=value,
             dimension=dimension,
@@ -121,7 +129,7 @@ class SampleTrajectory:
         )
 
     def event(self, body: Body, *, seq: int, step: int = 0) -> Event:
-        """One event of this trajectory, stamped as the gate would."""
+        """Return one event of this trajectory, stamped as the gate would do it."""
         call = isinstance(body, Action) and body.type == "generation"
         return Event(
             event_id=EventId(
@@ -179,14 +187,17 @@ class SampleTrajectory:
         )
 
 
-@dataclass
+@dataclass(slots=True)
 class LogDouble:
-    """Stands in for a topic: gives records partitions and offsets, and lands them through the real sink."""
+    """A topic in memory that lands its records through the real sink."""
 
     lake: Lake
     role: TopicRole = "events_governed"
     partitions: int = 4
     next: dict[int, int] = field(default_factory=dict)
+    """Partition → next offset."""
+    identity: TopicIdentity = field(init=False)
+    sink: TopicSink = field(init=False)
 
     def __post_init__(self) -> None:
         self.identity = TopicIdentity(
@@ -203,7 +214,7 @@ class LogDouble:
     def batch(
         self, records: Iterable[tuple[bytes, bytes]], *, redelivered: bool = False
     ) -> RecordBatch:
-        """Append (key, value) records to the log, as a batch that nobody has committed yet."""
+        """Append (key, value) records to the log; returns them as a batch that is not committed."""
         batch = RecordBatch()
         for key, value in records:
             partition = zlib.crc32(key) % self.partitions
@@ -214,12 +225,12 @@ class LogDouble:
 
 
 def encoded(events: Sequence[Event]) -> list[bytes]:
-    """Wire form of events."""
+    """Return the wire form of events."""
     return [encode(event) for event in events]
 
 
 def many(trajectories: int, *, tenants: int = 2, **fields: object) -> Iterator[SampleTrajectory]:
-    """`trajectories` different ones, spread over tenants named `tenant-<n>`."""
+    """Yield different trajectories, spread over tenants named `tenant-<n>`."""
     base = SampleTrajectory(**fields)  # type: ignore[arg-type]  # the caller's keywords are the class's
     for index in range(trajectories):
         yield replace(

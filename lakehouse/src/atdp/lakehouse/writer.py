@@ -1,28 +1,30 @@
-"""The lake writer: governed topics → Iceberg tables.
+"""The lake writer: it copies the governed topics to the Iceberg tables.
 
 `python -m atdp.lakehouse.writer --home DIR --port N`.
 
-One thread: take records, and once they have waited `linger_s` or are many, commit them to every
-table of their topic. Memory is bounded by `max_bytes` plus what librdkafka holds ahead. SIGTERM
-commits what is held and leaves. A kill at any point costs nothing: positions are in the tables.
-Several writers may run; the group spreads partitions, positions fence.
+One thread reads records and, once they have waited `linger_s` or are many, commits them to every
+table of their topic. Memory is bounded by `max_bytes` and what librdkafka fetches ahead. SIGTERM
+commits the records in memory and ends the process. A kill at any point loses and repeats nothing,
+since the positions are in the tables. Several writers may run: the consumer group spreads the
+partitions, and the positions fence a writer that lost its own.
 """
 
 import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from atdp.lakehouse.consumer import POLL_S, Intake, identify_topics
+from atdp.lakehouse.consumer import POLL_S, TopicConsumer, identify_topics
 from atdp.lakehouse.errors import CommitRefused, LakehouseError, WriteTooOld
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.retention import collect
-from atdp.lakehouse.sink import TableSink, TopicSink
-from atdp.lakehouse.tables import TableName, table_definitions
+from atdp.lakehouse.table_sink import Committed, TableSink
+from atdp.lakehouse.tables import table_definitions
+from atdp.lakehouse.topic_sink import MakeSink, TopicSink
 from atdp.runtime import KafkaSettings, PlatformError, Service
 from atdp.schemas import TopicRole, topic
 
@@ -30,12 +32,10 @@ _log = logging.getLogger("atdp.lakehouse")
 
 SOURCES: Sequence[TopicRole] = ("events_governed", "events_quarantine", "audit")
 
-MakeSink = Callable[..., TableSink]
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WriterSettings:
-    """How the writer trades latency for commits."""
+    """Settings of the writer: its topics, and its trade-off of latency against commits."""
 
     group: str = "atdp-lake-writer"
     topics: Mapping[TopicRole, str] = field(
@@ -46,19 +46,19 @@ class WriterSettings:
     about 0.2 s, so p99 stays below 2 s."""
     max_records: int = 100_000
     max_bytes: int = 96 * 1024 * 1024
-    """Commit earlier when this much is held; with Arrow copies the process needs about five times
-    as much."""
+    """Commit earlier when this much is in memory; with Arrow copies, the process needs about five
+    times as much."""
     session_timeout_s: float = 10.0
-    """A dead or frozen writer's partitions move to another after this; correctness does not hang on
-    it."""
+    """The partitions of a dead or frozen writer move to another one after this time. Correctness
+    does not depend on it."""
     collect_every_s: float = 600.0
-    """How often garbage is looked for."""
+    """Seconds between garbage collections."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
-    """(topic, partition, offset) of records left out."""
+    """(topic, partition, offset) of records to leave out."""
 
 
 class Writer:
-    """Takes, commits, repeats."""
+    """Reads records and commits them to the tables."""
 
     def __init__(
         self,
@@ -72,23 +72,23 @@ class Writer:
         self._lake, self._settings, self._metrics = lake, settings, metrics
         identities = identify_topics(kafka, settings.topics)
         self._sinks = {
-            role: self._open(role, identity, make) for role, identity in identities.items()
+            role: self._open_sink(role, identity, make) for role, identity in identities.items()
         }
         self._oldest: float | None = None
         self._collected_at = time.monotonic()
-        self.intake = Intake(
+        self.consumer = TopicConsumer(
             kafka,
             settings.topics,
             settings.group,
-            self._read_on,
+            self._table_position,
             on_rebalance=self._reload_positions,
             session_timeout_s=settings.session_timeout_s,
         )
 
     def step(self) -> bool:
-        """One bounded unit of work; whether anything was committed."""
-        self.intake.poll(POLL_S)
-        if self._oldest is None and self._holds_news():
+        """Do one bounded unit of work; returns whether anything was committed."""
+        self.consumer.poll(POLL_S)
+        if self._oldest is None and self._has_something_to_commit():
             self._oldest = time.monotonic()
         if self._due():
             return self.flush()
@@ -97,54 +97,62 @@ class Writer:
         return False
 
     def flush(self) -> bool:
-        """Commit what is held; on a refusal drop it and read on from the tables' positions."""
+        """Commit the records in memory; returns whether that succeeded.
+
+        After a refusal they are dropped, and reading continues from the tables' positions.
+        """
         self._oldest = None
         try:
-            for role, batch in self.intake.take().items():
+            for role, batch in self.consumer.take().items():
                 if not batch.end or not self._sinks[role].moves(batch):
                     continue
-                for done in self._sinks[role].write(batch):
-                    self._count(done.table, done.rows, done.repeats, done.seconds)
+                for committed in self._sinks[role].write(batch):
+                    self._count(committed)
                 self._metrics.set_aside.labels(self._settings.topics[role]).inc(
                     self._sinks[role].left_out(batch)
                 )
-                self.intake.note_progress(role, batch.end)
+                self.consumer.note_progress(role, batch.end)
         except (CommitRefused, WriteTooOld) as refusal:
             self._metrics.refused.inc()
-            _log.warning("batch given up, reading on from the tables", extra={"why": str(refusal)})
+            _log.warning(
+                "batch given up, reading again from the tables' positions",
+                extra={"why": str(refusal)},
+            )
             self._reload_positions()
-            self.intake.rewind()
+            self.consumer.rewind()
             return False
         return True
 
     def close(self) -> None:
-        """Commit what is held and leave the group."""
+        """Commit the records in memory and leave the group."""
         self.flush()
-        self.intake.close()
+        self.consumer.close()
 
     def _due(self) -> bool:
         if self._oldest is None:
             return False
         waited = time.monotonic() - self._oldest
-        held = self.intake
         return (
             waited >= self._settings.linger_s
-            or held.records >= self._settings.max_records
-            or held.size >= self._settings.max_bytes
+            or self.consumer.records >= self._settings.max_records
+            or self.consumer.size >= self._settings.max_bytes
         )
 
-    def _holds_news(self) -> bool:
-        """Records, or ends of partitions that moved without any (markers of aborted transactions)."""
-        return any(self._sinks[role].moves(batch) for role, batch in self.intake.batches.items())
+    def _has_something_to_commit(self) -> bool:
+        """Return whether there are records, or ends of partitions that moved without any.
 
-    def _read_on(self, role: TopicRole, partition: int) -> int | None:
+        Markers of transactions move the end of a partition.
+        """
+        return any(self._sinks[role].moves(batch) for role, batch in self.consumer.batches.items())
+
+    def _table_position(self, role: TopicRole, partition: int) -> int | None:
         return self._sinks[role].position(partition)
 
     def _reload_positions(self) -> None:
         for sink in self._sinks.values():
             sink.reload()
 
-    def _open(self, role: TopicRole, identity: TopicIdentity, make: MakeSink) -> TopicSink:
+    def _open_sink(self, role: TopicRole, identity: TopicIdentity, make: MakeSink) -> TopicSink:
         chosen = {
             (partition, offset)
             for name, partition, offset in self._settings.set_aside
@@ -152,19 +160,25 @@ class Writer:
         }
         return TopicSink.open(self._lake, role, identity, make=make, set_aside=chosen)
 
-    def _count(self, table: TableName, rows: int, repeats: int, seconds: float) -> None:
-        self._metrics.rows.labels(table).inc(rows)
-        self._metrics.repeats.labels(table).inc(repeats)
+    def _count(self, committed: Committed) -> None:
+        table = committed.table
+        self._metrics.rows.labels(table).inc(committed.rows)
+        self._metrics.repeats.labels(table).inc(committed.repeats)
         self._metrics.commits.labels(table).inc()
-        self._metrics.commit_seconds.labels(table).observe(seconds)
+        self._metrics.commit_seconds.labels(table).observe(committed.seconds)
         _log.info(
             "committed",
-            extra={"table": table, "rows": rows, "repeats": repeats, "seconds": round(seconds, 3)},
+            extra={
+                "table": table,
+                "rows": committed.rows,
+                "repeats": committed.repeats,
+                "seconds": round(committed.seconds, 3),
+            },
         )
 
     def _report_lag(self) -> None:
         totals: dict[str, int] = {self._settings.topics[role]: 0 for role in self._sinks}
-        for (role, _), behind in self.intake.lag().items():
+        for (role, _), behind in self.consumer.lag().items():
             totals[self._settings.topics[role]] += behind
         for name, behind in totals.items():
             self._metrics.lag.labels(name).set(behind)
@@ -174,20 +188,20 @@ class Writer:
             return
         self._collected_at = time.monotonic()
         for name in table_definitions():
-            done = collect(self._lake.table(name))
-            self._metrics.collected_bytes.labels(name).inc(done.bytes)
-            if done.files:
+            collected = collect(self._lake.table(name))
+            self._metrics.collected_bytes.labels(name).inc(collected.bytes)
+            if collected.files:
                 _log.info(
                     "garbage collected",
-                    extra={"table": name, "files": done.files, "bytes": done.bytes},
+                    extra={"table": name, "files": collected.files, "bytes": collected.bytes},
                 )
 
 
 def parse_place(text: str) -> tuple[str, int, int]:
-    """`topic:partition:offset`.
+    """Return topic, partition and offset of `TOPIC:PARTITION:OFFSET`.
 
     Raises:
-        argparse.ArgumentTypeError: it does not read so.
+        argparse.ArgumentTypeError: the text does not have this form.
     """
     name, _, rest = text.partition(":")
     partition, _, offset = rest.partition(":")
@@ -208,15 +222,18 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM; 1 when the writer had to stop by itself."""
+    """Run until SIGTERM; returns 1 when an error ended the writer."""
     service = Service.start(
-        "lake-writer", argv, options=_options, description="Governed topics into Iceberg tables."
+        "lake-writer",
+        argv,
+        options=_options,
+        description="Copy the governed topics to the Iceberg tables.",
     )
     with service.serving():
         try:
             run(service)
         except (LakehouseError, PlatformError):
-            _log.exception("the lake writer stops")
+            _log.exception("the lake writer stops because of an error")
             return 1
     return 0
 
@@ -224,10 +241,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(
     service: Service, settings: WriterSettings | None = None, *, make: MakeSink = TableSink
 ) -> None:
-    """Build the writer and step it until the service is told to stop.
+    """Build the writer and run it until the service is asked to stop.
 
     Raises:
-        LakehouseError, PlatformError: a person has to look.
+        LakehouseError, PlatformError: the writer cannot continue without a person.
     """
     chosen = settings or WriterSettings(set_aside=frozenset(service.options.set_aside))
     writer = Writer(

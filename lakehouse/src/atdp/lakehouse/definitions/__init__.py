@@ -1,1 +1,4 @@
-"""Table definitions as data: `<table>.json` with columns and field ids, partition, sort order and source topic."""
+"""Table definitions as data.
+
+`<table>.json` holds columns and field ids, partition, sort order and source topic.
+"""

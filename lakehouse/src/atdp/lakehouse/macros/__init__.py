@@ -1,1 +1,4 @@
-"""SQL functions of every connection, as SQL files; created in the order of `connection.MACROS`."""
+"""SQL functions of every connection, as SQL files.
+
+They are created in the order of `visible_files.MACROS`.
+"""

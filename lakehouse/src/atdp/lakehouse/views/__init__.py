@@ -1,1 +1,4 @@
-"""Views of every connection, as SQL files; created in the order of `connection.VIEWS`."""
+"""Views of every connection, as SQL files.
+
+They are created in the order of `visible_files.VIEWS`.
+"""

@@ -10,12 +10,12 @@ from atdp.lakehouse import (
     Lake,
     LakehouseError,
     QueryFailed,
+    QueryLimits,
     QueryRefused,
     SnapshotGone,
     connect,
     open_lake,
 )
-from atdp.lakehouse.connection import Limits
 from atdp.lakehouse.storage import path_in_filesystem
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 
@@ -25,7 +25,7 @@ MARKER = "zq-foreign-zq"
 
 @pytest.fixture(scope="module")
 def two_tenants(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Only read by the tests of this module."""
+    """A lake that the tests of this module only read."""
     lake = open_lake(tmp_path_factory.mktemp("two") / "home")
     log = LogDouble(lake)
     log.land(SampleTrajectory(tenant="acme", name="mine").events())
@@ -123,7 +123,7 @@ HOSTILE = [
 def test_no_statement_reaches_a_foreign_row(
     two_tenants: Lake, statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor the files of the folder where the process runs, `.tmp` included, where DuckDB would spill."""
+    """The same for files where the process runs, and in `.tmp` there, where DuckDB would spill."""
     spilled = tmp_path / ".tmp" / "secret.txt"
     spilled.parent.mkdir()
     spilled.write_text(MARKER)
@@ -146,18 +146,17 @@ def test_no_statement_reaches_a_foreign_row(
         assert acme.sql("SELECT DISTINCT tenant_id FROM events").rows() == [("acme",)]
     assert MARKER not in answer
     assert "theirs" not in answer
-    if (
-        "{file}" not in statement and "{folder}" not in statement
-    ):  # a refusal may repeat the path that was asked for
+    # A refusal may repeat the path that was asked for.
+    if "{file}" not in statement and "{folder}" not in statement:
         assert "rival/" not in answer
         assert "tenant_id=rival" not in answer
-    if "{tmp}" not in statement:  # a refusal may repeat the path that was asked for
+    if "{tmp}" not in statement:
         assert "secret.txt" not in answer
     assert sorted([*two_tenants.home.root.rglob("*"), *tmp_path.rglob("*")]) == before
 
 
 def test_the_list_of_attacks_would_be_noticed_without_the_boundary(two_tenants: Lake) -> None:
-    """What the tests above look for is there for whoever may see it."""
+    """The marker that the tests above look for is there, for callers who may see it."""
     with connect(lake=two_tenants) as operator:
         assert MARKER in operator.sql("SELECT * FROM events").to_json()
         assert (
@@ -270,7 +269,7 @@ def test_a_result_with_too_many_bytes_fails_however_few_its_rows(acme: Connectio
 
 
 def test_a_statement_that_needs_too_much_memory_fails(two_tenants: Lake) -> None:
-    limits = Limits(memory="100MB", threads=1)
+    limits = QueryLimits(memory="100MB", threads=1)
     with (
         connect(lake=two_tenants, tenant="acme", limits=limits) as connection,
         pytest.raises(QueryFailed, match="emory"),

@@ -9,18 +9,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.lakehouse import Result
+from atdp.lakehouse import QueryResult
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
-def result(**columns: list[object]) -> Result:
-    return Result(pa.table(columns))
+def result(**columns: list[object]) -> QueryResult:
+    return QueryResult(pa.table(columns))
 
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.integers(-(2**53), 2**53)), min_size=1))
 def test_json_and_csv_hold_the_same_rows(rows: list[tuple[str, int | None]]) -> None:
-    found = Result(
+    found = QueryResult(
         pa.table(
             {"name": [name for name, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())}
         )

@@ -25,9 +25,10 @@ from atdp.lakehouse.errors import (
 from atdp.lakehouse.positions import Advance, TopicIdentity
 from atdp.lakehouse.redelivery import REMEMBERED_S, SentBefore
 from atdp.lakehouse.retention import GRACE_S
-from atdp.lakehouse.sink import TableSink, TopicSink
+from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
+from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas.codec import encode, encode_record, event_to_record
 from atdp.schemas.released import HEADER_BYTES, newest
 from atdp.schemas.values import Event
@@ -101,7 +102,7 @@ def test_a_zombie_is_refused_after_another_writer_took_over(lake: Lake, log: Log
 
 
 def test_without_the_comparison_the_zombie_repeats_every_row(lake: Lake, log: LogDouble) -> None:
-    """The guard's own test: take it away and duplicates appear."""
+    """This tests the guard itself: without it, there are duplicates."""
 
     class Unguarded(TableSink):
         def _commit(self, files: Any, advance: Advance) -> Any:
@@ -127,9 +128,8 @@ def test_two_writers_of_different_partitions_rebase_over_each_other(
         for name in map(str, range(99))
         if partition_of(SampleTrajectory(name=name)) != partition_of(SampleTrajectory(name="left"))
     )
-    other = TopicSink.open(
-        lake, log.role, log.identity
-    )  # opened before the first commit: its table object is stale
+    # Opened before the first commit, so its table object is stale.
+    other = TopicSink.open(lake, log.role, log.identity)
     log.land(left)
     other.write(log.batch((event.key, encode(event)) for event in right))
     assert count(lake, "events") == len(left) + len(right)
@@ -146,15 +146,13 @@ def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
     lake: Lake, log: LogDouble
 ) -> None:
     batch = log.batch((event.key, encode(event)) for event in events(6))
-    log.sink.sinks[0].write(
-        log.sink._frame(batch), batch.end
-    )  # generations committed, then the process died
+    # The generations are committed, and then the process dies.
+    log.sink.sinks[0].write(log.sink._decode(batch), batch.end)
     assert lake.committed_offsets("generations") == log.next
     assert lake.committed_offsets("events") == {}
     restarted = TopicSink.open(lake, log.role, log.identity)
-    assert all(
-        restarted.position(partition) is None for partition in batch.end
-    )  # read again from the smallest
+    # Reading starts again from the smallest position.
+    assert all(restarted.position(partition) is None for partition in batch.end)
     done = {committed.table: committed.rows for committed in restarted.write(batch)}
     assert done["generations"] == 0
     assert count(lake, "generations") == 12
@@ -261,7 +259,7 @@ def test_two_ids_with_one_hash_are_still_two_events(
 
 
 def test_one_tenant_s_event_id_hides_no_event_of_another(lake: Lake, log: LogDouble) -> None:
-    """Ids are the producers' to choose: two tenants may choose the same one."""
+    """Producers choose the ids, so two tenants may choose the same one."""
     mine, yours = (SampleTrajectory(tenant=tenant).events()[0] for tenant in ("acme", "globex"))
     yours = replace(yours, event_id=mine.event_id)
     other = SampleTrajectory(name="other").events()[0]
@@ -277,8 +275,8 @@ def test_one_tenant_s_event_id_hides_no_event_of_another(lake: Lake, log: LogDou
 
 
 def ids(lake: Lake) -> list[str]:
-    found: list[str] = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
-    return found
+    event_ids: list[str] = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
+    return event_ids
 
 
 def test_a_recreated_topic_stops_the_writer(lake: Lake, log: LogDouble) -> None:
@@ -311,9 +309,9 @@ def test_an_undecodable_record_stops_the_batch_and_names_its_offset(
     ):
         log.sink.write(batch)
     before = count(lake, "events")
-    told = TopicSink.open(lake, log.role, log.identity, set_aside={place})
-    told.write(batch)
-    assert told.left_out(batch) == 1
+    resumed = TopicSink.open(lake, log.role, log.identity, set_aside={place})
+    resumed.write(batch)
+    assert resumed.left_out(batch) == 1
     assert count(lake, "events") == before + len(bad) - 1
 
 
@@ -329,7 +327,7 @@ def test_an_undecodable_record_stops_the_batch_and_names_its_offset(
 def test_a_record_that_no_table_can_hold_stops_the_batch_and_is_named_too(
     lake: Lake, log: LogDouble, field: str, value: object
 ) -> None:
-    """The gate lets none of these through; what stands in the log nevertheless must not stop the writer for good."""
+    """The gate lets none of these through, but one in the log must not stop the writer for good."""
     good = SampleTrajectory(name="good").events()
     bad = written_elsewhere({**event_to_record(good[3]), field: value})
     batch = log.batch((event.key, bad if event.seq == 3 else encode(event)) for event in good)
@@ -339,13 +337,13 @@ def test_a_record_that_no_table_can_hold_stops_the_batch_and_is_named_too(
         match=f"offset {place[1]} cannot be.*--set-aside {log.identity.name}:{place[0]}:{place[1]}",
     ):
         log.sink.write(batch)
-    told = TopicSink.open(lake, log.role, log.identity, set_aside={place})
-    told.write(batch)
+    resumed = TopicSink.open(lake, log.role, log.identity, set_aside={place})
+    resumed.write(batch)
     assert count(lake, "events") == len(good) - 1
 
 
 def written_elsewhere(event: dict[str, Any]) -> bytes:
-    """As an encoder writes it that, unlike ours, does not check the ranges of integers."""
+    """Return an event as an encoder writes it that does not check the ranges of integers."""
     buffer = io.BytesIO()
     fastavro.schemaless_writer(buffer, newest("event").parsed, event)
     return encode(SampleTrajectory().events()[0])[:HEADER_BYTES] + buffer.getvalue()
@@ -365,30 +363,30 @@ def test_a_full_disk_is_no_record_s_fault(
 def test_files_that_waited_too_long_for_their_commit_are_not_committed(
     lake: Lake, log: LogDouble
 ) -> None:
-    """Garbage collection may have taken them: the writer was frozen in between."""
+    """The writer was frozen in between, so garbage collection may have deleted them."""
     times = iter([0.0, GRACE_S])
     sink = log.sink.sinks[0]
     sink.clock = lambda: next(times)
     batch = log.batch((event.key, encode(event)) for event in events(1))
     with pytest.raises(WriteTooOld):
-        sink.write(log.sink._frame(batch), batch.end)
+        sink.write(log.sink._decode(batch), batch.end)
     assert lake.snapshots()["generations"] == -1
 
 
 class Unsure:
-    """A catalog whose answers get lost: before the commit, after it, or replaced by another's conflict."""
+    """A catalog whose answers get lost before or after the commit, or are a conflict's."""
 
-    def __init__(self, inner: Catalog, fates: list[str]) -> None:
-        self._inner, self.fates = inner, fates
+    def __init__(self, inner: Catalog, answers: list[str]) -> None:
+        self._inner, self.answers = inner, answers
 
     def commit_table(self, *arguments: Any) -> Any:
-        fate = self.fates.pop(0) if self.fates else "ok"
-        if fate == "lost before":
+        kind = self.answers.pop(0) if self.answers else "ok"
+        if kind == "lost before":
             raise TimeoutError("no answer")
         answer = self._inner.commit_table(*arguments)
-        if fate == "lost after":
+        if kind == "lost after":
             raise TimeoutError("no answer")
-        if fate == "conflict after landing":  # a proxy sent the request twice
+        if kind == "conflict after landing":  # a proxy sent the request twice
             raise CommitFailedException("requirement failed")
         return answer
 
@@ -402,7 +400,7 @@ class Unsure:
 
 
 @pytest.mark.parametrize(
-    "fates",
+    "answers",
     [
         ["lost before"],
         ["lost after"],
@@ -412,9 +410,9 @@ class Unsure:
     ],
 )
 def test_an_answer_that_gets_lost_neither_loses_nor_repeats_rows(
-    lake: Lake, log: LogDouble, fates: list[str]
+    lake: Lake, log: LogDouble, answers: list[str]
 ) -> None:
-    unsure = Unsure(lake.catalog, [*fates])
+    unsure = Unsure(lake.catalog, [*answers])
     for sink in log.sink.sinks:
         sink.table.catalog = unsure  # type: ignore[assignment]  # answers as a catalog does
     emitted = events(3)

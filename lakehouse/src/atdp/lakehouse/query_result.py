@@ -1,4 +1,4 @@
-"""The result of a query, in whatever form the caller works with."""
+"""The result of a query, in the form that the caller needs."""
 
 import csv
 import io
@@ -15,49 +15,50 @@ if TYPE_CHECKING:
     import polars as pl
 
 _CELL_WIDTH = 60
+"""Characters of a cell in `to_table`; longer ones are cut."""
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, slots=True)
+class QueryResult:
     """Rows with named, typed columns; held in memory as Arrow."""
 
     table: pa.Table
 
     @property
     def columns(self) -> list[str]:
-        """Column names, in order."""
+        """The column names, in order."""
         return list(self.table.column_names)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def arrow(self) -> pa.Table:
-        """As a pyarrow table."""
+        """Return a pyarrow table."""
         return self.table
 
     def polars(self) -> "pl.DataFrame":
-        """As a Polars frame."""
+        """Return a Polars frame."""
         import polars as pl  # takes longer to import than a query to run
 
         frame = pl.from_arrow(self.table)
         return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
     def pandas(self) -> "pd.DataFrame":
-        """As a pandas frame (pandas must be installed)."""
+        """Return a pandas frame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """As Python tuples; times are aware datetimes, structs dictionaries, lists lists."""
+        """Return Python tuples: times as aware datetimes, structs as dictionaries."""
         columns = [column.to_pylist() for column in self.table.columns]
         return list(zip(*columns, strict=True)) if columns else []
 
     def dicts(self) -> list[dict[str, Any]]:
-        """As one dictionary per row."""
+        """Return one dictionary per row."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows()]
 
     def scalar(self) -> Any:
-        """The single value of a single row.
+        """Return the single value of a single row.
 
         Raises:
             ValueError: there is more or less than one.
@@ -70,17 +71,23 @@ class Result:
         return rows[0][0]
 
     def to_json(self) -> str:
-        """A JSON array of objects; times in ISO 8601, `null` for what is not known or no number (NaN, infinity)."""
+        """Return a JSON array of objects.
+
+        Times are in ISO 8601. Null, NaN and infinity are `null`.
+        """
         return _json(self.dicts())
 
-    def to_json_document(self, **beside: object) -> str:
-        """One JSON object: `columns` (name and Arrow type), `rows` (as objects), and what is given `beside`."""
+    def to_json_document(self, **further: object) -> str:
+        """Return a JSON object with `columns` (name and Arrow type), `rows`, and `further` keys."""
         columns = [{"name": field.name, "type": str(field.type)} for field in self.table.schema]
-        document = {"columns": columns, "rows": self.dicts(), **beside}
+        document = {"columns": columns, "rows": self.dicts(), **further}
         return _json(document)
 
     def to_csv(self) -> str:
-        """CSV with a header (RFC 4180 quoting, line feeds); nested values as JSON, null as nothing."""
+        """Return CSV with a header: RFC 4180 quoting, line feeds, nested values as JSON.
+
+        Null is an empty cell.
+        """
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(self.columns)
@@ -88,7 +95,10 @@ class Result:
         return buffer.getvalue()
 
     def to_table(self, max_rows: int = 100) -> str:
-        """For a terminal: aligned columns, long cells cut, a last line when rows are left out."""
+        """Return text for a terminal: aligned columns, long cells cut.
+
+        When there are more than `max_rows` rows, a last line counts the rest.
+        """
         shown = [
             [_cut(_cell(value, none="NULL")) for value in row] for row in self.rows()[:max_rows]
         ]
@@ -112,9 +122,9 @@ def _cut(cell: str) -> str:
 def _cell(value: Any, *, none: str) -> str:
     if value is None:
         return none
-    if isinstance(value, (list, dict)):
+    if isinstance(value, list | dict):
         return _json(value)
-    return str(_json_value(value)) if not isinstance(value, (str, int, float)) else str(value)
+    return str(value if isinstance(value, str | int | float) else _json_value(value))
 
 
 def _json(value: Any) -> str:

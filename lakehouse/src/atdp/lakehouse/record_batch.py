@@ -1,4 +1,7 @@
-"""Records taken from the log and not yet in the lake: one batch per topic, as columns rather than objects."""
+"""Batches of records that were read from the log and are not in the lake yet.
+
+There is one batch per topic. It holds columns, not one object per record.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,12 +12,12 @@ REDELIVERED = "__redelivered"
 """Column that marks rows whose producer may have sent them before, as the record's header says."""
 
 
-@dataclass
+@dataclass(slots=True)
 class RecordBatch:
-    """Values of one topic in log order (per partition), and what they move.
+    """Values of one topic in the order of the log (per partition).
 
-    `start` is where each partition stood before the batch, `end` where it stands after (exclusive).
-    Control records of transactions leave gaps in offsets, so `end - start` is no count.
+    `end` holds where each partition stands after the batch (exclusive). Control records of
+    transactions leave gaps in the offsets, so a difference of offsets is no number of records.
     """
 
     values: list[bytes] = field(default_factory=list)
@@ -26,7 +29,7 @@ class RecordBatch:
     """Bytes of all values."""
 
     def add(self, value: bytes, partition: int, offset: int, *, redelivered: bool) -> None:
-        """Take one record."""
+        """Append one record."""
         self.values.append(value)
         self.partitions.append(partition)
         self.offsets.append(offset)
@@ -35,7 +38,11 @@ class RecordBatch:
         self.size += len(value)
 
     def reached(self, partition: int, offset: int) -> None:
-        """Everything before `offset` has been seen (end of partition, past control records); at 0 nothing was."""
+        """Note that everything before `offset` has been read.
+
+        That is the end of the partition, behind its control records. An empty partition, which ends
+        at 0, is not noted.
+        """
         if offset > 0:
             self.end[partition] = max(offset, self.end.get(partition, 0))
 
@@ -43,7 +50,7 @@ class RecordBatch:
         return len(self.values)
 
     def origin(self) -> pl.DataFrame:
-        """Columns that say where each value came from."""
+        """Return the columns that tell where in the log each value came from."""
         return pl.DataFrame(
             {
                 "kafka_partition": pl.Series(self.partitions, dtype=pl.Int32),
@@ -53,8 +60,8 @@ class RecordBatch:
         )
 
 
-def beyond(frame: pl.DataFrame, positions: Mapping[int, int | None]) -> pl.DataFrame:
-    """Rows that a table standing at `positions` does not have yet."""
+def rows_beyond(frame: pl.DataFrame, positions: Mapping[int, int | None]) -> pl.DataFrame:
+    """Return the rows that a table standing at `positions` does not have yet."""
     known = {partition: offset for partition, offset in positions.items() if offset is not None}
     if not known or frame.is_empty():
         return frame

@@ -1,0 +1,59 @@
+"""Iceberg types, names and values in the SQL of DuckDB."""
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import IcebergType, ListType, StructType
+
+_TYPE_NAMES = {
+    "string": "VARCHAR",
+    "int": "INTEGER",
+    "long": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+    "binary": "BLOB",
+}
+
+
+def sql_literal(value: str) -> str:
+    """Return a text value as an SQL string literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def sql_identifier(name: str) -> str:
+    """Return a name as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def type_name(kind: IcebergType) -> str:
+    """Return the DuckDB name of an Iceberg type of the lake's tables."""
+    if isinstance(kind, ListType):
+        return f"{type_name(kind.element_type)}[]"
+    if isinstance(kind, StructType):
+        fields = ", ".join(
+            f"{sql_identifier(field.name)} {type_name(field.field_type)}" for field in kind.fields
+        )
+        return f"STRUCT({fields})"
+    return _TYPE_NAMES[str(kind)]
+
+
+def parquet_schema(schema: Schema) -> str:
+    """Return the `schema` argument of `read_parquet`, which names columns by field id.
+
+    With it, files that were written before a column was added or renamed are read correctly.
+    """
+    columns = (
+        f"{field.field_id}: {{name: {sql_literal(field.name)}, "
+        f"type: {sql_literal(type_name(field.field_type))}, default_value: NULL}}"
+        for field in schema.fields
+    )
+    return "MAP {" + ", ".join(columns) + "}"
+
+
+def empty_relation(schema: Schema) -> str:
+    """Return a SELECT with the table's columns and no rows."""
+    columns = ", ".join(
+        f"CAST(NULL AS {type_name(field.field_type)}) AS {sql_identifier(field.name)}"
+        for field in schema.fields
+    )
+    return f"SELECT {columns} WHERE false"

@@ -1,0 +1,138 @@
+"""The sink of one table: rows of record batches become its commits, each exactly once.
+
+A table has its own positions and advances on its own. Rows that it already has are removed before
+they are written: those before its position, and redelivered events (see `redelivery`).
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import polars as pl
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from atdp.lakehouse import commit
+from atdp.lakehouse.errors import WriteTooOld
+from atdp.lakehouse.layout import Layout
+from atdp.lakehouse.positions import (
+    Advance,
+    Positions,
+    TopicIdentity,
+    positions_of,
+    require_same_topic,
+)
+from atdp.lakehouse.projections import rows_of
+from atdp.lakehouse.record_batch import REDELIVERED, rows_beyond
+from atdp.lakehouse.redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
+from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS
+from atdp.lakehouse.tables import TableDefinition, TableName
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Committed:
+    """The result of committing one batch to one table."""
+
+    table: TableName
+    rows: int
+    repeats: int
+    """Redelivered rows that the table already had."""
+    seconds: float
+
+
+@dataclass(slots=True)
+class TableSink:
+    """One table: its layout and its positions.
+
+    On `CommitRefused` (another writer was faster) nothing is kept in memory. The caller drops its
+    batch, calls `reload` and continues from `position`.
+    """
+
+    definition: TableDefinition
+    table: Table
+    topic: TopicIdentity
+    layout: Layout = field(init=False)
+    position: dict[int, int] = field(init=False)
+    """Partition → next offset."""
+    sent_before: SentBefore = field(init=False)
+    clock: Clock = time.monotonic
+    _remembered_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._load_state()
+
+    def reload(self) -> None:
+        """Read the table and its positions again, after another writer's commit."""
+        self.table = self.table.catalog.load_table(self.table.name())
+        self._load_state()
+
+    def write(self, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
+        """Append the rows of `frame` that the table lacks, and advance to `end`.
+
+        Raises:
+            CommitRefused, TopicChanged, WriteTooOld, CatalogError: nothing was committed.
+        """
+        began = self.clock()
+        start = {partition: self.position.get(partition) for partition in end}
+        ahead = {partition: max(offset, start[partition] or 0) for partition, offset in end.items()}
+        marked = self._rows(rows_beyond(frame, start))
+        if began - self._remembered_at > REMEMBERED_S:  # older hashes are forgotten
+            self._remember()
+        fresh = self._without_repeats(marked)
+        files = self.layout.write(fresh.drop(REDELIVERED))
+        self._require_young_files(began)
+        advance = Advance(topic=self.topic, start=start, end=ahead)
+        self.table = self._commit(files, advance)
+        self._set_position(positions_of(self.table.metadata))
+        self.sent_before = self.sent_before.with_rows(
+            fresh.filter(REDELIVERED, pl.col("event_id").is_not_null())
+        )
+        return Committed(
+            table=self.definition.name,
+            rows=fresh.height,
+            repeats=marked.height - fresh.height,
+            seconds=self.clock() - began,
+        )
+
+    def write_files(self, frame: pl.DataFrame) -> list[DataFile]:
+        """Write all rows of `frame` without a commit, to find out whether that is possible."""
+        return self.layout.write(self._rows(frame).drop(REDELIVERED))
+
+    def _load_state(self) -> None:
+        self.layout = Layout.of(self.definition, self.table)
+        self._set_position(positions_of(self.table.metadata))
+        self._remember()
+
+    def _without_repeats(self, rows: pl.DataFrame) -> pl.DataFrame:
+        if self.definition.name not in ONCE_PER_EVENT:
+            return rows
+        return without_repeats(rows, self.table, self.sent_before)
+
+    def _remember(self) -> None:
+        holds_once = self.definition.name in ONCE_PER_EVENT
+        self.sent_before = (
+            SentBefore.of(self.table, datetime.now(UTC)) if holds_once else SentBefore()
+        )
+        self._remembered_at = self.clock()
+
+    def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return rows_of(self.definition.name, frame, self.layout.frame_schema, datetime.now(UTC))
+
+    def _commit(self, files: Sequence[DataFile], advance: Advance) -> Table:
+        return commit.append(self.table, files, advance.applied_to, keep_snapshots=KEEP_SNAPSHOTS)
+
+    def _require_young_files(self, began: float) -> None:
+        waited_s = self.clock() - began
+        if waited_s > GRACE_S / 2:
+            raise WriteTooOld(
+                f"files for {self.definition.name} waited {waited_s:.0f} s for their commit, so "
+                "garbage collection may have deleted them; they are written again"
+            )
+
+    def _set_position(self, positions: Positions | None) -> None:
+        if positions is not None:
+            require_same_topic(positions, self.topic)
+        self.position = {} if positions is None else dict(positions.next)
