@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from atdp.stack.cli.app import build, load
+from atdp.stack.cli.app import whole_command
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
@@ -25,6 +25,7 @@ PAGES = [
 BLOCK = re.compile(r"^```(?:console|sh|bash|shell)\n(?P<lines>.*?)^```", re.DOTALL | re.MULTILINE)
 # The base class of all errors of a wrong call has no public name.
 WRONG_CALL: Any = typer.BadParameter.__base__
+COMMAND = whole_command()
 ASSIGNMENT = re.compile(r"\w+=")
 RELATIVE_PATH = re.compile(r"[\w.-][\w.*/-]*/[\w.*-]*")
 
@@ -92,7 +93,7 @@ def complaint(arguments: list[str]) -> str | None:
     """
     for name in filter(RELATIVE_PATH.fullmatch, arguments):
         Path(name).mkdir(parents=True, exist_ok=True)
-    command: Any = typer.main.get_command(build())
+    command = COMMAND
     name, context = "atdp", None
     try:
         while True:
@@ -119,10 +120,9 @@ def examples_of_pages() -> list[tuple[str, str]]:
 
 def examples_of_help(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     for name, sub in getattr(command, "commands", {}).items():
-        inner = load(name) if not path and name in {"replay", "control", "demo"} else sub
-        for line in (inner.help or "").partition("Example:")[2].splitlines():
+        for line in (sub.help or "").partition("Example:")[2].splitlines():
             yield " ".join((*path, name)), line.strip()
-        yield from examples_of_help(inner, (*path, name))
+        yield from examples_of_help(sub, (*path, name))
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-EXAMPLES = [*examples_of_pages(), *examples_of_help(typer.main.get_command(build()))]
+EXAMPLES = [*examples_of_pages(), *examples_of_help(COMMAND)]
 CALLS = [(where, " ".join(call), call) for where, line in EXAMPLES for call in calls(line)]
 
 
