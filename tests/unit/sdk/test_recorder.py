@@ -1,4 +1,7 @@
-"""The recorder counts, signs and delivers; it never raises into its host, prints, or loses in silence."""
+"""The recorder counts, signs and delivers events.
+
+It never raises into its host, prints, or loses an event without counting it.
+"""
 
 import asyncio
 import logging
@@ -194,7 +197,7 @@ def test_a_refused_event_is_failed_with_its_reason_and_the_others_arrive(
     good, bad = recorder.emit_event(event("good")), recorder.emit_event(event("bad"))
     report = recorder.flush()
     assert report.fates == {good: "delivered", bad: "failed"}
-    assert report.reasons == {"refused by the receiver: told to refused": 1}
+    assert report.reasons == {"refused by the receiver: the verdict was set to refused": 1}
     assert not report.complete
 
 

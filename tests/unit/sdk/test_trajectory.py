@@ -1,4 +1,4 @@
-"""A trajectory numbers its events and steps, sends context once, and ends as the code in it ended."""
+"""A trajectory numbers its events and steps, sends context once, and ends as its code ended."""
 
 import asyncio
 from typing import Any

@@ -233,5 +233,6 @@ def _bits() -> Mapping[tuple[str, str], int]:
 def _integer(node: AvroType) -> AvroPrimitive | None:
     while isinstance(node, AvroNullable | AvroArray):
         node = node.item if isinstance(node, AvroNullable) else node.items
-    is_integer = isinstance(node, AvroPrimitive) and node.name in BITS and not node.logical_type
-    return node if is_integer else None
+    if isinstance(node, AvroPrimitive) and node.name in BITS and node.logical_type is None:
+        return node
+    return None

@@ -1,4 +1,4 @@
-"""What agents install: recorder, durable spool and senders of ATDP events."""
+"""The part that agents install: recorder, durable spool and senders of ATDP events."""
 
 import logging
 

@@ -1,7 +1,7 @@
-"""A value that the running code belongs to.
+"""The value of the innermost running block, such as the trajectory that code runs in.
 
-A context variable: it follows `async` tasks, and threads only where the host copies its context
-(`contextvars.copy_context`). Explicit parents work everywhere.
+It is a context variable: it follows `async` tasks, and threads only where the host copies its
+context (`contextvars.copy_context`). Explicit parents work everywhere.
 """
 
 from contextvars import ContextVar, Token
@@ -27,10 +27,10 @@ class Ambient(Generic[T]):
         return self._current.set(value)
 
     def leave(self, token: Token[T | None]) -> None:
-        """End a block: back to the value before it."""
+        """End a block and return to the value before it."""
         try:
             self._current.reset(token)
-        except (
-            ValueError
-        ):  # entered in another context, as in an async generator that is finalised elsewhere
+        except ValueError:
+            # The block was entered in another context, for example by an async generator that is
+            # finalised elsewhere.
             self._current.set(None)

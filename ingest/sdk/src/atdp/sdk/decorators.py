@@ -1,28 +1,21 @@
 """`@observe`: a function's calls become tool calls and outcomes of the ambient trajectory.
 
-Works for plain, async, generator and async generator functions, and leaves their behaviour as it
+It works for plain, async, generator and async generator functions, and leaves their behaviour as it
 is: values, exceptions, `send`, `throw` and closing pass through. A generator's outcome is the list
-of what it yielded, recorded when it ends. Without a trajectory, ambient or explicit, the function
-just runs.
+of the items that it yielded, recorded when it ends. Without a trajectory, ambient or explicit, the
+function runs unrecorded.
 """
 
 import functools
 import inspect
-import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Generator
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast, overload
 
 from atdp.schemas import SideEffect
-from atdp.sdk.envelope import failure_of
-from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
+from atdp.sdk.observed_calls import ObservedTool, YieldedItems
+from atdp.sdk.trajectory_handle import Trajectory
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAX_YIELDED = 1000  # items of a generator that the outcome keeps; it says how many more there were
-
-_ANY_POSITIONAL = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
-_ANY_KEYWORD = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 
 
 @overload
@@ -47,13 +40,13 @@ def observe(
     Args:
         function: when used without parentheses.
         name: the tool's name; default: the function's.
-        side_effect: what a call may change: `none`, `read`, `write`; decides how far a replay may
+        side_effect: the effect of a call: `none`, `read` or `write`; it limits how far a replay may
             go.
-        trajectory: record into this one instead of the ambient one.
+        trajectory: the trajectory to record into instead of the ambient one.
     """
 
     def decorate(inner: F) -> F:
-        tool = _Tool(inner, name or inner.__name__, side_effect, trajectory)
+        tool = ObservedTool(inner, name or inner.__name__, side_effect, trajectory)
         if inspect.isasyncgenfunction(inner):
             return cast("F", _observed_async_generator(inner, tool))
         if inspect.isgeneratorfunction(inner):
@@ -65,97 +58,7 @@ def observe(
     return decorate if function is None else decorate(function)
 
 
-class _Tool:
-    """What is known of an observed function; opens a call record per call."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        name: str,
-        side_effect: SideEffect,
-        trajectory: Trajectory | None,
-    ) -> None:
-        try:
-            self._signature = inspect.signature(function)
-        except ValueError:  # some built-in functions do not say
-            self._signature = inspect.Signature([_ANY_POSITIONAL, _ANY_KEYWORD])
-        self._name = name
-        self._side_effect: SideEffect = side_effect
-        self._trajectory = trajectory
-
-    def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> "_Call | None":
-        trajectory = self._trajectory or current_trajectory()
-        if trajectory is None:
-            return None
-        return _Call(trajectory, self._name, self._side_effect, self._named(arguments, keywords))
-
-    def _named(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-        try:
-            named = dict(self._signature.bind(*arguments, **keywords).arguments)
-        except TypeError:  # the call itself will raise this to its caller
-            return {"args": list(arguments), "kwargs": keywords}
-        return {key: value for key, value in named.items() if key not in {"self", "cls"}}
-
-
-class _Call:
-    """One call under way."""
-
-    def __init__(
-        self, trajectory: Trajectory, name: str, side_effect: SideEffect, arguments: dict[str, Any]
-    ) -> None:
-        self._trajectory = trajectory
-        self._name = name
-        self._call_id = f"call-{uuid.uuid4().hex[:12]}"
-        self._event_id = trajectory.tool_call(
-            name, arguments, call_id=self._call_id, side_effect=side_effect
-        )
-        self._started = time.perf_counter_ns()
-
-    def done(self, result: object) -> None:
-        latency_us = (time.perf_counter_ns() - self._started) // 1000
-        self._trajectory.outcome(
-            "null" if result is None else result,
-            call_id=self._call_id,
-            name=self._name,
-            latency_us=latency_us,
-            ended_at=datetime.now(UTC),
-            caused_by=(self._event_id,),
-        )
-
-    def failed(self, error: BaseException) -> None:
-        latency_us = (time.perf_counter_ns() - self._started) // 1000
-        failure = failure_of(error)
-        self._trajectory.outcome(
-            f"{failure.type}: {failure.message}",
-            call_id=self._call_id,
-            name=self._name,
-            error=failure,
-            latency_us=latency_us,
-            ended_at=datetime.now(UTC),
-            caused_by=(self._event_id,),
-            status="error" if isinstance(error, Exception) else "cancelled",
-        )
-
-
-class _Yielded:
-    """What a generator yielded, up to a bound."""
-
-    def __init__(self) -> None:
-        self._items: list[Any] = []
-        self._more = 0
-
-    def add(self, item: object) -> None:
-        if len(self._items) < MAX_YIELDED:
-            self._items.append(item)
-        else:
-            self._more += 1
-
-    @property
-    def result(self) -> list[Any]:
-        return [*self._items, f"… {self._more} more items"] if self._more else self._items
-
-
-def _observed_function(function: Callable[..., Any], tool: _Tool) -> Callable[..., Any]:
+def _observed_function(function: Callable[..., Any], tool: ObservedTool) -> Callable[..., Any]:
     @functools.wraps(function)
     def observed(*arguments: Any, **keywords: Any) -> Any:
         call = tool.call(arguments, keywords)
@@ -172,7 +75,7 @@ def _observed_function(function: Callable[..., Any], tool: _Tool) -> Callable[..
     return observed
 
 
-def _observed_coroutine(function: Callable[..., Any], tool: _Tool) -> Callable[..., Any]:
+def _observed_coroutine(function: Callable[..., Any], tool: ObservedTool) -> Callable[..., Any]:
     @functools.wraps(function)
     async def observed(*arguments: Any, **keywords: Any) -> Any:
         call = tool.call(arguments, keywords)
@@ -189,16 +92,16 @@ def _observed_coroutine(function: Callable[..., Any], tool: _Tool) -> Callable[.
     return observed
 
 
-def _observed_generator(function: Callable[..., Any], tool: _Tool) -> Callable[..., Any]:
+def _observed_generator(function: Callable[..., Any], tool: ObservedTool) -> Callable[..., Any]:
     @functools.wraps(function)
     def observed(*arguments: Any, **keywords: Any) -> Generator[Any, Any, Any]:
         call = tool.call(arguments, keywords)
         if call is None:
             return (yield from function(*arguments, **keywords))
-        yielded = _Yielded()
+        yielded = YieldedItems()
         try:
             value = yield from _relay(function(*arguments, **keywords), yielded)
-        except GeneratorExit:  # the consumer had enough: no failure of the tool
+        except GeneratorExit:  # the consumer stopped, which is no failure of the tool
             call.done(yielded.result)
             raise
         except BaseException as error:
@@ -210,8 +113,8 @@ def _observed_generator(function: Callable[..., Any], tool: _Tool) -> Callable[.
     return observed
 
 
-def _relay(inner: Generator[Any, Any, Any], yielded: _Yielded) -> Generator[Any, Any, Any]:
-    """`yield from inner`, noting what passes (PEP 380's expansion)."""
+def _relay(inner: Generator[Any, Any, Any], yielded: YieldedItems) -> Generator[Any, Any, Any]:
+    """Do `yield from inner` (by PEP 380's expansion) and keep the items that pass."""
     try:
         item = next(inner)
         while True:
@@ -229,12 +132,14 @@ def _relay(inner: Generator[Any, Any, Any], yielded: _Yielded) -> Generator[Any,
         return stop.value
 
 
-def _observed_async_generator(function: Callable[..., Any], tool: _Tool) -> Callable[..., Any]:
+def _observed_async_generator(
+    function: Callable[..., Any], tool: ObservedTool
+) -> Callable[..., Any]:
     @functools.wraps(function)
     async def observed(*arguments: Any, **keywords: Any) -> AsyncGenerator[Any, Any]:
         call = tool.call(arguments, keywords)
         inner = function(*arguments, **keywords)
-        yielded = _Yielded()
+        yielded = YieldedItems()
         try:
             item = await anext(inner)
             while True:
@@ -244,7 +149,7 @@ def _observed_async_generator(function: Callable[..., Any], tool: _Tool) -> Call
                 except GeneratorExit:
                     await inner.aclose()
                     raise
-                except BaseException as error:  # noqa: BLE001 - handed to the generator, which decides
+                except BaseException as error:  # noqa: BLE001 - handed to the generator
                     item = await inner.athrow(error)
                 else:
                     item = await inner.asend(sent)

@@ -1,7 +1,7 @@
 """One recorder for the whole process, for programs that want no object to pass around.
 
-`init` makes it once; the functions below then work from anywhere. Without `init` they raise:
-recording nothing in silence would be worse.
+`init` makes it once; the functions below then work from anywhere. Without `init` they raise,
+because a program that records nothing must not go unnoticed.
 """
 
 from typing import Any, Unpack
@@ -17,9 +17,9 @@ _recorders: list[Recorder] = []
 
 
 def init(**options: Any) -> Recorder:
-    """Make the process's recorder; options as of `Recorder`.
+    """Make the process's recorder; the options are those of `Recorder`.
 
-    The one before, if any, stays open until closed.
+    An earlier recorder stays open until it is closed.
     """
     recorder = Recorder(**options)
     _recorders.append(recorder)
@@ -27,14 +27,18 @@ def init(**options: Any) -> Recorder:
 
 
 def default_recorder() -> Recorder:
-    """The recorder that `init` made last; raises ConfigurationError when there is none."""
+    """Return the recorder that `init` made last.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
     if not _recorders:
         raise ConfigurationError("no recorder yet: call atdp.sdk.init(tenant=…, sender=…) first")
     return _recorders[-1]
 
 
 def trajectory(**options: Any) -> Trajectory:
-    """A new trajectory of the process's recorder; options as of `Recorder.trajectory`."""
+    """Return a new trajectory of the process's recorder; see `Recorder.trajectory`."""
     return default_recorder().trajectory(**options)
 
 
@@ -45,17 +49,22 @@ def emit_reward(
     attempt: int = 0,
     **fields: Unpack[RewardFields],
 ) -> EventId:
-    """Reward the trajectory of that id, at any time; without an id, the ambient one."""
+    """Reward the trajectory of that id, at any time; without an id, the ambient one.
+
+    Raises:
+        ConfigurationError: there is no recorder, or no id and no ambient trajectory.
+    """
     if trajectory_id is not None:
         return default_recorder().emit_reward(trajectory_id, value, attempt=attempt, **fields)
     ambient = current_trajectory()
     if ambient is None:
         raise ConfigurationError(
-            "emit_reward: no trajectory is running here; pass trajectory_id= (Trajectory.trajectory_id)"
+            "emit_reward: no trajectory is running here; "
+            "pass trajectory_id= (Trajectory.trajectory_id)"
         )
     return ambient.reward(value, **fields)
 
 
 def flush(timeout_s: float = 10.0) -> FlushReport:
-    """Wait for delivery and say each event's fate; see `Recorder.flush`."""
+    """Wait for delivery and return the fate of each event; see `Recorder.flush`."""
     return default_recorder().flush(timeout_s)

@@ -1,8 +1,8 @@
-"""What became of every event that this process emitted.
+"""The fates of the events that this process emitted.
 
-Four fates: *pending* (in the spool, will be sent), *delivered* (the event log has it durably),
-*dropped* (never taken: the spool was full or the recorder closed), *failed* (taken or offered, but
-it can never be delivered: it does not fit the schema or the receiver refuses it).
+An event has one of four fates: *pending* (in the spool, will be sent), *delivered* (the event log
+has it durably), *dropped* (never taken: the spool was full or the recorder closed), *failed* (taken
+or offered, but it can never be delivered: it does not fit the schema or the receiver refuses it).
 
 Counters have one writer each (the emitting side under the recorder's lock, or the shipper thread),
 so no lock is needed here, and asking for a report from a signal handler cannot block.
@@ -21,7 +21,8 @@ from atdp.schemas import EventId
 _log = logging.getLogger("atdp.sdk")
 _INDEX = re.compile(r"\[\d+\]")
 
-MAX_REASONS = 50  # different reasons that are counted one by one; indexes in paths must not fill the host's memory
+MAX_REASONS = 50
+"""Different reasons that are counted one by one. The bound protects the host's memory."""
 OTHER_REASONS = "other reasons"
 
 Fate: TypeAlias = Literal["delivered", "pending", "dropped", "failed"]
@@ -30,7 +31,7 @@ REMEMBERED = 100_000  # event ids whose fate is kept (about 20 MB); older ones s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlushReport:
-    """Where the events are that this recorder was given in this process, since it was made."""
+    """The fates of the events given to this recorder in this process, since it was made."""
 
     delivered: int
     pending: int
@@ -41,20 +42,19 @@ class FlushReport:
     recovering_bytes: int
     """Bytes of such events that wait to be sent again."""
     damaged_bytes: int
-    """Bytes of spools that could not be read back; events that lay in them are lost, own ones stay
-    pending."""
+    """Bytes of spools that could not be read back. Their events are lost; own ones stay pending."""
     fates: Mapping[EventId, Fate]
     """Fate by event id, of the newest events (see `REMEMBERED`)."""
     reasons: Mapping[str, int]
-    """Why events were dropped or failed, and how many for each reason; beyond `MAX_REASONS`
-    different ones, together as `OTHER_REASONS`.
+    """Number of dropped and failed events by reason. Reasons beyond the first `MAX_REASONS` are
+    counted together as `OTHER_REASONS`.
 
     A reason names codes, places and types, never a value of an event.
     """
 
     @property
     def complete(self) -> bool:
-        """Nothing is pending and nothing was lost."""
+        """Whether nothing is pending and nothing was lost."""
         return not (
             self.pending
             or self.dropped
@@ -65,7 +65,7 @@ class FlushReport:
 
 
 class DeliveryLedger:
-    """Counts events by fate, remembers the newest ones, and says the first loss of each kind once."""
+    """Counts events by fate, remembers the newest ones, logs the first loss of each kind."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -79,30 +79,30 @@ class DeliveryLedger:
         self._fates: dict[EventId, Fate] = {}
         self._reasons_emitting: Counter[str] = Counter()
         self._reasons_shipping: Counter[str] = Counter()
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def accept(self, event_id: EventId) -> None:
-        """The spool took an event."""
+        """Count an event that the spool took."""
         self.accepted += 1
         self._remember(event_id, "pending")
 
     def drop(self, event_id: EventId, reason: str) -> None:
-        """The spool did not take an event."""
+        """Count an event that the spool did not take."""
         self.dropped += 1
         self._lose(event_id, "dropped", reason, self._reasons_emitting)
 
     def take_back(self, event_id: EventId, reason: str) -> None:
-        """An accepted event did not get into the spool after all."""
+        """Count an accepted event as dropped, because the spool did not take it after all."""
         self.accepted -= 1
         self.drop(event_id, reason)
 
     def fail(self, event_id: EventId, reason: str) -> None:
-        """An event has no encoding."""
+        """Count an event that cannot be encoded."""
         self.unencodable += 1
         self._lose(event_id, "failed", reason, self._reasons_emitting)
 
     def deliver(self, event_id: EventId, *, own: bool) -> None:
-        """The event log has an event; `own` says whether this process emitted it."""
+        """Count an event that the event log has; `own` tells whether this process emitted it."""
         if not own:
             self.recovered += 1
             return
@@ -111,21 +111,21 @@ class DeliveryLedger:
             self._fates[event_id] = "delivered"
 
     def refuse(self, event_id: EventId, reason: str, *, own: bool) -> None:
-        """The receiver will never take an event."""
+        """Count an event that the receiver will never take."""
         if own:
             self.refused += 1
         self._lose(event_id, "failed", reason, self._reasons_shipping)
 
     def lose_bytes(self, count: int) -> None:
-        """A part of a spool is not readable any more."""
+        """Count bytes of a spool that cannot be read any more."""
         self.damaged_bytes += count
         self.warn_once(
             "a part of the spool is damaged",
-            f"{count} bytes could not be read back and are kept aside, *.damaged",
+            f"{count} bytes could not be read back; those still there are kept in *.damaged",
         )
 
     def report(self, recovering_bytes: int) -> FlushReport:
-        """The state now."""
+        """Return the present counts and fates."""
         delivered, refused = self.delivered, self.refused
         return FlushReport(
             delivered=delivered,
@@ -141,9 +141,9 @@ class DeliveryLedger:
 
     def warn_once(self, what: str, detail: str) -> None:
         """Log a condition the first time that it is met."""
-        if what not in self._said:
-            self._said.add(what)
-            _log.warning("%s: %s (said once; flush() has the counts)", what, detail)
+        if what not in self._logged:
+            self._logged.add(what)
+            _log.warning("%s: %s (logged once; flush() has the counts)", what, detail)
 
     def _lose(self, event_id: EventId, fate: Fate, reason: str, reasons: Counter[str]) -> None:
         counted = _INDEX.sub("[*]", reason)

@@ -9,7 +9,10 @@ from atdp.sdk.json_text import content_text
 
 
 class Extras(TypedDict, total=False):
-    """Optional fields of the envelope; absent means not known, except that `occurred_at` is then now."""
+    """Optional fields of the envelope; an absent one is not known.
+
+    An absent `occurred_at` means now.
+    """
 
     occurred_at: datetime
     ended_at: datetime | None
@@ -68,7 +71,7 @@ def _target_kind(target_event_id: str | None, target_step: int | None) -> Target
 
 
 def failure_of(error: BaseException) -> Error:
-    """Return an exception as a structured failure; never raises, whatever the exception's class does."""
+    """Return an exception as a structured failure; never raises."""
     try:
         message = str(error)
     except Exception as broken:  # noqa: BLE001 - a host's exception class may do anything

@@ -1,17 +1,17 @@
 """Errors of the SDK.
 
-Only construction raises: a wrong argument is a bug of the program that is being written and should
-be seen at once. After construction nothing here reaches the host; what goes wrong is counted, shown
-by `flush()` and logged once.
+Only construction raises, because a wrong argument is a bug that the author of the program should
+see at once. After construction no error reaches the host; it is counted, shown by `flush()` and
+logged once.
 """
 
 
 class SdkError(Exception):
-    """Base of everything that `atdp.sdk` raises."""
+    """Base of all errors of `atdp.sdk`."""
 
 
 class ConfigurationError(SdkError):
-    """A construction argument cannot work; the message says which one and what would."""
+    """A construction argument cannot work; the message names it and a value that would."""
 
 
 class SpoolError(SdkError):

@@ -1,8 +1,8 @@
-"""What a forked child must forget.
+"""The renewal of state that a forked child must not share with its parent.
 
 After `os.fork` a child has the parent's memory but none of its threads; locks may be held by
-threads that do not exist there, and file descriptors are shared. Everything registered here gets a
-call in the child, before the child's own code goes on.
+threads that do not exist there, and file descriptors are shared. Every object registered here gets
+a call in the child, before the child's own code goes on.
 """
 
 import os
@@ -14,7 +14,10 @@ class Forkable(Protocol):
     """Something with state that a child must not share."""
 
     def renew_in_child(self) -> None:
-        """Called in the child, where only the forking thread exists; must take no lock of the parent's."""
+        """Renew the state, in the child, where only the forking thread exists.
+
+        The method must not take a lock of the parent's.
+        """
 
 
 _registered: weakref.WeakSet[Forkable] = weakref.WeakSet()

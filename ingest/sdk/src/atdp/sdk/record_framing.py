@@ -1,9 +1,9 @@
-"""How one record looks in a spool file.
+"""The form of one record in a spool file.
 
 A frame is `length | crc | flags | record id | key length | headers length | key | headers | value`,
 little-endian. The CRC covers everything after itself, so a tail that a crash tore off, or zeros
-that a file system left there, is never taken for a record. A frame holds all that a sender needs;
-nothing has to be decoded to send it again.
+that a file system left there, is never taken for a record. A frame holds all that a sender needs,
+so nothing has to be decoded to send a record again.
 """
 
 import struct
@@ -15,9 +15,8 @@ _LENGTH = struct.Struct("<I")
 _BODY = struct.Struct("<B16sHH")  # flags, record id, key length, headers length
 _HEADER = struct.Struct("<BH")  # name length, value length
 PREFIX_BYTES = _FRAME.size
-MAX_BODY_BYTES = (
-    256 * 1024 * 1024
-)  # a longer length can only be garbage: no broker takes such a record
+MAX_BODY_BYTES = 256 * 1024 * 1024
+"""A longer length can only be damage: no broker takes such a record."""
 REDELIVERY = 0x01  # the record may have been sent before
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -35,7 +34,7 @@ class SpoolRecord:
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """Headers as one block; names up to 255 bytes, values up to 65,535 bytes."""
+    """Return the headers as one block; names up to 255 bytes, values up to 65,535 bytes."""
     return b"".join(
         _HEADER.pack(len(name.encode()), len(value)) + name.encode() + value
         for name, value in headers
@@ -43,7 +42,11 @@ def encode_headers(headers: Headers) -> bytes:
 
 
 def encode_frame(record: SpoolRecord) -> bytes:
-    """The frame of `record`; raises `struct.error` when a key or header is longer than a frame can say."""
+    """Return the frame of `record`.
+
+    Raises:
+        struct.error: a key or header is too long for the fields of a frame.
+    """
     headers = encode_headers(record.headers)
     fixed = _BODY.pack(
         REDELIVERY if record.redelivery else 0, record.record_id, len(record.key), len(headers)
@@ -53,7 +56,10 @@ def encode_frame(record: SpoolRecord) -> bytes:
 
 
 def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[SpoolRecord, int] | None:
-    """The record at `offset` and the offset after it; None when the bytes there are not one whole, intact frame."""
+    """Return the record at `offset` and the offset after it.
+
+    None means that the bytes there are not one whole, intact frame.
+    """
     view = memoryview(buffer)
     start = offset + PREFIX_BYTES
     if start > len(view):
@@ -77,7 +83,7 @@ def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[SpoolRecord, 
 
 
 def body_length(prefix: bytes) -> int | None:
-    """Length in bytes of the body that follows `prefix`; None when no frame can begin so."""
+    """Return the length in bytes of the body behind `prefix`; None when no frame can begin so."""
     if len(prefix) < PREFIX_BYTES:
         return None
     length: int = _FRAME.unpack_from(prefix)[0]
@@ -85,10 +91,11 @@ def body_length(prefix: bytes) -> int | None:
 
 
 def behind_damage(buffer: bytes) -> int | None:
-    """Where to go on when no intact frame begins at 0: at the next one that the frames' own lengths lead to, or at the end.
+    """Return the place to go on reading when no intact frame begins at 0.
 
-    None when they lead nowhere. Only lengths are followed: what merely looks like a frame may be
-    what somebody wrote into a value.
+    It is the next intact frame that the lengths of the frames lead to, or the end of the buffer.
+    None means that they lead to neither. Only lengths are followed, because bytes that look like a
+    frame may be part of a value.
     """
     at = 0
     while (length := body_length(buffer[at : at + PREFIX_BYTES])) is not None:
@@ -101,11 +108,14 @@ def behind_damage(buffer: bytes) -> int | None:
 
 
 def holds_frame(buffer: bytes) -> bool:
-    """Whether an intact frame begins anywhere behind the first byte: then the bytes are more than one frame torn off."""
+    """Return whether an intact frame begins anywhere behind the first byte.
+
+    The bytes are then more than one frame that was torn off.
+    """
     last = len(buffer) - PREFIX_BYTES - _BODY.size
     for at in range(1, last + 1):
         (length,) = _LENGTH.unpack_from(buffer, at)
-        # Three cheap looks first, since the checksum of every possible length would take minutes.
+        # Three cheap checks come first: the checksum of every possible length would take minutes.
         if (
             _BODY.size <= length <= len(buffer) - at - PREFIX_BYTES
             and buffer[at + PREFIX_BYTES] <= REDELIVERY

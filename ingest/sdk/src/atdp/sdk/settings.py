@@ -1,4 +1,4 @@
-"""How a recorder keeps events: the choices, their defaults and what they mean."""
+"""The settings of a recorder's spool, with their defaults."""
 
 import os
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ MIN_LIMIT_BYTES = 4096  # less cannot hold one event
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpoolSettings:
-    """Where and how events wait for delivery."""
+    """The place and the manner in which events wait for delivery."""
 
     directory: Path | None = None
     """Root of the spools; default `$ATDP_HOME/spool`. Processes may share it."""
@@ -32,7 +32,7 @@ class SpoolSettings:
     """Longest wait of one emit, in seconds, when `on_full` is `block`."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
+        """Refuse settings that cannot work."""
         for name, value, allowed in (
             ("durability", self.durability, get_args(Durability)),
             ("on_full", self.on_full, get_args(OnFull)),
@@ -48,10 +48,10 @@ class SpoolSettings:
 
     @property
     def wait_s(self) -> float:
-        """How long an emit may wait for room, in seconds."""
+        """The longest wait of one emit for room, in seconds."""
         return self.block_s if self.on_full == "block" else 0.0
 
     def root_of(self, tenant: str) -> Path:
-        """The folder that the spools of one tenant share."""
+        """Return the folder that the spools of one tenant share."""
         directory = self.directory or Path(os.environ.get("ATDP_HOME", ".atdp")) / "spool"
         return directory.absolute() / quote(tenant, safe="")

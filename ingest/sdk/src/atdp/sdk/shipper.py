@@ -1,13 +1,13 @@
 """The background thread that moves spools to the sender.
 
-At least once, in order per key: records go out in the order of their spool; when the receiver asks
-for a retry, the shipper lets everything under way come back, goes back to each spool's cursor and
-sends again, marked as redelivery, after a growing pause. It also looks for folders of dead
-processes, now and then, and ships what they left.
+Delivery is at least once, in order per key. Records are sent in the order of their spool. When the
+receiver asks for a retry, the shipper waits for the receipts of everything in flight, goes back to
+each spool's cursor and sends again, marked as redelivery, after a growing pause. From time to time
+it looks for folders of dead processes and ships their records.
 
-The host's thread must not feel this one: it works in slices of some 64 KB (between which the
-interpreter lock is free), sleeps when there is nothing to do, and whoever appends wakes it only
-when it says that it sleeps.
+The thread must not slow the host's threads: it works in slices of some 64 KB (between which the
+interpreter lock is free) and sleeps when there is nothing to do. An append wakes it only while
+`asleep` is set.
 """
 
 import contextlib
@@ -20,21 +20,19 @@ from collections.abc import Callable
 from atdp.schemas import EventId
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger
-from atdp.sdk.in_flight import Lane
+from atdp.sdk.in_flight import InFlight
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.port import Receipt, Sender
 from atdp.sdk.spool import Spool
 
-SLICE_BYTES = (
-    64 * 1024
-)  # read and submitted in one go: about half a millisecond of the interpreter lock
-UNDER_WAY_RECORDS = (
-    10_000  # submitted and without receipt; bounds memory, and what a retry sends again
-)
-UNDER_WAY_BYTES = 32 * 1024 * 1024
+SLICE_BYTES = 64 * 1024
+"""Read and submitted in one go: about half a millisecond of the interpreter lock."""
+IN_FLIGHT_RECORDS = 10_000
+"""Submitted and without receipt; bounds the memory, and the records that a retry sends again."""
+IN_FLIGHT_BYTES = 32 * 1024 * 1024
 LINGER_S = 0.005  # pause after waking, so that a burst of emits makes one batch
 POLL_S = 0.05  # longest wait for receipts while new records may be waiting
-ADOPT_EVERY_S = 5.0  # how often to look for folders of processes that died
+ADOPT_EVERY_S = 5.0  # pause between two searches for folders of processes that died
 BACK_OFF_S = (0.1, 5.0)  # first and longest pause before sending again
 
 
@@ -44,16 +42,16 @@ class Shipper:
     def __init__(
         self, spool: Spool, sender: Sender, ledger: DeliveryLedger, adopt: Callable[[], list[Spool]]
     ) -> None:
-        """Prepare; `adopt` gives spools that dead processes left, now owned by this one."""
+        """Prepare the thread; `adopt` gives spools of dead processes, now owned by this one."""
         self.asleep = False
-        self._own = Lane(spool, adopted=False)
-        self._lanes = [self._own]
+        self._own = InFlight(spool, adopted=False)
+        self._queues = [self._own]
         self._sender = sender
         self._ledger = ledger
         self._adopt = adopt
         self._next_adoption = 0.0
-        self._under_way: dict[int, tuple[Lane, int, SpoolRecord]] = {}
-        self._under_way_bytes = 0
+        self._submitted: dict[int, tuple[InFlight, int, SpoolRecord]] = {}
+        self._submitted_bytes = 0
         self._next_token = 0
         self._back_off_s = 0.0
         self._resume_at = 0.0
@@ -68,17 +66,20 @@ class Shipper:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something was appended while the thread slept."""
+        """Wake the thread after an append while it slept."""
         self.asleep = False
         self._wake.set()
 
     @property
     def recovering_bytes(self) -> int:
-        """Bytes that dead processes left and that are not delivered yet."""
-        return sum(lane.pending_bytes for lane in self._lanes if lane.adopted)
+        """Bytes of dead processes' spools that are not delivered yet."""
+        return sum(queue.pending_bytes for queue in self._queues if queue.adopted)
 
     def wait_drained(self, timeout_s: float) -> bool:
-        """Wait until everything taken so far, and everything dead processes left, is settled; False when time ran out."""
+        """Wait until all records taken so far, and those of dead processes, are settled.
+
+        Returns False when time ran out.
+        """
         deadline = time.monotonic() + timeout_s
         target = self._own.spool.end
         self._next_adoption = 0.0
@@ -92,93 +93,93 @@ class Shipper:
         return True
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread and let go of the spools; what is not settled stays in them."""
+        """End the thread and release the spools; records that are not settled stay in them."""
         self._stopping = True
         self.wake()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             return  # a sender that hangs keeps its spools locked until the process ends
-        for lane in self._lanes:
-            lane.spool.close()
+        for queue in self._queues:
+            queue.spool.close()
 
     def abandon(self) -> None:
-        """In a forked child, where the thread does not exist: forget everything."""
-        for lane in self._lanes:
-            lane.spool.abandon()
+        """Forget everything, in a forked child, where the thread does not exist."""
+        for queue in self._queues:
+            queue.spool.abandon()
 
     def _drained(self, target: int) -> bool:
         looked_for_adoption = self._next_adoption > 0
-        return looked_for_adoption and self._own.spool.cursor >= target and len(self._lanes) == 1
+        return looked_for_adoption and self._own.spool.cursor >= target and len(self._queues) == 1
 
     def _run(self) -> None:
         while not self._stopping:
             try:
                 self._work()
-            except Exception as error:  # noqa: BLE001 - the loop must survive whatever a sender or a disk does
+            except Exception as error:  # noqa: BLE001 - the loop survives errors of sender and disk
                 self._ledger.warn_once("sending events failed", cause_of(error))
                 self._start_over()
-        with contextlib.suppress(
-            Exception
-        ):  # the thread ends here; nobody could act on it, and nothing may be printed
+        # The thread ends here. Nobody could act on an error, and nothing may be printed.
+        with contextlib.suppress(Exception):
             self._sender.close(0.0)
 
     def _work(self) -> None:
         if time.monotonic() >= self._next_adoption:
-            self._look_for_the_dead()
-        submitted = 0 if self._holding_back() else sum(self._submit(lane) for lane in self._lanes)
-        if self._under_way:
+            self._adopt_spools()
+        submitted = 0 if self._must_wait() else sum(self._submit(queue) for queue in self._queues)
+        if self._submitted:
             self._settle(self._sender.poll(0.0 if submitted else POLL_S))
         elif self._retry_asked:
             self._go_back()
         elif not submitted:
             self._rest()
-        self._let_go_of_adopted()
+        self._close_drained()
         with self._progress:
             self._progress.notify_all()
 
-    def _look_for_the_dead(self) -> None:
+    def _adopt_spools(self) -> None:
         try:
-            found = [Lane(spool, adopted=True) for spool in self._adopt()]
-            self._lanes = [*self._lanes, *found]
-            for lane in found:
-                self._count_damage(lane)
+            adopted = [InFlight(spool, adopted=True) for spool in self._adopt()]
+            self._queues = [*self._queues, *adopted]
+            for queue in adopted:
+                self._count_damage(queue)
         except OSError as error:
             self._ledger.warn_once("the spool folder cannot be searched", str(error))
         self._next_adoption = time.monotonic() + ADOPT_EVERY_S
 
-    def _holding_back(self) -> bool:
+    def _must_wait(self) -> bool:
         return (
             self._retry_asked
             or time.monotonic() < self._resume_at
-            or len(self._under_way) >= UNDER_WAY_RECORDS
-            or self._under_way_bytes >= UNDER_WAY_BYTES
+            or len(self._submitted) >= IN_FLIGHT_RECORDS
+            or self._submitted_bytes >= IN_FLIGHT_BYTES
         )
 
-    def _submit(self, lane: Lane) -> int:
+    def _submit(self, queue: InFlight) -> int:
         submitted = 0
-        for start, record in lane.unsent(SLICE_BYTES):
+        for start, record in queue.unsent(SLICE_BYTES):
             token = self._next_token
             if not self._sender.submit(token, record):
                 break
             self._next_token += 1
-            self._under_way[token] = (lane, start, record)
-            self._under_way_bytes += len(record.value)
+            self._submitted[token] = (queue, start, record)
+            self._submitted_bytes += len(record.value)
             submitted += 1
-        self._count_damage(lane)
+        self._count_damage(queue)
         return submitted
 
-    def _count_damage(self, lane: Lane) -> None:
-        if (found := lane.spool.skipped_bytes - lane.counted_bytes) > 0:
-            lane.counted_bytes += found
-            self._ledger.lose_bytes(found)
+    def _count_damage(self, queue: InFlight) -> None:
+        new_bytes = queue.spool.skipped_bytes - queue.reported_damage_bytes
+        if new_bytes > 0:
+            queue.reported_damage_bytes += new_bytes
+            self._ledger.lose_bytes(new_bytes)
 
     def _settle(self, receipts: list[Receipt]) -> None:
         for receipt in receipts:
-            found = self._under_way.pop(receipt.token, None)
-            if found is None:
+            submitted = self._submitted.pop(receipt.token, None)
+            if submitted is None:
                 continue
-            lane, start, record = found
-            self._under_way_bytes -= len(record.value)
+            queue, start, record = submitted
+            self._submitted_bytes -= len(record.value)
             if receipt.verdict == "retry":
                 self._retry_asked = True
                 self._ledger.warn_once(
@@ -188,19 +189,19 @@ class Shipper:
             event_id = EventId(str(uuid.UUID(bytes=record.record_id)))
             if receipt.verdict == "delivered":
                 self._back_off_s = 0.0
-                self._ledger.deliver(event_id, own=not lane.adopted)
+                self._ledger.deliver(event_id, own=not queue.adopted)
             else:
                 self._ledger.refuse(
-                    event_id, f"refused by the receiver: {receipt.reason}", own=not lane.adopted
+                    event_id, f"refused by the receiver: {receipt.reason}", own=not queue.adopted
                 )
-            lane.settle(start)
+            queue.settle(start)
         if receipts:
-            for lane in self._lanes:
-                lane.advance()
+            for queue in self._queues:
+                queue.advance()
 
     def _go_back(self) -> None:
-        for lane in self._lanes:
-            lane.rewind()
+        for queue in self._queues:
+            queue.rewind()
         first, longest = BACK_OFF_S
         self._back_off_s = min(longest, max(first, 2 * self._back_off_s))
         jitter = random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries of many agents, guards nothing
@@ -209,8 +210,8 @@ class Shipper:
 
     def _start_over(self) -> None:
         self._sender.reset()
-        self._under_way.clear()
-        self._under_way_bytes = 0
+        self._submitted.clear()
+        self._submitted_bytes = 0
         self._go_back()
 
     def _rest(self) -> None:
@@ -220,7 +221,7 @@ class Shipper:
         due = self._resume_at if self._resume_at > now else self._next_adoption
         # An append may have come between the last look and `asleep`: look again before sleeping.
         if self._stopping or (
-            self._resume_at <= now and not all(lane.drained for lane in self._lanes)
+            self._resume_at <= now and not all(queue.drained for queue in self._queues)
         ):
             self.asleep = False
             return
@@ -229,9 +230,9 @@ class Shipper:
         if not self._stopping:
             time.sleep(LINGER_S)
 
-    def _let_go_of_adopted(self) -> None:
-        for lane in self._lanes:
-            if lane.adopted and lane.drained:
-                lane.advance()
-                lane.spool.close()
-                self._lanes = [other for other in self._lanes if other is not lane]
+    def _close_drained(self) -> None:
+        for queue in self._queues:
+            if queue.adopted and queue.drained:
+                queue.advance()
+                queue.spool.close()
+                self._queues = [other for other in self._queues if other is not queue]

@@ -60,7 +60,7 @@ class Spool(Protocol):
         """
 
     def read(self, position: int, max_bytes: int) -> Batch:
-        """Return the records from `position` on that fit in `max_bytes`, at least one if there is one."""
+        """Return the records from `position` on that fit in `max_bytes`; at least one, if any."""
 
     def acknowledge(self, position: int) -> None:
         """Note that the event log has everything before `position`."""

@@ -1,10 +1,12 @@
-"""Who owns which spool folder.
+"""The ownership of spool folders.
 
 Below one root every process (and every recorder in it) writes to a folder of its own and holds an
-exclusive `flock` on the file `lock` in it for as long as it lives; the kernel lets go of it however
-the process dies. A folder whose lock can be taken therefore has no living owner, and whoever takes
-it adopts what was left inside. Creating, adopting and removing are serialised by a lock on the
-root, so a folder is never seen between its creation and its first lock.
+exclusive `flock` on the file `lock` in it for as long as it lives; the kernel releases the lock
+however the process dies. A folder whose lock can be taken therefore has no living owner, and the
+process that takes the lock adopts the folder's records. Creating, adopting and removing are
+serialised by a lock on the root, so a folder is never seen between its creation and its first lock.
+
+The locks are the SDK's own, because the SDK depends on `atdp.schemas` alone.
 
 `flock` belongs to the open file description, which a forked child shares: a child closes its copies
 and must not unlock them.
@@ -27,7 +29,7 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class OwnedFolder:
-    """A spool folder and the lock that makes it this process's."""
+    """A spool folder of this process, with the lock that proves it."""
 
     path: Path
     lock_fd: int
@@ -38,7 +40,7 @@ class OwnedFolder:
             os.close(self.lock_fd)
 
     def abandon(self) -> None:
-        """In a forked child: forget the folder, which stays the parent's."""
+        """Forget the folder, in a forked child; it stays the parent's."""
         self.release()  # closing the child's copy leaves the parent's lock in place
 
 
@@ -46,7 +48,11 @@ class SpoolFolders:
     """The folders below one spool root."""
 
     def __init__(self, root: Path) -> None:
-        """Make the root, private to the user (events hold raw text); raises SpoolError when that cannot be."""
+        """Make the root, private to the user, since events hold raw text.
+
+        Raises:
+            SpoolError: the root cannot be made or written.
+        """
         self.root = root
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -54,12 +60,12 @@ class SpoolFolders:
                 pass
         except OSError as error:
             raise SpoolError(
-                f"the spool folder {root} cannot be written ({error.strerror}); choose another spool_dir, "
-                "or durability='memory' to keep events in memory only"
+                f"the spool folder {root} cannot be written ({error.strerror}); "
+                "choose another spool_dir, or durability='memory' to keep events in memory only"
             ) from error
 
     def create(self) -> OwnedFolder:
-        """A new, empty folder of this process."""
+        """Return a new, empty folder of this process."""
         with self._serialised():
             path = self.root / f"{os.getpid()}-{secrets.token_hex(4)}"
             path.mkdir(mode=0o700)
@@ -68,14 +74,14 @@ class SpoolFolders:
             return OwnedFolder(path, lock_fd)
 
     def adopt(self) -> list[OwnedFolder]:
-        """Every folder whose owner is gone, now owned by this process; oldest first."""
+        """Return every folder whose owner is gone, now owned by this process; oldest first."""
         with self._serialised():
-            found = sorted(
+            folders = sorted(
                 (entry for entry in self.root.iterdir() if (entry / _FOLDER_LOCK).is_file()),
                 key=lambda entry: entry.stat().st_mtime_ns,
             )
             adopted = []
-            for path in found:
+            for path in folders:
                 lock_fd = os.open(path / _FOLDER_LOCK, _OPEN, 0o600)
                 try:
                     fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +92,7 @@ class SpoolFolders:
             return adopted
 
     def remove(self, folder: OwnedFolder) -> None:
-        """Delete an owned folder with all that is in it."""
+        """Delete an owned folder with its files."""
         with self._serialised():
             for entry in folder.path.iterdir():
                 entry.unlink(missing_ok=True)
@@ -94,7 +100,7 @@ class SpoolFolders:
         folder.release()
 
     def keep_aside(self, folder: OwnedFolder, position: int, damaged: bytes) -> None:
-        """Keep bytes of an owned folder's spool that are no records; the file outlives the folder."""
+        """Keep the damaged bytes of an owned folder's spool in a file beside the folder."""
         path = self.root / f"{folder.path.name}-{position:016x}.damaged"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "wb") as file:

@@ -204,7 +204,7 @@ class Trajectory:
         return self._emit(lambda: body, extras)
 
     def reward(self, value: float | None = None, **fields: Unpack[RewardFields]) -> EventId:
-        """Reward the trajectory, or the event or step that `fields` name, at any time and repeatedly."""
+        """Reward the trajectory, or the event or step that `fields` name, at any time."""
         return self._emit(lambda: make_reward(value, fields), {})
 
     def feedback(self, body: Feedback, **extras: Unpack[Extras]) -> EventId:

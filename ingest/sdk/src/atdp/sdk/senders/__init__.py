@@ -1,4 +1,4 @@
-"""Where records go: Kafka, the HTTP gateway, or a list for tests."""
+"""The senders of records: to Kafka, to the HTTP gateway, or to a list for tests."""
 
 from atdp.sdk.senders.gateway import GatewaySender
 from atdp.sdk.senders.kafka import KafkaSender

@@ -3,8 +3,8 @@
 One `POST /v1/events` per batch, over a kept-alive connection; the gateway answers after Kafka has
 acknowledged, so its answer is a receipt. When no answer comes, the batch may or may not have
 arrived: its records come back as `retry`, the shipper submits them again marked as redeliveries,
-and the batch then carries `X-ATDP-Redelivery: 1`. Records that were never sent do not share a batch
-with such.
+and the batch then carries `X-ATDP-Redelivery: 1`. A batch holds either redeliveries or records that
+were never sent, not both.
 """
 
 import http.client
@@ -25,12 +25,11 @@ BATCH_RECORDS = 200  # one request; more gains nothing, a failed one sends this 
 BATCH_BYTES = 1024 * 1024  # Avro bytes in one request; its JSON is some three times that
 WAITING_RECORDS = 4 * BATCH_RECORDS
 TIMEOUT_S = 30.0  # for one answer: the gateway waits for Kafka
-_BAD_RECORD = frozenset(
-    {400, 413, 422}
-)  # the request's content is at fault: some record in it will never be taken
+_BAD_RECORD = frozenset({400, 413, 422})
+"""The request's content is at fault: some record in it will never be taken."""
 _CODE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _NO_JSON = (
-    "a number in it is NaN or infinite, which JSON cannot say (as null it would say something else); "
+    "a number in it is NaN or infinite, which JSON cannot express; "
     "leave the field out, or send by KafkaSender"
 )
 
@@ -79,16 +78,16 @@ class GatewaySender:
         return True
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - the answer's own timeout is longer
-        """Post one batch and return its receipts; none when nothing waits."""
+        """Post one batch and return its receipts; none when no record waits."""
         batch = self._next_batch()
         return self._post(batch) if batch else []
 
     def reset(self) -> None:
-        """Forget what waits and drop the connection."""
+        """Forget the records that wait and drop the connection."""
         self._waiting.clear()
         self._disconnect()
 
-    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is under way between polls
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is in flight between polls
         """Drop the connection."""
         self.reset()
 
@@ -104,30 +103,20 @@ class GatewaySender:
         return batch
 
     def _post(self, batch: list[tuple[int, SpoolRecord]]) -> list[Receipt]:
-        receipts: list[Receipt] = []
-        sent: list[int] = []
-        documents = []
-        for token, record in batch:
-            try:
-                documents.append(json.dumps(event_to_json(decode(record.value)), allow_nan=False))
-            except SchemaError as error:
-                receipts.append(Receipt(token, "refused", str(error)))
-            except ValueError:
-                receipts.append(Receipt(token, "refused", _NO_JSON))
-            else:
-                sent.append(token)
+        documents, refused = _as_json(batch)
+        sent = list(documents)
         if not sent:
-            return receipts
+            return refused
         try:
-            request = f'{{"events": [{", ".join(documents)}]}}'
+            request = f'{{"events": [{", ".join(documents.values())}]}}'
             status, body = self._request(request.encode(), batch[0][1].redelivery)
         except (OSError, http.client.HTTPException) as error:
             self._disconnect()
             reason = f"the gateway does not answer: {cause_of(error)}"
-            return receipts + [Receipt(token, "retry", reason) for token in sent]
+            return refused + [Receipt(token, "retry", reason) for token in sent]
         rejected = _rejected(body)
         if rejected is not None and (200 <= status < 300 or status in _BAD_RECORD):
-            return receipts + [
+            return refused + [
                 Receipt(token, "refused", rejected[index])
                 if index in rejected
                 else Receipt(token, "delivered")
@@ -135,10 +124,10 @@ class GatewaySender:
             ]
         reason = f"the gateway answered {status}{_code(body)}"
         if status not in _BAD_RECORD:
-            return receipts + [Receipt(token, "retry", reason) for token in sent]
+            return refused + [Receipt(token, "retry", reason) for token in sent]
         if len(batch) == 1:
-            return [*receipts, Receipt(sent[0], "refused", reason)]
-        middle = len(batch) // 2  # find the bad record without giving up the good ones
+            return [*refused, Receipt(sent[0], "refused", reason)]
+        middle = len(batch) // 2  # finds the bad record without giving up the good ones
         return self._post(batch[:middle]) + self._post(batch[middle:])
 
     def _request(self, body: bytes, redelivery: bool) -> tuple[int, bytes]:
@@ -163,8 +152,25 @@ class GatewaySender:
             self._connection = None
 
 
+def _as_json(batch: list[tuple[int, SpoolRecord]]) -> tuple[dict[int, str], list[Receipt]]:
+    """Return the events of a batch as JSON by token, and receipts for those without JSON form."""
+    documents: dict[int, str] = {}
+    refused: list[Receipt] = []
+    for token, record in batch:
+        try:
+            documents[token] = json.dumps(event_to_json(decode(record.value)), allow_nan=False)
+        except SchemaError as error:
+            refused.append(Receipt(token, "refused", str(error)))
+        except ValueError:
+            refused.append(Receipt(token, "refused", _NO_JSON))
+    return documents, refused
+
+
 def _rejected(body: bytes) -> dict[int, str] | None:
-    """Refused records by index, from an answer `{"accepted": n, "rejected": [{"index", "error"}]}`; None when it is not one."""
+    """Return the refused records by index; None when the answer is of another form.
+
+    The form is `{"accepted": n, "rejected": [{"index", "error"}]}`.
+    """
     try:
         answer = json.loads(body)
         return {int(each["index"]): str(each["error"]) for each in answer["rejected"]}
@@ -173,9 +179,9 @@ def _rejected(body: bytes) -> dict[int, str] | None:
 
 
 def _code(body: bytes) -> str:
-    """The code in the gateway's form of an error.
+    """Return the code of an answer in the gateway's form of an error.
 
-    The rest of an answer stays unread: what stands between may echo the request.
+    The rest of an answer is not used, since it may quote the request.
     """
     try:
         code = json.loads(body)["error"]["code"]

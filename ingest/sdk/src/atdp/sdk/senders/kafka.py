@@ -3,7 +3,7 @@
 `acks=all` and idempotence make the producer's own retries exactly-once and ordered within a
 partition; the message timeout is infinite, because records that cannot be delivered now belong in
 the spool and not in an error. The key decides the partition by librdkafka's default partitioner, as
-in every producer of the platform: a trajectory's events are on one partition whoever sends them.
+in every producer of the platform, so a trajectory's events are on one partition whoever sends them.
 
 librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited
 one is kept from ever being destroyed (its destructor would wait for threads that exist only in the
@@ -26,8 +26,12 @@ from atdp.sdk.senders.port import Receipt
 
 _log = logging.getLogger(__name__)
 
-LINGER_MS = 5  # how long librdkafka waits for more records to batch: below it batches shrink, above it latency grows
-_FATAL_FLUSH_S = 5.0  # to collect the reports of purged records; they are local, so this is not a wait for the broker
+LINGER_MS = 5
+"""How long librdkafka waits for more records to batch. A smaller value makes smaller batches, a
+larger one adds latency."""
+_FATAL_FLUSH_S = 5.0
+"""Longest wait for the reports of purged records. They are local, so the broker is not waited for.
+"""
 _REFUSED = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -45,7 +49,7 @@ class KafkaSender:
     def __init__(
         self, bootstrap: str, *, topic_name: str | None = None, **conf: str | float | bool
     ) -> None:
-        """Connect in the background; nothing is raised when no broker answers, only when the configuration is wrong.
+        """Connect in the background; a broker that does not answer is no error here.
 
         Args:
             bootstrap: `host:port`, comma-separated.
@@ -60,23 +64,21 @@ class KafkaSender:
                 "KafkaSender needs bootstrap='host:port'; `atdp status` shows the local broker's"
             )
         self.topic = topic_name or topic("events_raw").name
-        self._conf: dict[str, Any] = (
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "enable.idempotence": True,
-                "message.timeout.ms": 0,
-                "message.max.bytes": int(topic("events_raw").config["max.message.bytes"]),
-                "linger.ms": LINGER_MS,
-                "compression.type": "zstd",
-                "partitioner": "murmur2_random",  # as Java and the gateway: a mix would split a trajectory over partitions
-                "reconnect.backoff.max.ms": 2000,
-                # As everywhere in the platform (see atdp.runtime.kafka_settings): keep the known
-                # brokers when none answers.
-                "metadata.recovery.strategy": "none",
-            }
-            | {name.replace("_", "."): value for name, value in conf.items()}
-        )
+        self._conf: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "enable.idempotence": True,
+            "message.timeout.ms": 0,
+            "message.max.bytes": int(topic("events_raw").config["max.message.bytes"]),
+            "linger.ms": LINGER_MS,
+            "compression.type": "zstd",
+            # As in Java and the gateway: a mix would split a trajectory over partitions.
+            "partitioner": "murmur2_random",
+            "reconnect.backoff.max.ms": 2000,
+            # As everywhere in the platform (see atdp.runtime.kafka_settings): keep the known
+            # brokers when none answers.
+            "metadata.recovery.strategy": "none",
+        } | {name.replace("_", "."): value for name, value in conf.items()}
         self._owner = Ownership("KafkaSender")
         self._receipts: list[Receipt] = []
         self._fatal = False
@@ -84,7 +86,7 @@ class KafkaSender:
         self._producer: Producer | None = self._connect()
 
     def attach(self, api_key: str) -> None:  # noqa: ARG002 - part of the port
-        """Belong to one recorder; Kafka's own security comes by settings, the API key signs the records."""
+        """Belong to one recorder; Kafka's own security is configured by settings."""
         self._owner.claim()
 
     def submit(self, token: int, record: SpoolRecord) -> bool:
@@ -108,7 +110,7 @@ class KafkaSender:
         return True
 
     def poll(self, timeout_s: float) -> list[Receipt]:
-        """Serve delivery reports; after a fatal error, all that was under way comes back as `retry`."""
+        """Serve delivery reports; after a fatal error, records in flight come back as `retry`."""
         if self._producer is not None:
             self._producer.poll(0 if self._receipts else timeout_s)
             if self._fatal:
@@ -123,16 +125,15 @@ class KafkaSender:
         producer, self._producer = self._producer, None
         self._fatal = False
         if producer is not None and os.getpid() != self._pid:
-            ctypes.pythonapi.Py_IncRef(
-                ctypes.py_object(producer)
-            )  # never destroyed in this process
+            # One reference more than ever released: it is never destroyed in this process.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(producer))
         elif producer is not None:
             _give_up(producer, 0)
         self._receipts = []
         self._pid = os.getpid()
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for records under way."""
+        """Wait up to `timeout_s` for records in flight."""
         if self._producer is not None:
             self._producer.flush(timeout_s)
         self.reset()
@@ -160,4 +161,4 @@ class KafkaSender:
 
 def _give_up(producer: Producer, flush_s: float) -> None:
     producer.purge()
-    producer.flush(flush_s)  # delivers the reports of what was purged
+    producer.flush(flush_s)  # delivers the reports of the purged records

@@ -1,4 +1,4 @@
-"""A sender that keeps records in a list: for tests of programs that use the SDK."""
+"""A sender that keeps records in a list, for tests of programs that use the SDK."""
 
 from collections.abc import Callable
 
@@ -9,10 +9,10 @@ from atdp.sdk.senders.port import Receipt, Verdict
 
 
 class MemorySender:
-    """Delivers into `records`; `verdict` may be set to play a receiver that is down (retry) or refuses."""
+    """Delivers into `records`; `verdict` can simulate a receiver that is down or refuses."""
 
     def __init__(self, verdict: Callable[[SpoolRecord], Verdict] | None = None) -> None:
-        """Deliver everything, or what `verdict` says of each record."""
+        """Deliver everything, or give each record the verdict that `verdict` returns."""
         self.records: list[SpoolRecord] = []
         self.verdict: Callable[[SpoolRecord], Verdict] = verdict or (lambda _: "delivered")
         self._owner = Ownership("MemorySender")
@@ -33,12 +33,16 @@ class MemorySender:
         if verdict == "delivered":
             self.records.append(record)
         self._due.append(
-            Receipt(token, verdict, "" if verdict == "delivered" else f"told to {verdict}")
+            Receipt(
+                token,
+                verdict,
+                "" if verdict == "delivered" else f"the verdict was set to {verdict}",
+            )
         )
         return True
 
     def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - part of the port
-        """Receipts of everything submitted since the last poll."""
+        """Return the receipts of everything submitted since the last poll."""
         due, self._due = self._due, []
         return due
 
@@ -47,4 +51,4 @@ class MemorySender:
         self._due = []
 
     def close(self, timeout_s: float) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

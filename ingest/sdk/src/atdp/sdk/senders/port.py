@@ -1,11 +1,11 @@
-"""The port between the shipper and whatever takes the records.
+"""The port between the shipper and the receivers of records.
 
 A sender owes one receipt for every record that it took. `submit` hands over a record (False: no
 room now, ask again later); `poll` waits for receipts. The shipper calls both from one thread, so a
 sender needs no locks of its own.
 
-Three fates, three answers: DELIVERED (the receiver has it durably), RETRY (try again later, it may
-or may not have arrived), REFUSED (the receiver will never take this record).
+A receipt has one of three verdicts: `delivered` (the receiver has the record durably), `retry` (the
+record may or may not have arrived; try again later), `refused` (the receiver will never take it).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Verdict: TypeAlias = Literal["delivered", "retry", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of the record that was submitted under `token`."""
+    """The verdict on the record that was submitted under `token`."""
 
     token: int
     verdict: Verdict
@@ -26,19 +26,23 @@ class Receipt:
 
 
 class Sender(Protocol):
-    """Takes records in order and says what became of each; records of one key arrive in the order they were submitted."""
+    """Takes records and gives a receipt for each; keeps the order of records of one key."""
 
     def attach(self, api_key: str) -> None:
-        """Called once by the recorder that owns the sender; raises ConfigurationError when another one does."""
+        """Belong to a recorder, which calls this once.
+
+        Raises:
+            ConfigurationError: another recorder has the sender.
+        """
 
     def submit(self, token: int, record: SpoolRecord) -> bool:
         """Take a record; False when there is no room until receipts were polled."""
 
     def poll(self, timeout_s: float) -> list[Receipt]:
-        """Receipts that are due; waits up to `timeout_s` for the first one."""
+        """Return the receipts that are due, after waiting up to `timeout_s` for the first one."""
 
     def reset(self) -> None:
-        """Forget everything submitted and start over: after an unrecoverable fault, or in a forked child."""
+        """Forget everything submitted, after an unrecoverable fault or in a forked child."""
 
     def close(self, timeout_s: float) -> None:
-        """Release connections; receipts still owed are given up (the spool has the records)."""
+        """Release connections and give up receipts still owed; the spool has the records."""
