@@ -1,39 +1,36 @@
-"""Kill -9 the gateway under talking agents.
+"""kill -9 of the gateway while agents talk through it.
 
-Every answer that an agent saw is in the raw topic, once unless marked.
+Every answer that an agent saw is in the raw topic, once, or marked as redelivery.
 """
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
-from atdp.runtime.keys import KeyStore
-from atdp.schemas import Action, Event, decode, header
+from atdp.runtime import KeyStore
+from atdp.schemas import Action, Event
 from atdp.stack.ports import choose_free_port
+
+from .killed_gateway import DEADLINE_S, GatewayProcess, kill_during, read_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(600)]
 
 AGENTS = 3
 CALLS = 40
 KILLS = 2
-DEADLINE_S = 360.0  # several starts of a gateway; each takes half a minute on a busy machine
 
 
 @pytest.fixture
 def engine() -> Iterator[str]:
-    """An engine whose every answer is unique."""
+    """An engine that never gives the same answer twice."""
     numbers = iter(range(1_000_000))
 
     class Handler(BaseHTTPRequestHandler):
@@ -82,50 +79,17 @@ def engine() -> Iterator[str]:
     thread.join()
 
 
-def read_all(bootstrap: str, topic: str) -> list[tuple[Event, bool]]:
-    """Every event of the topic, with its redelivery flag."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
-    )
-    try:
-        numbers = consumer.list_topics(topic, timeout=60).topics[topic].partitions
-        partitions = [TopicPartition(topic, number, 0) for number in numbers]
-        expected = sum(consumer.get_watermark_offsets(part, timeout=60)[1] for part in partitions)
-        consumer.assign(partitions)
-        found: list[tuple[Event, bool]] = []
-        deadline = time.monotonic() + DEADLINE_S
-        while len(found) < expected:
-            assert time.monotonic() < deadline, f"{len(found)} records of {expected}"
-            for message in consumer.consume(500, timeout=1.0):
-                assert message.error() is None
-                found.append(
-                    (decode(message.value()), header(message.headers(), "atdp-redelivery") == b"1")
-                )
-        return found
-    finally:
-        consumer.close()
-
-
 def test_every_answer_that_an_agent_saw_is_in_the_topic(
     tmp_path: Path, engine: str, kafka_bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
-    # The port is below those of outgoing connections: while the gateway is down, nothing may take
-    # it, least of all its own clients.
+    # The port is below those of outgoing connections: while the gateway is down, no other process
+    # may take it, above all not its own clients.
     topic, port = new_topic(partitions=4), choose_free_port()
     with KeyStore(tmp_path / "keys.sqlite") as keys:
         key, _ = keys.create("acme", "agent")
     deadline = time.monotonic() + DEADLINE_S
     seen: dict[str, str] = {}
     interrupted = threading.Event()
-    failures: list[BaseException] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [
-            *(sys.executable, "-m", "atdp.gateway", "--home", str(tmp_path)),
-            *("--port", str(port), "--topic", topic, "--engine", engine),
-        ]
-        environment = {**os.environ, "ATDP_KAFKA_BOOTSTRAP": kafka_bootstrap}
-        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
 
     def talk(client: openai.OpenAI, session: str) -> None:
         messages: list[Any] = []
@@ -144,39 +108,23 @@ def test_every_answer_that_an_agent_saw_is_in_the_topic(
 
     def agent(number: int) -> None:
         session = f"s{number}"
-        try:
-            with openai.OpenAI(
-                base_url=f"http://127.0.0.1:{port}/v1",
-                api_key=key,
-                default_headers={"X-ATDP-Session": session},
-                max_retries=0,
-            ) as client:
-                talk(client, session)
-        except BaseException as error:
-            failures.append(error)
-            raise
+        with openai.OpenAI(
+            base_url=f"http://127.0.0.1:{port}/v1",
+            api_key=key,
+            default_headers={"X-ATDP-Session": session},
+            max_retries=0,
+        ) as client:
+            talk(client, session)
 
-    threads = [threading.Thread(target=agent, args=(number,)) for number in range(AGENTS)]
-    gateway = start()
-    try:
-        for thread in threads:
-            thread.start()
-        for kill in range(1, KILLS + 1):
-            while len(seen) < AGENTS * CALLS * kill // (KILLS + 1) and not failures:
-                assert time.monotonic() < deadline
-                time.sleep(0.002)
-            gateway.kill()
-            gateway.wait()
-            gateway = start()
-        for thread in threads:
-            thread.join()
-    finally:
-        gateway.kill()
-        gateway.wait()
-    assert not failures
-    assert interrupted.is_set()  # the kills were felt, or this test shows nothing
+    gateway = GatewayProcess(tmp_path, port, topic, kafka_bootstrap, engine)
+    kill_during(gateway, agent, AGENTS, lambda: len(seen) / (AGENTS * CALLS), KILLS)
+    assert interrupted.is_set(), "no agent noticed a kill, so this test shows nothing"
     assert len(seen) == AGENTS * CALLS
-    records = read_all(kafka_bootstrap, topic)
+    check_records(read_topic(kafka_bootstrap, topic), seen)
+
+
+def check_records(records: Sequence[tuple[Event, bool]], seen: dict[str, str]) -> None:
+    """Check that every answer is recorded, no copy is unmarked, and no number is missing."""
     recorded = {
         event.body.message.text: event.trajectory_id
         for event, _ in records

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,31 @@ import httpx
 import openai
 import pytest
 
-from atdp.gateway import GatewaySettings, create_app
-from atdp.gateway.event_log import EventLog, MemoryEventLog
-from atdp.runtime.home import Home
-from atdp.runtime.keys import KeyStore
-from atdp.schemas import Event, SigningKey, decode, header, verify
+from atdp.gateway import EventLog, GatewaySettings, MemoryEventLog, create_app
+from atdp.runtime import Home, KeyStore
+from atdp.schemas import (
+    Action,
+    Agent,
+    Event,
+    Gap,
+    SigningKey,
+    Source,
+    TenantId,
+    TrajectoryId,
+    decode,
+    event_to_json,
+    header,
+    new_event_id,
+    verify,
+)
 
 from .fake_engine import fake_engine
 from .serving import TLS, serving
 
 
-@dataclass
+@dataclass(slots=True)
 class GatewayUnderTest:
-    """A running gateway, what it logged, and keys for it."""
+    """A running gateway, its event log, and keys for it."""
 
     url: str
     log: MemoryEventLog
@@ -31,7 +44,7 @@ class GatewayUnderTest:
     agent_key: str
     operator_key: str
     opened: contextlib.ExitStack
-    """Clients to close when the test is over."""
+    """Clients, closed when the test is over."""
 
     def http(self, key: str | None = None, **headers: str) -> httpx.Client:
         return httpx.Client(
@@ -52,8 +65,8 @@ class GatewayUnderTest:
         return client
 
     def events(self, trajectory: str | None = None) -> list[Event]:
-        """Events in the log, every signature checked."""
-        found = []
+        """Return the events in the log; checks every signature."""
+        events = []
         for record in self.log.records:
             signature = header(record.headers, "atdp-signature")
             key_id = header(record.headers, "atdp-key-id")
@@ -69,17 +82,46 @@ class GatewayUnderTest:
             event = decode(record.value)
             assert record.key == event.key
             if trajectory in (None, event.trajectory_id):
-                found.append(event)
-        return found
+                events.append(event)
+        return events
 
 
-@dataclass
+@dataclass(slots=True)
 class EngineUnderTest:
     """A running engine: its URL, its model's name, and for the fake its application."""
 
     url: str
     model: str
     app: Any = None
+
+
+def event(tenant: str = "acme", seq: int = 0, detail: str = "x") -> dict[str, Any]:
+    """Return the JSON form of a small event."""
+    return event_to_json(
+        Event(
+            event_id=new_event_id(),
+            tenant_id=TenantId(tenant),
+            trajectory_id=TrajectoryId("t"),
+            producer_id="p",
+            seq=seq,
+            occurred_at=datetime.now(UTC),
+            agent=Agent(id="a"),
+            source=Source(format="sdk"),
+            body=Gap(code="test", detail=detail),
+        )
+    )
+
+
+def event_names(events: list[Event]) -> list[str]:
+    """Return the kinds of events; for an action its type."""
+    return [event.body.type if isinstance(event.body, Action) else event.kind for event in events]
+
+
+def error_of(answer: httpx.Response) -> str:
+    """Return the message of an error answer."""
+    message = answer.json()["error"]["message"]
+    assert isinstance(message, str)
+    return message
 
 
 @pytest.fixture(scope="session")
@@ -92,13 +134,13 @@ def engine_of_the_session() -> Iterator[EngineUnderTest]:
 
 @pytest.fixture
 def engine(engine_of_the_session: EngineUnderTest) -> EngineUnderTest:
-    """A fake engine that was asked nothing yet."""
+    """The fake engine, which has received no request yet."""
     engine_of_the_session.app.state.requests.clear()
     return engine_of_the_session
 
 
 def start_gateway(home: Home, log: MemoryEventLog, engine_url: str, **changed: Any) -> Any:
-    """A context manager that serves a gateway of `home`."""
+    """Return a context manager that serves a gateway of `home`."""
 
     async def open_log() -> EventLog:
         return log

@@ -1,6 +1,7 @@
-"""A stand-in for an inference engine: SGLang 0.5.23's `/v1/chat/completions` answer, field by field, with canned text.
+"""A stand-in for an inference engine: SGLang 0.5.23's chat answers, field by field.
 
-Tokens are the bytes of the text, log-probabilities -0.5, so that a test can tell what must arrive.
+The text is canned. Tokens are the bytes of the text and log-probabilities are -0.5, so that a test
+can tell which values must arrive.
 """
 
 import json
@@ -10,12 +11,15 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 
 DEEP = "[" * 300 + "]" * 300
-"""JSON that parses and is nested deeper than anything here writes."""
+"""JSON that parses and is nested deeper than any JSON writer of the platform accepts."""
 
 
 def fake_engine(version: str = "v1") -> FastAPI:
-    """Answers with a tool call when tools are offered and no result is there yet, else with text; `fail` as the last
-    user message gives HTTP 500, `deep` deeply nested arguments of the tool call.
+    """Return an engine that serves weights of this version.
+
+    It answers with a tool call when the request offers tools and ends with a user message, else
+    with text. The last user message `fail` gives HTTP 500, and `deep` gives deeply nested arguments
+    of the tool call.
     """
     app = FastAPI()
     app.state.requests = []
@@ -25,75 +29,9 @@ def fake_engine(version: str = "v1") -> FastAPI:
     async def chat(request: Request) -> JSONResponse:
         body = await request.json()
         app.state.requests.append(body)
-        messages = body["messages"]
-        if messages[-1].get("content") == "fail":
+        if body["messages"][-1].get("content") == "fail":
             return JSONResponse({"error": {"message": "engine broke"}}, 500)
-        calls = None
-        text = f"reply {len(messages)}"
-        if body.get("tools") and messages[-1]["role"] == "user":
-            calls = [
-                {
-                    "id": f"call_{len(messages)}",
-                    "index": 0,
-                    "type": "function",
-                    "function": {
-                        "name": "look",
-                        "arguments": DEEP
-                        if messages[-1].get("content") == "deep"
-                        else '{"order": 7}',
-                    },
-                }
-            ]
-            text = "looking"
-        output = list(text.encode())
-        prompt = list(json.dumps(messages).encode())
-        choice: dict[str, Any] = {
-            "index": 0,
-            "message": {
-                "role": "assistant",
-                "content": text,
-                "reasoning_content": None,
-                "tool_calls": calls,
-            },
-            "logprobs": None,
-            "finish_reason": "tool_calls" if calls else "stop",
-            "matched_stop": None,
-        }
-        if body.get("logprobs"):
-            choice["logprobs"] = {
-                "content": [
-                    {"token": "x", "bytes": [token], "logprob": -0.5, "top_logprobs": []}
-                    for token in output
-                ]
-            }
-        if body.get("return_prompt_token_ids"):
-            choice["prompt_token_ids"] = prompt
-        if body.get("return_token_ids"):
-            choice["response_token_ids"] = output
-        spans = [{"version": app.state.version, "start": 0, "end": len(output)}]
-        if body.get("return_meta_info"):
-            choice["meta_info"] = {
-                "weight_version": app.state.version,
-                "weight_versions": spans,
-                "output_token_logprobs": [[-0.5, token, None] for token in output],
-            }
-        return JSONResponse(
-            {
-                "id": "answer",
-                "object": "chat.completion",
-                "created": 1,
-                "model": body["model"],
-                "choices": [choice],
-                "usage": {
-                    "prompt_tokens": len(prompt),
-                    "completion_tokens": len(output),
-                    "total_tokens": len(prompt) + len(output),
-                    "prompt_tokens_details": None,
-                    "reasoning_tokens": 0,
-                },
-                "metadata": {"weight_version": app.state.version, "weight_versions": spans},
-            }
-        )
+        return JSONResponse(_answer(body, app.state.version))
 
     @app.get("/model_info")
     def model_info() -> dict[str, Any]:
@@ -111,3 +49,71 @@ def fake_engine(version: str = "v1") -> FastAPI:
         }
 
     return app
+
+
+def _answer(body: dict[str, Any], version: str) -> dict[str, Any]:
+    messages = body["messages"]
+    calls = _tool_calls(body)
+    text = f"reply {len(messages)}" if calls is None else "looking"
+    output = list(text.encode())
+    prompt = list(json.dumps(messages).encode())
+    spans = [{"version": version, "start": 0, "end": len(output)}]
+    choice = {
+        "index": 0,
+        "message": {
+            "role": "assistant",
+            "content": text,
+            "reasoning_content": None,
+            "tool_calls": calls,
+        },
+        "logprobs": None,
+        "finish_reason": "stop" if calls is None else "tool_calls",
+        "matched_stop": None,
+    }
+    if body.get("logprobs"):
+        choice["logprobs"] = {
+            "content": [
+                {"token": "x", "bytes": [token], "logprob": -0.5, "top_logprobs": []}
+                for token in output
+            ]
+        }
+    if body.get("return_prompt_token_ids"):
+        choice["prompt_token_ids"] = prompt
+    if body.get("return_token_ids"):
+        choice["response_token_ids"] = output
+    if body.get("return_meta_info"):
+        choice["meta_info"] = {
+            "weight_version": version,
+            "weight_versions": spans,
+            "output_token_logprobs": [[-0.5, token, None] for token in output],
+        }
+    return {
+        "id": "answer",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": {
+            "prompt_tokens": len(prompt),
+            "completion_tokens": len(output),
+            "total_tokens": len(prompt) + len(output),
+            "prompt_tokens_details": None,
+            "reasoning_tokens": 0,
+        },
+        "metadata": {"weight_version": version, "weight_versions": spans},
+    }
+
+
+def _tool_calls(body: dict[str, Any]) -> list[dict[str, Any]] | None:
+    messages = body["messages"]
+    if not body.get("tools") or messages[-1]["role"] != "user":
+        return None
+    arguments = DEEP if messages[-1].get("content") == "deep" else '{"order": 7}'
+    return [
+        {
+            "id": f"call_{len(messages)}",
+            "index": 0,
+            "type": "function",
+            "function": {"name": "look", "arguments": arguments},
+        }
+    ]

@@ -1,4 +1,4 @@
-"""Real HTTP servers for tests of the gateway: an application on a free loopback port, in a thread."""
+"""Real HTTP servers for tests: an application on a free loopback port, served by a thread."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from typing import Any
 import uvicorn
 
 TLS = ssl.create_default_context()
-"""Shared by all clients: loading it takes longer than a test."""
+"""Shared by all clients, because loading it takes longer than a test."""
 
 
 @contextlib.contextmanager
@@ -20,7 +20,7 @@ def serving(app: Any) -> Iterator[str]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(128)
-    # A request that nobody waits for any more would keep the server for ever.
+    # Without a time-out, a request whose client has gone would keep the server running for ever.
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
     )

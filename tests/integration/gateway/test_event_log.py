@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from atdp.gateway.errors import EventLogUnavailable, EventRejected
-from atdp.gateway.event_log import EventLog, KafkaEventLog, LogPosition, LogRecord, MemoryEventLog
+from atdp.gateway import (
+    EventLog,
+    EventLogUnavailable,
+    EventRejected,
+    KafkaEventLog,
+    LogPosition,
+    LogRecord,
+    MemoryEventLog,
+)
 
 Opened = Callable[[], Any]
 
@@ -18,21 +25,21 @@ DEADLINE_S = 60.0
 
 
 def kafka_records(bootstrap: str, topic: str, expected: int) -> list[tuple[int, int, LogRecord]]:
-    """All records of a topic; waits until `expected` are there."""
+    """Return all records of a topic; waits until `expected` are there."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
     )
     try:
         partitions = consumer.list_topics(topic, timeout=DEADLINE_S).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        found: list[tuple[int, int, LogRecord]] = []
+        records: list[tuple[int, int, LogRecord]] = []
         deadline = time.monotonic() + DEADLINE_S
-        while len(found) < expected and time.monotonic() < deadline:
+        while len(records) < expected and time.monotonic() < deadline:
             for message in consumer.consume(500, timeout=0.1):
                 assert message.error() is None
                 record = LogRecord(message.key(), message.value(), tuple(message.headers() or ()))
-                found.append((message.partition(), message.offset(), record))
-        return found
+                records.append((message.partition(), message.offset(), record))
+        return records
     finally:
         consumer.close()
 
@@ -79,20 +86,20 @@ def opened(request: pytest.FixtureRequest) -> Opened:
     return kafka
 
 
-def test_what_is_acknowledged_is_in_the_log_where_the_position_says(opened: Opened) -> None:
+def test_an_acknowledged_record_is_in_the_log_at_its_position(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
             records = [
                 LogRecord(b"t/%d" % (n % 7), b"value %d" % n, (("h", b"%d" % n),))
                 for n in range(50)
             ]
-            fates = await log.append(records)
-            assert all(isinstance(fate, LogPosition) for fate in fates)
-            assert sorted((fate.partition, fate.offset) for fate in fates) == sorted(
+            results = await log.append(records)
+            assert all(isinstance(result, LogPosition) for result in results)
+            assert sorted((result.partition, result.offset) for result in results) == sorted(
                 (partition, offset) for partition, offset, _ in read(50)
             )
             by_position = {(partition, offset): record for partition, offset, record in read(50)}
-            assert [by_position[fate.partition, fate.offset] for fate in fates] == records
+            assert [by_position[result.partition, result.offset] for result in results] == records
 
     asyncio.run(scenario())
 
@@ -133,14 +140,14 @@ def test_more_than_the_bound_waits_and_still_lands(opened: Opened) -> None:
     async def scenario() -> None:
         async with opened() as (log, read):
             records = [LogRecord(b"k", b"y" * 30_000) for _ in range(5)]
-            fates = await asyncio.gather(*(log.append(records) for _ in range(6)))
-            assert all(isinstance(fate, LogPosition) for batch in fates for fate in batch)
+            results = await asyncio.gather(*(log.append(records) for _ in range(6)))
+            assert all(isinstance(result, LogPosition) for batch in results for result in batch)
             assert len(read(30)) == 30
 
     asyncio.run(scenario())
 
 
-def test_what_nobody_waits_for_any_more_is_not_sent(opened: Opened) -> None:
+def test_records_whose_client_has_gone_are_not_sent(opened: Opened) -> None:
     async def gone() -> bool:
         return False
 
@@ -149,11 +156,11 @@ def test_what_nobody_waits_for_any_more_is_not_sent(opened: Opened) -> None:
 
     async def scenario() -> None:
         async with opened() as (log, read):
-            for _ in range(5):  # more than there is room for, if it were taken
-                (fate,) = await log.append([LogRecord(b"k", b"z" * 60_000)], still_wanted=gone)
-                assert isinstance(fate, EventLogUnavailable)
-            (fate,) = await log.append([LogRecord(b"k", b"kept")], still_wanted=there)
-            assert isinstance(fate, LogPosition)
+            for _ in range(5):  # more than the limit, if the bytes were kept
+                (result,) = await log.append([LogRecord(b"k", b"z" * 60_000)], still_wanted=gone)
+                assert isinstance(result, EventLogUnavailable)
+            (result,) = await log.append([LogRecord(b"k", b"kept")], still_wanted=there)
+            assert isinstance(result, LogPosition)
             assert [record.value for _, _, record in read(1)] == [b"kept"]
 
     asyncio.run(scenario())
@@ -172,9 +179,9 @@ def test_without_a_broker_the_fate_is_unknown_and_the_log_says_why() -> None:
     async def scenario() -> None:
         log = KafkaEventLog("t", {"bootstrap.servers": "127.0.0.1:1"}, delivery_timeout_s=1.5)
         try:
-            (fate,) = await log.append([LogRecord(b"k", b"v")])
-            assert isinstance(fate, EventLogUnavailable)
-            assert "send again" in str(fate)
+            (result,) = await log.append([LogRecord(b"k", b"v")])
+            assert isinstance(result, EventLogUnavailable)
+            assert "send again" in str(result)
             assert "no Kafka broker" in (log.failure() or "")
         finally:
             await log.close()
@@ -182,12 +189,12 @@ def test_without_a_broker_the_fate_is_unknown_and_the_log_says_why() -> None:
     asyncio.run(scenario())
 
 
-def test_a_memory_log_that_is_switched_off_says_so() -> None:
+def test_a_memory_log_that_is_switched_off_reports_it() -> None:
     async def scenario() -> None:
         log = MemoryEventLog()
         log.available = False
-        (fate,) = await log.append([LogRecord(b"k", b"v")])
-        assert isinstance(fate, EventLogUnavailable)
+        (result,) = await log.append([LogRecord(b"k", b"v")])
+        assert isinstance(result, EventLogUnavailable)
         assert log.failure() == "switched off"
 
     asyncio.run(scenario())

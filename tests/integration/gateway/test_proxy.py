@@ -1,13 +1,6 @@
-"""The recording proxy, used as agents use it: through the official `openai` package.
+"""The recording proxy, used as agents use it: through the official `openai` package."""
 
-What holds for any engine runs against the fake one and against the embedded worker.
-"""
-
-import contextlib
 import json
-import os
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,14 +8,11 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 
-from atdp.gateway.event_log import MemoryEventLog
-from atdp.runtime.home import Home
-from atdp.runtime.keys import KeyStore
-from atdp.schemas import Action, Event, Gap, Generation, Observation, Outcome, fold_context, header
+from atdp.schemas import Action, Gap, Observation, Outcome, fold_context, header
 
-from .conftest import EngineUnderTest, GatewayUnderTest, start_gateway
+from .conftest import EngineUnderTest, GatewayUnderTest, event_names, start_gateway
 from .fake_engine import DEEP, fake_engine
-from .serving import TLS, serving
+from .serving import serving
 
 TOOLS: list[ChatCompletionToolUnionParam] = [
     {
@@ -31,164 +21,6 @@ TOOLS: list[ChatCompletionToolUnionParam] = [
     }
 ]
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
-
-
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A randomly initialised model directory, small enough to answer in milliseconds."""
-    torch = pytest.importorskip("torch")
-    from atdp.inference.tokenizer import train_tokenizer
-    from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("tiny")
-    tokenizer = train_tokenizer(["hello there", "look up the order", "reply"], vocab_size=300)
-    save_tokenizer(tokenizer, folder / "tokenizer", context=512)
-    shape = ModelShape(
-        hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=512
-    )
-    save_model(
-        new_model(shape, tokenizer, seed=0), folder / "model", tokenizer_from=folder / "tokenizer"
-    )
-    return folder / "model"
-
-
-@pytest.fixture(params=["fake", "embedded"], scope="module")
-def any_engine(request: pytest.FixtureRequest) -> Iterator[EngineUnderTest]:
-    """Each engine in turn."""
-    if request.param == "fake":
-        app: Any = fake_engine()
-    else:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-        from atdp.inference.worker.app import create_app
-        from atdp.inference.worker.worker_state import WorkerOptions
-
-        options = WorkerOptions(
-            model_dir=request.getfixturevalue("tiny_model"), weight_version="v1"
-        )
-        app = create_app(options)
-    with serving(app) as url:
-        yield EngineUnderTest(url, "tiny", app)
-
-
-@pytest.fixture
-def any_gateway(tmp_path: Path, any_engine: EngineUnderTest) -> Iterator[GatewayUnderTest]:
-    """A gateway in front of each engine in turn."""
-    home, log = Home(tmp_path), MemoryEventLog()
-    with KeyStore(home.keys_db) as keys, start_gateway(home, log, any_engine.url) as url:
-        key, _ = keys.create("acme", "agent")
-        with contextlib.ExitStack() as opened:
-            yield GatewayUnderTest(
-                url, log, home, keys, key, keys.ensure_operator(home.operator_key_file), opened
-            )
-
-
-def names(events: list[Event]) -> list[str]:
-    return [event.body.type if isinstance(event.body, Action) else event.kind for event in events]
-
-
-def generation_of(event: Event) -> Generation:
-    assert isinstance(event.body, Action)
-    assert event.body.generation is not None
-    return event.body.generation
-
-
-def test_an_unchanged_agent_is_recorded_with_tokens_logprobs_and_weights(
-    any_gateway: GatewayUnderTest,
-) -> None:
-    client = any_gateway.openai(**{"X-ATDP-Session": "s1", "X-ATDP-Task": "task"})
-    raw = client.chat.completions.with_raw_response.create(
-        model="tiny", messages=HELLO, max_tokens=8, temperature=0.7
-    )
-    answer = raw.parse()
-    assert raw.headers["x-atdp-trajectory"] == "s1"
-    assert raw.headers["x-atdp-events"] == "3"
-    assert raw.headers["x-atdp-weight-version"] == "v1"
-    events = any_gateway.events("s1")
-    assert names(events) == ["trajectory_started", "observation", "generation"]
-    assert [event.seq for event in events] == [0, 1, 2]
-    assert {event.task_id for event in events} == {"task"}
-    generated = generation_of(events[-1])
-    assert generated.prompt_token_ids
-    assert generated.output_token_ids
-    assert answer.usage is not None
-    assert len(generated.prompt_token_ids) == answer.usage.prompt_tokens
-    assert len(generated.output_token_ids) == answer.usage.completion_tokens
-    assert generated.output_logprobs is not None
-    assert len(generated.output_logprobs) == len(generated.output_token_ids)
-    assert all(logprob < 0 for logprob in generated.output_logprobs)
-    assert [(span.version, span.start, span.end) for span in generated.policy_versions] == [
-        ("v1", 0, len(generated.output_token_ids))
-    ]
-    assert generated.sampling is not None
-    assert (generated.sampling.temperature, generated.sampling.max_tokens) == (0.7, 8)
-    assert generated.tokenizer_hash
-    assert len(generated.tokenizer_hash) == 64
-    assert generated.finish_reason == answer.choices[0].finish_reason
-    assert events[-1].versions is not None
-    assert events[-1].versions.weights == "v1"
-    assert events[-1].latency_us is not None
-    assert fold_context(events)[-1].text == (answer.choices[0].message.content or "")
-
-
-def test_the_agent_gets_only_what_it_asked_for(
-    any_gateway: GatewayUnderTest, any_engine: EngineUnderTest
-) -> None:
-    body = {"model": "tiny", "messages": HELLO, "max_tokens": 4, "seed": 1, "temperature": 0}
-    direct = httpx.post(
-        any_engine.url + "/v1/chat/completions", json=body, verify=TLS, timeout=60
-    ).json()
-    with any_gateway.http() as client:
-        through = client.post("/v1/chat/completions", json=body).json()
-        asking = client.post(
-            "/v1/chat/completions",
-            json={**body, "logprobs": True, "return_token_ids": True, "return_meta_info": True},
-        ).json()
-    assert through.keys() == direct.keys()
-    assert through["choices"] == direct["choices"]
-    assert asking["choices"][0].keys() >= {"response_token_ids", "meta_info"}
-    assert asking["choices"][0]["logprobs"]["content"]
-
-
-def test_a_conversation_is_recorded_once_message_by_message(any_gateway: GatewayUnderTest) -> None:
-    client = any_gateway.openai(**{"X-ATDP-Session": "s1"})
-    messages: list[Any] = [{"role": "system", "content": "be brief"}]
-    for turn in range(4):
-        messages.append({"role": "user", "content": f"turn {turn}"})
-        answer = client.chat.completions.create(model="tiny", messages=messages, max_tokens=6)
-        messages.append(answer.choices[0].message)
-    events = any_gateway.events("s1")
-    assert names(events) == ["trajectory_started", *["observation", "generation"] * 4]
-    assert len(fold_context(events)) == len(messages)
-    observed = [len(event.body.messages) for event in events if isinstance(event.body, Observation)]
-    assert observed == [2, 1, 1, 1]
-    assert [event.step for event in events if isinstance(event.body, Action)] == [0, 1, 2, 3]
-
-
-def test_streaming_clients_get_the_same_answer_in_chunks(any_gateway: GatewayUnderTest) -> None:
-    client = any_gateway.openai(**{"X-ATDP-Session": "s1"})
-    stream = client.chat.completions.create(
-        model="tiny",
-        messages=HELLO,
-        max_tokens=6,
-        temperature=0,
-        stream=True,
-        stream_options={"include_usage": True},
-    )
-    text, reasons, usage = "", [], None
-    for chunk in stream:
-        usage = chunk.usage or usage
-        for choice in chunk.choices:
-            text += choice.delta.content or ""
-            reasons.append(choice.finish_reason)
-    assert reasons[-1] in {"stop", "length"}
-    assert usage is not None
-    events = any_gateway.events("s1")
-    assert fold_context(events)[-1].text == text
-
-
-def test_models_are_the_engines(any_gateway: GatewayUnderTest) -> None:
-    assert any_gateway.openai().models.list().data
 
 
 def tool_loop(client: openai.OpenAI) -> list[Any]:
@@ -206,7 +38,7 @@ def tool_loop(client: openai.OpenAI) -> list[Any]:
 def test_tool_calls_and_their_results_are_events_of_their_own(gateway: GatewayUnderTest) -> None:
     tool_loop(gateway.openai(**{"X-ATDP-Session": "s1"}))
     events = gateway.events("s1")
-    assert names(events) == [
+    assert event_names(events) == [
         *("trajectory_started", "observation", "generation", "tool_call", "outcome", "generation"),
     ]
     call, outcome = events[3].body, events[4].body
@@ -338,7 +170,7 @@ def test_an_engines_error_is_passed_on_and_recorded_as_a_gap(gateway: GatewayUnd
     with pytest.raises(openai.InternalServerError, match="engine broke"):
         client.chat.completions.create(model="fake", messages=[{"role": "user", "content": "fail"}])
     events = gateway.events("s1")
-    assert names(events) == ["trajectory_started", "observation", "gap"]
+    assert event_names(events) == ["trajectory_started", "observation", "gap"]
     assert isinstance(events[-1].body, Gap)
     assert events[-1].body.code == "engine_error"
 
@@ -350,7 +182,7 @@ def test_an_engine_that_is_gone_is_a_502_that_says_so_and_a_gap(gateway: Gateway
         answer = client.post("/v1/chat/completions", json={"model": "fake", "messages": HELLO})
     assert answer.status_code == 502
     assert "cannot be reached" in answer.json()["error"]["message"]
-    assert names(gateway.events("s1")) == ["trajectory_started", "observation", "gap"]
+    assert event_names(gateway.events("s1")) == ["trajectory_started", "observation", "gap"]
 
 
 def test_no_answer_without_acknowledgement_and_nothing_is_skipped_afterwards(
@@ -365,7 +197,7 @@ def test_no_answer_without_acknowledgement_and_nothing_is_skipped_afterwards(
     client.chat.completions.create(model="fake", messages=HELLO)
     events = gateway.events("s1")
     assert [event.seq for event in events] == list(range(len(events)))
-    assert names(events) == [
+    assert event_names(events) == [
         *("trajectory_started", "observation", "generation", "observation", "generation"),
     ]
     marked = [header(record.headers, "atdp-redelivery") for record in gateway.log.records]
@@ -388,7 +220,7 @@ def test_after_a_restart_the_context_is_sent_in_full_under_a_new_producer(
             model="fake", messages=[*messages, {"role": "user", "content": "thanks"}]
         )
     before, after = gateway.events("s1")[:6], gateway.events("s1")[6:]
-    assert names(after) == ["observation", "generation"]
+    assert event_names(after) == ["observation", "generation"]
     assert (
         len({event.producer_id for event in after} | {event.producer_id for event in before}) == 2
     )
@@ -453,15 +285,3 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
         assert track("newer") == "v1"
         route(operator, None)
         assert track("new") == "v1"
-
-
-def test_shares_are_kept_and_a_session_always_falls_the_same_way() -> None:
-    from atdp.gateway.engine_routes import CanaryShare, EngineRoute, Routes
-
-    routes = Routes(
-        stable=EngineRoute(url="a"),
-        canary=CanaryShare(engine=EngineRoute(url="b"), share=0.2, salt="s"),
-    )
-    chosen = [routes.choose("acme", f"session {n}")[0] for n in range(5000)]
-    assert chosen == [routes.choose("acme", f"session {n}")[0] for n in range(5000)]
-    assert 0.17 < chosen.count("canary") / 5000 < 0.23

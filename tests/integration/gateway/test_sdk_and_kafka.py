@@ -8,10 +8,8 @@ import httpx
 import pytest
 
 from atdp.adapters import ImportOptions, run_import
-from atdp.gateway import GatewaySettings, create_app
-from atdp.gateway.event_log import EventLog, KafkaEventLog
-from atdp.runtime.home import Home
-from atdp.runtime.keys import KeyStore
+from atdp.gateway import EventLog, GatewaySettings, KafkaEventLog, create_app
+from atdp.runtime import Home, KeyStore
 from atdp.schemas import Event, SigningKey, decode, fold_context, header, verify
 from atdp.sdk import GatewaySender, Recorder
 

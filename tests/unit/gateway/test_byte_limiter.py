@@ -1,4 +1,4 @@
-"""Room in flight is given out in the order of asking, and not for ever asked for."""
+"""Bytes in flight are granted in the order of the requests, within a time-out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 async def settled() -> None:
-    """Let every task get as far as it can."""
+    """Let every task run until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -40,7 +40,7 @@ def test_a_large_request_is_not_overtaken_by_small_ones_that_would_fit() -> None
     run(scenario)
 
 
-def test_whoever_waits_too_long_gets_nothing_and_lets_the_next_one_pass() -> None:
+def test_a_request_that_waits_too_long_gets_nothing_and_the_next_one_passes() -> None:
     async def scenario() -> None:
         limiter = ByteLimiter(10, timeout_s=0.05)
         assert await limiter.acquire(6)
@@ -56,13 +56,13 @@ def test_whoever_waits_too_long_gets_nothing_and_lets_the_next_one_pass() -> Non
     run(scenario)
 
 
-def test_whoever_is_cancelled_takes_nothing_with_it() -> None:
+def test_a_cancelled_request_keeps_nothing() -> None:
     async def scenario() -> None:
         limiter = ByteLimiter(10, timeout_s=5)
         assert await limiter.acquire(10)
         waiting = asyncio.create_task(limiter.acquire(10))
         await settled()
-        limiter.release(10)  # its turn has come, and it is cancelled before it runs
+        limiter.release(10)  # the bytes are granted, and the task is cancelled before it runs
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert await limiter.acquire(10)
@@ -70,7 +70,7 @@ def test_whoever_is_cancelled_takes_nothing_with_it() -> None:
     run(scenario)
 
 
-def test_more_than_the_bound_passes_alone() -> None:
+def test_a_request_larger_than_the_limit_passes_alone() -> None:
     async def scenario() -> None:
         limiter = ByteLimiter(10, timeout_s=0.01)
         assert await limiter.acquire(50)
