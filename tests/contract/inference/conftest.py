@@ -16,7 +16,7 @@ import torch
 
 from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
-from atdp.trainer.testing import EngineClient, Reference, make_tiny_models, served
+from atdp.trainer.testing import EngineUnderTest, Reference, make_tiny_models, served
 
 REAL = os.environ.get("ATDP_TEST_ENGINE_URL")
 
@@ -58,10 +58,10 @@ def server(engine_kind: str, models: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def engine(engine_kind: str, server: str, models: Path) -> Iterator[EngineClient]:
+def engine(engine_kind: str, server: str, models: Path) -> Iterator[EngineUnderTest]:
     """The engine, serving the first model as version `first`."""
     with httpx.Client(base_url=server, timeout=120) as http:
-        client = EngineClient(engine_kind, http, models / "first", models / "second")
+        client = EngineUnderTest(engine_kind, http, models / "first", models / "second")
         client.post("/continue_generation")
         client.serve(client.first, "first")
         yield client

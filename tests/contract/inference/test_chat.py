@@ -5,7 +5,7 @@ import json
 import pytest
 from openai import BadRequestError, OpenAI
 
-from atdp.trainer.testing import QUESTION, TOOLS, EngineClient, Reference
+from atdp.trainer.testing import QUESTION, TOOLS, EngineUnderTest, Reference
 
 ASK = {"model": "tiny", "messages": QUESTION, "tools": TOOLS, "temperature": 0, "max_tokens": 64}
 EXTRAS = {
@@ -17,7 +17,7 @@ EXTRAS = {
 
 
 def test_the_prompt_is_what_the_models_own_template_renders(
-    engine: EngineClient, reference: Reference
+    engine: EngineUnderTest, reference: Reference
 ) -> None:
     answer = engine.post("/v1/chat/completions", **ASK, **EXTRAS)
     text = reference.tokenizer.apply_chat_template(
@@ -30,7 +30,7 @@ def test_the_prompt_is_what_the_models_own_template_renders(
     assert answer["usage"]["prompt_tokens"] == len(choice["prompt_token_ids"])
 
 
-def test_a_hermes_tool_call_comes_out_as_an_openai_tool_call(engine: EngineClient) -> None:
+def test_a_hermes_tool_call_comes_out_as_an_openai_tool_call(engine: EngineUnderTest) -> None:
     choice = engine.post("/v1/chat/completions", **ASK, **EXTRAS)["choices"][0]
     assert choice["finish_reason"] == "tool_calls"
     (call,) = choice["message"]["tool_calls"]
@@ -41,7 +41,7 @@ def test_a_hermes_tool_call_comes_out_as_an_openai_tool_call(engine: EngineClien
     assert not choice["message"]["content"]
 
 
-def test_token_ids_logprobs_and_version_come_with_the_reply(engine: EngineClient) -> None:
+def test_token_ids_logprobs_and_version_come_with_the_reply(engine: EngineUnderTest) -> None:
     answer = engine.post("/v1/chat/completions", **ASK, **EXTRAS)
     choice = answer["choices"][0]
     ids = choice["response_token_ids"]
@@ -53,7 +53,7 @@ def test_token_ids_logprobs_and_version_come_with_the_reply(engine: EngineClient
     assert answer["metadata"]["weight_version"] == "first"
 
 
-def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineClient) -> None:
+def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineUnderTest) -> None:
     first = engine.post("/v1/chat/completions", **ASK, **EXTRAS)["choices"][0]
     (call,) = first["message"]["tool_calls"]
     said = {"role": "assistant", "content": first["message"]["content"], "tool_calls": [call]}
@@ -65,7 +65,7 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineClie
     assert second["prompt_token_ids"][: len(held)] == held
 
 
-def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineClient) -> None:
+def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineUnderTest) -> None:
     with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key="none", max_retries=0) as client:
         answer = client.chat.completions.create(**ASK)  # type: ignore[call-overload]
         assert answer.choices[0].message.tool_calls[0].function.name == "lookup"
@@ -73,7 +73,7 @@ def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineClien
             client.chat.completions.create(model="tiny", messages=[])
 
 
-def test_a_streamed_reply_says_the_same_as_a_whole_one(engine: EngineClient) -> None:
+def test_a_streamed_reply_says_the_same_as_a_whole_one(engine: EngineUnderTest) -> None:
     plain = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],

@@ -1,4 +1,4 @@
-"""What generation means: tokens, log-probabilities, stops, batches, streams."""
+"""Generation: tokens, log-probabilities, stops, batches, streams."""
 
 import itertools
 import json
@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
-from atdp.trainer.testing import EngineClient, Reference
+from atdp.trainer.testing import EngineUnderTest, Reference
 
 PROMPT = [10, 20, 30, 40]
 CLOSE = 1e-4
+QUESTION_TEXT = (
+    "<|im_start|>system\ntools lookup(item)<|im_end|>"
+    "<|im_start|>user\n7 rope?<|im_end|><|im_start|>assistant\n"
+)
 
 
 def pairs(entries: list[list[Any]]) -> tuple[list[float | None], list[int]]:
@@ -19,7 +23,7 @@ def pairs(entries: list[list[Any]]) -> tuple[list[float | None], list[int]]:
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.7])
 def test_output_logprobs_are_those_of_the_full_distribution_at_the_sampling_temperature(
-    engine: EngineClient, reference: Reference, temperature: float
+    engine: EngineUnderTest, reference: Reference, temperature: float
 ) -> None:
     params = {"max_new_tokens": 12, "temperature": temperature, "ignore_eos": True}
     answer = engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
@@ -32,7 +36,7 @@ def test_output_logprobs_are_those_of_the_full_distribution_at_the_sampling_temp
 
 @pytest.mark.parametrize("restriction", [{"top_p": 0.5}, {"top_k": 5}, {"min_p": 0.2}])
 def test_restricting_the_draw_does_not_renormalise_the_logged_probability(
-    engine: EngineClient, reference: Reference, restriction: dict[str, float]
+    engine: EngineUnderTest, reference: Reference, restriction: dict[str, float]
 ) -> None:
     params = {"max_new_tokens": 8, "temperature": 1.0, "ignore_eos": True, **restriction}
     answer = engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
@@ -40,7 +44,7 @@ def test_restricting_the_draw_does_not_renormalise_the_logged_probability(
     assert logprobs == pytest.approx(reference.logprobs(PROMPT + ids)[len(PROMPT) :], abs=CLOSE)
 
 
-def test_temperature_zero_takes_the_most_likely_token_every_time(engine: EngineClient) -> None:
+def test_temperature_zero_takes_the_most_likely_token_every_time(engine: EngineUnderTest) -> None:
     params = {"max_new_tokens": 10, "temperature": 0, "ignore_eos": True}
     answers = [
         engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
@@ -54,7 +58,7 @@ def test_temperature_zero_takes_the_most_likely_token_every_time(engine: EngineC
     assert [entry[1] for entry in best] == top["output_ids"]
 
 
-def test_a_low_temperature_draws_the_likely_token_more_often(engine: EngineClient) -> None:
+def test_a_low_temperature_draws_the_likely_token_more_often(engine: EngineUnderTest) -> None:
     def share(temperature: float) -> float:
         params = {"max_new_tokens": 1, "temperature": temperature, "n": 64, "ignore_eos": True}
         answers = engine.generate(input_ids=PROMPT, sampling_params=params)
@@ -65,7 +69,7 @@ def test_a_low_temperature_draws_the_likely_token_more_often(engine: EngineClien
 
 
 def test_scoring_a_logged_sequence_gives_its_logprobs_at_temperature_one_and_no_output(
-    engine: EngineClient, reference: Reference
+    engine: EngineUnderTest, reference: Reference
 ) -> None:
     ids = [10, 20, 30, 40, 50, 60]
     answer = engine.generate(
@@ -82,7 +86,9 @@ def test_scoring_a_logged_sequence_gives_its_logprobs_at_temperature_one_and_no_
     assert answer["meta_info"]["completion_tokens"] == 0
 
 
-def test_scoring_can_start_inside_the_sequence(engine: EngineClient, reference: Reference) -> None:
+def test_scoring_can_start_inside_the_sequence(
+    engine: EngineUnderTest, reference: Reference
+) -> None:
     ids = [10, 20, 30, 40, 50, 60]
     params = {"max_new_tokens": 0}
     answer = engine.generate(
@@ -94,7 +100,7 @@ def test_scoring_can_start_inside_the_sequence(engine: EngineClient, reference: 
     assert logprobs[1:] == pytest.approx(reference.logprobs(ids)[3:], abs=CLOSE)
 
 
-def test_a_sequence_scores_the_same_as_it_was_generated(engine: EngineClient) -> None:
+def test_a_sequence_scores_the_same_as_it_was_generated(engine: EngineUnderTest) -> None:
     params = {"max_new_tokens": 10, "temperature": 1.0, "ignore_eos": True}
     drawn = engine.generate(input_ids=PROMPT, sampling_params=params, return_logprob=True)
     scored = engine.generate(
@@ -108,7 +114,7 @@ def test_a_sequence_scores_the_same_as_it_was_generated(engine: EngineClient) ->
     assert again[len(PROMPT) :] == pytest.approx(generated, abs=CLOSE)
 
 
-def test_the_stopping_token_is_in_the_ids_and_not_in_the_text(engine: EngineClient) -> None:
+def test_the_stopping_token_is_in_the_ids_and_not_in_the_text(engine: EngineUnderTest) -> None:
     greedy = {"max_new_tokens": 6, "temperature": 0}
     token = engine.generate(input_ids=PROMPT, sampling_params=greedy)["output_ids"][0]
     stopped = engine.generate(
@@ -119,7 +125,7 @@ def test_the_stopping_token_is_in_the_ids_and_not_in_the_text(engine: EngineClie
     assert stopped["meta_info"]["finish_reason"] == {"type": "stop", "matched": token}
 
 
-def test_ignoring_the_end_ignores_stopping_tokens_too(engine: EngineClient) -> None:
+def test_ignoring_the_end_ignores_stopping_tokens_too(engine: EngineUnderTest) -> None:
     greedy = {"max_new_tokens": 6, "temperature": 0, "ignore_eos": True}
     token = engine.generate(input_ids=PROMPT, sampling_params=greedy)["output_ids"][0]
     answer = engine.generate(
@@ -129,11 +135,10 @@ def test_ignoring_the_end_ignores_stopping_tokens_too(engine: EngineClient) -> N
 
 
 def test_the_end_of_turn_ends_a_reply_and_is_logged_with_its_probability(
-    engine: EngineClient, reference: Reference
+    engine: EngineUnderTest, reference: Reference
 ) -> None:
-    text = "<|im_start|>system\ntools lookup(item)<|im_end|><|im_start|>user\n7 rope?<|im_end|><|im_start|>assistant\n"
     params = {"max_new_tokens": 64, "temperature": 0}
-    answer = engine.generate(text=text, sampling_params=params, return_logprob=True)
+    answer = engine.generate(text=QUESTION_TEXT, sampling_params=params, return_logprob=True)
     end = reference.tokenizer.eos_token_id
     assert answer["output_ids"][-1] == end
     assert answer["meta_info"]["finish_reason"] == {"type": "stop", "matched": end}
@@ -141,16 +146,16 @@ def test_the_end_of_turn_ends_a_reply_and_is_logged_with_its_probability(
     assert "<|im_end|>" not in answer["text"]
 
 
-def test_a_stop_string_ends_the_reply_before_itself(engine: EngineClient) -> None:
-    text = "<|im_start|>system\ntools lookup(item)<|im_end|><|im_start|>user\n7 rope?<|im_end|><|im_start|>assistant\n"
+def test_a_stop_string_ends_the_reply_before_itself(engine: EngineUnderTest) -> None:
     answer = engine.generate(
-        text=text, sampling_params={"max_new_tokens": 64, "temperature": 0, "stop": ["lookup"]}
+        text=QUESTION_TEXT,
+        sampling_params={"max_new_tokens": 64, "temperature": 0, "stop": ["lookup"]},
     )
     assert answer["meta_info"]["finish_reason"] == {"type": "stop", "matched": "lookup"}
     assert answer["text"] == '<tool_call>\n{"name": "'
 
 
-def test_a_batch_is_answered_in_order_and_each_prompt_keeps_its_id(engine: EngineClient) -> None:
+def test_a_batch_is_answered_in_order_and_each_prompt_keeps_its_id(engine: EngineUnderTest) -> None:
     prompts = [[10, 20], [30, 40, 50], [60]]
     params = {"max_new_tokens": 3, "temperature": 1.0, "ignore_eos": True}
     answers = engine.generate(input_ids=prompts, sampling_params=params, rid=["a", "b", "c"])
@@ -160,7 +165,7 @@ def test_a_batch_is_answered_in_order_and_each_prompt_keeps_its_id(engine: Engin
 
 
 def test_sixty_four_requests_at_once_are_each_answered_as_if_alone(
-    engine: EngineClient, reference: Reference
+    engine: EngineUnderTest, reference: Reference
 ) -> None:
     prompts = [[10 + n % 7, 20 + n, *range(30, 30 + n % 5)] for n in range(64)]
     params = {"max_new_tokens": 16, "temperature": 1.0, "ignore_eos": True}
@@ -175,7 +180,7 @@ def test_sixty_four_requests_at_once_are_each_answered_as_if_alone(
         assert logprobs == pytest.approx(reference.logprobs(prompt + ids)[len(prompt) :], abs=CLOSE)
 
 
-def test_a_stream_sends_cumulative_ids_and_ends_with_done(engine: EngineClient) -> None:
+def test_a_stream_sends_cumulative_ids_and_ends_with_done(engine: EngineUnderTest) -> None:
     body = {"input_ids": PROMPT, "stream": True, "return_logprob": True}
     body["sampling_params"] = {"max_new_tokens": 6, "temperature": 1.0, "ignore_eos": True}
     with engine.http.stream("POST", "/generate", json=body) as answer:
@@ -190,7 +195,7 @@ def test_a_stream_sends_cumulative_ids_and_ends_with_done(engine: EngineClient) 
     ]
 
 
-def test_token_ids_outside_the_vocabulary_are_refused(engine: EngineClient) -> None:
+def test_token_ids_outside_the_vocabulary_are_refused(engine: EngineUnderTest) -> None:
     if engine.kind == "sglang":
         pytest.skip(
             "our own promise: what SGLang does with such ids is not among its recorded answers"
@@ -214,7 +219,7 @@ def test_token_ids_outside_the_vocabulary_are_refused(engine: EngineClient) -> N
     ],
 )
 def test_a_parameter_out_of_range_is_refused_with_its_name(
-    engine: EngineClient, params: dict[str, float]
+    engine: EngineUnderTest, params: dict[str, float]
 ) -> None:
     answer = engine.http.post("/generate", json={"input_ids": PROMPT, "sampling_params": params})
     assert answer.status_code == 400

@@ -1,4 +1,4 @@
-"""One round against any engine: rollouts, a GRPO update, publication, a weight swap, and generation under the new version."""
+"""One round with any engine: rollouts, a GRPO update, publication, a weight swap, generation."""
 
 from pathlib import Path
 from typing import Any
@@ -7,24 +7,25 @@ import pytest
 import torch
 
 from atdp.trainer.groups import GroupRules
+from atdp.trainer.grpo_run import GrpoRun
 from atdp.trainer.model import load_model, save_model
 from atdp.trainer.registry import Lineage, WeightRegistry
-from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.run_settings import Pace, RunSettings
 from atdp.trainer.source import MemorySource
-from atdp.trainer.testing import EngineClient, Reference
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+from atdp.trainer.testing import EngineUnderTest, Reference
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 from atdp.trainer.weight_sync import WeightSyncError, load_into_engine
 
 TASKS = [[10, 20, 30], [40, 50, 60, 70], [15, 25], [35, 45, 55]]
 SAMPLED = {"max_new_tokens": 12, "temperature": 1.0, "ignore_eos": True, "n": 8}
 
 
-def rollouts(engine: EngineClient) -> list[Trajectory]:
+def rollouts(engine: EngineUnderTest) -> list[TrainingTrajectory]:
     """Eight attempts at each task; what the engine logs is taken as it is.
 
     Low token ids are rewarded.
     """
-    made: list[Trajectory] = []
+    made: list[TrainingTrajectory] = []
     for number, prompt in enumerate(TASKS):
         answers = engine.generate(input_ids=prompt, sampling_params=SAMPLED, return_logprob=True)
         for attempt, answer in enumerate(answers):
@@ -36,7 +37,7 @@ def rollouts(engine: EngineClient) -> list[Trajectory]:
                 versions=tuple(span["version"] for span in meta["weight_versions"]),
             )
             made.append(
-                Trajectory(
+                TrainingTrajectory(
                     key=TrajectoryKey("t", f"task{number}", attempt),
                     task=f"task{number}",
                     turns=(turn,),
@@ -50,7 +51,9 @@ def rollouts(engine: EngineClient) -> list[Trajectory]:
     return made
 
 
-def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_path: Path) -> None:
+def test_a_round_of_learning_goes_through_the_engine(
+    engine: EngineUnderTest, tmp_path: Path
+) -> None:
     torch.set_num_threads(1)
     registry = WeightRegistry(tmp_path / "weights")
     model = load_model(engine.first)
@@ -60,7 +63,7 @@ def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_p
         Lineage(run_id="warm", kind="sft", parent=None),
     )
     load_into_engine(str(engine.http.base_url), first)
-    run = TrainRun(
+    run = GrpoRun(
         model=model,
         source=MemorySource(rollouts(engine)),
         settings=RunSettings(base="v1", version_now=0, groups=GroupRules(size=8)),
@@ -71,8 +74,8 @@ def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_p
     assert len(set(result.trained)) == 32
     # Before the update the trained policy is the logged one: engine and trainer agree on every
     # token.
-    assert result.last_figures["ratio_max"] == pytest.approx(1, abs=1e-3)
-    assert result.last_figures["ess"] == pytest.approx(1, abs=1e-3)
+    assert result.last_metrics["ratio_max"] == pytest.approx(1, abs=1e-3)
+    assert result.last_metrics["ess"] == pytest.approx(1, abs=1e-3)
 
     second = registry.publish(
         "tiny",
@@ -92,7 +95,7 @@ def test_a_round_of_learning_goes_through_the_engine(engine: EngineClient, tmp_p
 
 
 def test_an_engine_that_is_not_there_is_reported_with_its_address(
-    engine: EngineClient, tmp_path: Path
+    engine: EngineUnderTest, tmp_path: Path
 ) -> None:
     registry = WeightRegistry(tmp_path)
     model = load_model(engine.first)

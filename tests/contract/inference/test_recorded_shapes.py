@@ -1,12 +1,13 @@
 """The engine answers recorded requests in the shape that SGLang 0.5.23 answered them."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from atdp.trainer.testing import EngineClient
+from atdp.trainer.testing import EngineUnderTest
 
 RECORDED = Path(__file__).parent / "recorded"
 NULLABLE = {"cached_tokens_details", "tool_call_parser", "reasoning_parser"}
@@ -14,7 +15,7 @@ NULLABLE = {"cached_tokens_details", "tool_call_parser", "reasoning_parser"}
 ONLY_SOMETIMES = {"decode_throughput"}
 """Present when more than one token was generated in more than one step."""
 ADDITIONS = {"tokenizer_hash", "template_hash", "embedding"}
-"""What one side adds to SGLang's own keys."""
+"""Keys that one side adds to SGLang's own."""
 
 CASES = sorted(
     path.stem
@@ -28,20 +29,25 @@ def recorded(name: str) -> dict[str, Any]:
     return loaded
 
 
+def fitted_body(engine: EngineUnderTest, name: str, body: Any) -> Any:
+    """Return the recorded body with the values that the engine under test needs."""
+    if not isinstance(body, dict):
+        return body
+    if body.get("model_path") == "models/tiny_v1":
+        body["model_path"] = str(engine.second)
+    if body.get("input_ids") == "[10] * 3000":
+        body["input_ids"] = [10] * 3000
+    if name == "chat" or (name.startswith("generate_") and name != "generate_stop"):
+        # The recorded model never ended by itself.
+        body.get("sampling_params", body)["ignore_eos"] = True
+    return body
+
+
 @pytest.mark.parametrize("name", CASES)
-def test_an_answer_has_the_recorded_status_and_shape(engine: EngineClient, name: str) -> None:
+def test_an_answer_has_the_recorded_status_and_shape(engine: EngineUnderTest, name: str) -> None:
     case = recorded(name)
     request, response = case["request"], case["response"]
-    body = request["json"]
-    if isinstance(body, dict):
-        if body.get("model_path") == "models/tiny_v1":
-            body["model_path"] = str(engine.second)
-        if body.get("input_ids") == "[10] * 3000":
-            body["input_ids"] = [10] * 3000
-        if name == "chat" or (name.startswith("generate_") and name != "generate_stop"):
-            body.get("sampling_params", body)["ignore_eos"] = (
-                True  # the recorded model never ended by itself
-            )
+    body = fitted_body(engine, name, request["json"])
     answer = engine.http.request(request["method"], request["path"], json=body)
     assert answer.status_code == response["status"], answer.text
     if isinstance(response["body"], (dict, list)):
@@ -53,51 +59,46 @@ def test_an_answer_has_the_recorded_status_and_shape(engine: EngineClient, name:
 
 
 def difference(ours: object, theirs: object, where: str) -> str | None:
-    """Where two values differ in keys, in type or in the layout of lists; `None` when they do not."""
-    leaf = where.rsplit(".", 1)[-1]
-    if leaf in NULLABLE and (theirs is None or ours is None):
+    """Return the first difference in keys, types or the layout of lists; `None` without one."""
+    if where.rsplit(".", 1)[-1] in NULLABLE and (theirs is None or ours is None):
         return None
     if isinstance(theirs, dict):
-        if not isinstance(ours, dict):
-            return f"{where}: {type(ours).__name__} instead of an object"
-        missing = theirs.keys() - ours.keys() - ONLY_SOMETIMES - ADDITIONS
-        extra = ours.keys() - theirs.keys() - ONLY_SOMETIMES - ADDITIONS
-        if missing or extra:
-            return f"{where}: missing {sorted(missing)}, not recorded {sorted(extra)}"
-        found = [
-            difference(ours[key], theirs[key], f"{where}.{key}")
-            for key in theirs.keys() & ours.keys()
-        ]
-        return next((text for text in found if text), None)
+        return object_difference(ours, theirs, where)
     if isinstance(theirs, list):
-        if not isinstance(ours, list):
-            return f"{where}: {type(ours).__name__} instead of a list"
-        if theirs and ours and all(isinstance(item, type(theirs[0])) for item in theirs):
-            found = [difference(item, theirs[-1], f"{where}[]") for item in ours[-1:]]
-            return next((text for text in found if text), None)
-        if len(theirs) == len(ours):
-            found = [difference(a, b, f"{where}[]") for a, b in zip(ours, theirs, strict=True)]
-            return next((text for text in found if text), None)
-        return None
-    leaf = where.rsplit(".", 1)[-1]
+        return list_difference(ours, theirs, where)
     if theirs is None or ours is None:
-        return (
-            None
-            if theirs is ours or leaf in NULLABLE
-            else f"{where}: {ours!r} where {theirs!r} was recorded"
-        )
-    numbers = (int, float)
-    if isinstance(theirs, numbers) and isinstance(ours, numbers):
-        return (
-            None
-            if isinstance(theirs, bool) == isinstance(ours, bool)
-            else f"{where}: {ours!r} for {theirs!r}"
-        )
-    return (
-        None
-        if type(ours) is type(theirs)
-        else f"{where}: {type(ours).__name__} for {type(theirs).__name__}"
+        same = theirs is ours
+    elif isinstance(theirs, int | float) and isinstance(ours, int | float):
+        same = isinstance(theirs, bool) == isinstance(ours, bool)
+    else:
+        same = type(ours) is type(theirs)
+    return None if same else f"{where}: {ours!r} where {theirs!r} was recorded"
+
+
+def object_difference(ours: object, theirs: dict[str, Any], where: str) -> str | None:
+    if not isinstance(ours, dict):
+        return f"{where}: {type(ours).__name__} instead of an object"
+    missing = theirs.keys() - ours.keys() - ONLY_SOMETIMES - ADDITIONS
+    extra = ours.keys() - theirs.keys() - ONLY_SOMETIMES - ADDITIONS
+    if missing or extra:
+        return f"{where}: missing {sorted(missing)}, not recorded {sorted(extra)}"
+    return first_of(
+        difference(ours[key], theirs[key], f"{where}.{key}") for key in theirs.keys() & ours.keys()
     )
+
+
+def list_difference(ours: object, theirs: list[Any], where: str) -> str | None:
+    if not isinstance(ours, list):
+        return f"{where}: {type(ours).__name__} instead of a list"
+    if theirs and ours and all(isinstance(item, type(theirs[0])) for item in theirs):
+        return difference(ours[-1], theirs[-1], f"{where}[]")
+    if len(theirs) == len(ours):
+        return first_of(difference(a, b, f"{where}[]") for a, b in zip(ours, theirs, strict=True))
+    return None
+
+
+def first_of(differences: Iterable[str | None]) -> str | None:
+    return next((text for text in differences if text), None)
 
 
 def test_the_shape_check_sees_a_missing_key_an_added_key_and_another_layout() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atdp.trainer.testing import EngineClient
+from atdp.trainer.testing import EngineUnderTest
 
 PROMPT = [10, 20, 30, 40]
 LONG = 800
@@ -15,7 +15,7 @@ SCORE = {"sampling_params": {"max_new_tokens": 0}, "return_logprob": True, "logp
 
 
 def test_new_weights_change_the_version_the_span_and_the_probabilities(
-    engine: EngineClient,
+    engine: EngineUnderTest,
 ) -> None:
     before = engine.generate(input_ids=PROMPT, **SCORE)
     engine.serve(engine.second, "second")
@@ -33,7 +33,7 @@ def test_new_weights_change_the_version_the_span_and_the_probabilities(
     assert engine.http.get("/model_info").json()["weight_version"] == "second"
 
 
-def test_swapping_back_restores_the_probabilities(engine: EngineClient) -> None:
+def test_swapping_back_restores_the_probabilities(engine: EngineUnderTest) -> None:
     def scores() -> list[float]:
         answer = engine.generate(input_ids=PROMPT, **SCORE)
         return [entry[0] for entry in answer["meta_info"]["input_token_logprobs"][1:]]
@@ -45,7 +45,7 @@ def test_swapping_back_restores_the_probabilities(engine: EngineClient) -> None:
 
 
 def test_a_path_that_does_not_exist_is_refused_and_the_old_weights_stay(
-    engine: EngineClient,
+    engine: EngineUnderTest,
 ) -> None:
     body = {"model_path": "/nonexistent/dir", "weight_version": "bad"}
     answer = engine.http.post("/update_weights_from_disk", json=body)
@@ -56,7 +56,9 @@ def test_a_path_that_does_not_exist_is_refused_and_the_old_weights_stay(
     assert engine.generate(input_ids=PROMPT, sampling_params={"max_new_tokens": 1})["output_ids"]
 
 
-def test_a_generation_paused_over_a_swap_has_a_span_of_each_version(engine: EngineClient) -> None:
+def test_a_generation_paused_over_a_swap_has_a_span_of_each_version(
+    engine: EngineUnderTest,
+) -> None:
     with long_generation(engine, "long") as states:
         next(states)
         engine.post("/pause_generation", mode="in_place")
@@ -71,7 +73,7 @@ def test_a_generation_paused_over_a_swap_has_a_span_of_each_version(engine: Engi
     assert spans[1]["end"] == len(answer["output_ids"]) == LONG
 
 
-def test_an_abort_ends_a_generation_with_what_it_has(engine: EngineClient) -> None:
+def test_an_abort_ends_a_generation_with_what_it_has(engine: EngineUnderTest) -> None:
     with long_generation(engine, "gone") as states:
         next(states)
         engine.http.post("/abort_request", json={"rid": "gone"})
@@ -81,7 +83,7 @@ def test_an_abort_ends_a_generation_with_what_it_has(engine: EngineClient) -> No
 
 
 @contextmanager
-def long_generation(engine: EngineClient, rid: str) -> Iterator[Iterator[dict[str, Any]]]:
+def long_generation(engine: EngineUnderTest, rid: str) -> Iterator[Iterator[dict[str, Any]]]:
     """A streamed generation in flight: its states as they come."""
     params = {"max_new_tokens": LONG, "temperature": 1.0, "ignore_eos": True}
     body = {"input_ids": PROMPT, "sampling_params": params, "rid": rid, "stream": True}

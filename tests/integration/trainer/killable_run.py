@@ -25,17 +25,18 @@ import torch
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState
 from atdp.trainer.groups import GroupRules
+from atdp.trainer.grpo_run import GrpoRun, RunHooks
 from atdp.trainer.model import CausalLM, ModelShape, new_model
-from atdp.trainer.position import Position
-from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.position import StreamPosition
+from atdp.trainer.run_settings import Pace, RunSettings
 from atdp.trainer.source import MemorySource
 from atdp.trainer.step import StepRules
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 STEPS = 6
 
 
-def trajectories() -> list[Trajectory]:
+def trajectories() -> list[TrainingTrajectory]:
     rng = np.random.default_rng(5)
     made = []
     for n in range(96):
@@ -43,7 +44,7 @@ def trajectories() -> list[Trajectory]:
         output = tuple(rng.integers(0, 261, int(rng.integers(3, 9))).tolist())
         logprobs = tuple(float(-x) for x in rng.random(len(output)) * 3 + 4)
         made.append(
-            Trajectory(
+            TrainingTrajectory(
                 key=TrajectoryKey("t", f"x{n:03d}", 0),
                 task=f"task{n // 4}",
                 turns=(
@@ -65,9 +66,9 @@ _load = CheckpointStore.load
 def load_without_position(
     self: CheckpointStore, model: CausalLM, optimizer: torch.optim.Optimizer, *, settings: str
 ) -> TrainerState | None:
-    """The guard switched off: weights and optimizer come back, the position in the stream does not."""
+    """Load weights and optimizer, but not the position: the guard is switched off."""
     state = _load(self, model, optimizer, settings=settings)
-    return state and dataclasses.replace(state, position=Position())
+    return state and dataclasses.replace(state, position=StreamPosition())
 
 
 def train(command: dict[str, Any]) -> None:
@@ -103,14 +104,13 @@ def train(command: dict[str, Any]) -> None:
         groups_per_step=2,
         learning_rate=1e-2,
     )
-    run = TrainRun(
+    run = GrpoRun(
         model=model,
         source=source,
         settings=settings,
         version_numbers=lambda: {"v1": 0},
         directory=directory,
-        on_step=on_step,
-        on_point=on_point,
+        hooks=RunHooks(on_step=on_step, on_point=on_point),
     )
     result = run.run(Pace(steps=STEPS, checkpoint_every=2))
     digest = hashlib.sha256()

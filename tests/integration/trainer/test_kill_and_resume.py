@@ -1,4 +1,4 @@
-"""A run killed anywhere and resumed ends with the same weights, bit for bit, as one that was never killed."""
+"""A run that is killed anywhere and resumed ends with the same weights, bit for bit."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""From governed events in a real lake to published versions: who is trained on, who is not, and where the next run begins."""
+"""From governed events in a real lake to published versions: the data used, and the next run."""
 
 import json
 import re
@@ -18,9 +18,9 @@ from atdp.runtime.home import Home
 from atdp.schemas.values import Action, Event
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
 from atdp.trainer.model import ModelShape
-from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult
+from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
-from atdp.trainer.run_name import RunBusyError, only_process
+from atdp.trainer.run_lock import RunBusyError, lock_run
 from atdp.trainer.testing import served
 from atdp.trainer.training import train
 from atdp.trainer.weight_sync import WeightSyncError
@@ -42,8 +42,8 @@ def run(
     home: Home,
     algo: str,
     *,
-    on_progress: Progress = lambda *_: None,
-    on_begin: Told = lambda _: None,
+    on_progress: OnProgress = lambda *_: None,
+    on_begin: OnBegin = lambda _: None,
     **more: Any,
 ) -> TrainResult:
     options: dict[str, Any] = {
@@ -259,7 +259,7 @@ def test_a_followed_selection_offers_rows_whose_reward_comes_later(
     log.land(event for event in events if event.kind != "reward")
     log.land(attempts(home, "quick"))
 
-    def rewards_come(done: int, _of: int, _figures: object) -> None:
+    def rewards_come(done: int, _of: int, _metrics: object) -> None:
         if done == 1:
             log.land(event for event in events if event.kind == "reward")
 
@@ -291,7 +291,8 @@ def test_held_out_tasks_are_trained_on_by_no_algorithm_and_the_version_says_so(
     version = run(home, algo, hold_out=0.5, where="task_id LIKE '%-task%'", **more).published
     with connect(home) as lake:
         rows = lake.sql(
-            "SELECT task_id, held_out(task_id, share := 0.5) FROM trajectories WHERE task_id LIKE '%-task%'"
+            "SELECT task_id, held_out(task_id, share := 0.5) FROM trajectories"
+            " WHERE task_id LIKE '%-task%'"
         ).rows()
     kept = {task for task, held_out in rows if not held_out}
     assert 0 < len(kept) < 8
@@ -324,7 +325,7 @@ def test_the_same_command_goes_on_with_a_killed_run_and_begins_another_after_a_p
     }
     said: list[str] = []
 
-    def die(done: int, _of: int, _figures: object) -> None:
+    def die(done: int, _of: int, _metrics: object) -> None:
         raise InterruptedError(done)
 
     with pytest.raises(InterruptedError):
@@ -358,14 +359,14 @@ def test_two_processes_do_not_train_one_run(home: Home, log: LogDouble) -> None:
     log.land(attempts(home, "first"))
     command: dict[str, Any] = {"group_size": 4, "run_name": "once"}
     with (
-        only_process(home.root / "runs" / "desk" / "once"),
+        lock_run(home.root / "runs" / "desk" / "once"),
         pytest.raises(RunBusyError, match="'once'"),
     ):
         run(home, "grpo", **command)
     assert run(home, "grpo", **command).published.version == "v2"
 
 
-def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_without_training_again(
+def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_later(
     home: Home, log: LogDouble
 ) -> None:
     warm_start(home, log)

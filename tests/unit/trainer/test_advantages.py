@@ -1,4 +1,4 @@
-"""Advantages: golden values computed by AReaL's normalisation (eps 1e-5, unbiased), and what always holds."""
+"""Advantages: values of AReaL's normalisation (eps 1e-5, unbiased), and properties."""
 
 import numpy as np
 import pytest

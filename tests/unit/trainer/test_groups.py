@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.trainer.groups import Assembly, GroupRules, assemble, members
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+from atdp.trainer.groups import (
+    Assembly,
+    GroupCandidates,
+    GroupRules,
+    VersionAges,
+    assemble_groups,
+    members,
+)
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 TURN = Turn(prompt_ids=(1,), output_ids=(2,), logprobs=(-0.5,), versions=("v3",), tokenizer="t")
 NUMBERS = {"v1": 1, "v3": 3, "v8": 8}
@@ -16,8 +23,8 @@ NUMBERS = {"v1": 1, "v3": 3, "v8": 8}
 
 def trajectory(
     n: int, *, task: str | None = "a", reward: float | None = 0.0, tenant: str = "t1", **more: Any
-) -> Trajectory:
-    base = Trajectory(
+) -> TrainingTrajectory:
+    base = TrainingTrajectory(
         key=TrajectoryKey(tenant, f"x{n:03d}", 0),
         task=task,
         turns=(TURN,),
@@ -31,14 +38,12 @@ def trajectory(
 
 
 def run(
-    candidates: list[Trajectory], *, now: int = 4, exhausted: bool = True, **rules: Any
+    candidates: list[TrainingTrajectory], *, now: int = 4, exhausted: bool = True, **rules: Any
 ) -> Assembly:
-    return assemble(
-        candidates,
+    return assemble_groups(
+        GroupCandidates(trajectories=candidates, exhausted=exhausted),
         GroupRules(**rules),
-        version_numbers=NUMBERS,
-        version_now=now,
-        exhausted=exhausted,
+        VersionAges(numbers=NUMBERS, current=now),
     )
 
 
@@ -50,8 +55,8 @@ def reasons(assembly: Assembly) -> dict[str, int]:
 
 
 def test_a_complete_group_is_ready_and_keeps_the_order_of_start() -> None:
-    found = run([trajectory(n, reward=float(n % 2)) for n in (3, 1, 2, 0)], size=4)
-    (group,) = found.ready
+    assembly = run([trajectory(n, reward=float(n % 2)) for n in (3, 1, 2, 0)], size=4)
+    (group,) = assembly.ready
     assert [t.started_us for t in group.members] == [0, 1, 2, 3]
     assert group.rewards == (0.0, 1.0, 0.0, 1.0)
 
@@ -71,9 +76,9 @@ def test_equal_rewards_and_lone_members_are_set_aside_with_their_reason() -> Non
 
 def test_an_ineligible_member_leaves_and_the_others_go_on() -> None:
     bad = trajectory(4, turns=(replace(TURN, refusal="consent withdrawn"),))
-    found = run([*(trajectory(n, reward=float(n % 2)) for n in range(4)), bad], size=4)
-    assert reasons(found) == {"consent withdrawn": 1}
-    assert len(found.ready[0].members) == 4
+    assembly = run([*(trajectory(n, reward=float(n % 2)) for n in range(4)), bad], size=4)
+    assert reasons(assembly) == {"consent withdrawn": 1}
+    assert len(assembly.ready[0].members) == 4
 
 
 def test_a_missing_reward_is_waited_for_and_is_never_a_zero() -> None:
@@ -97,11 +102,9 @@ def test_the_window_counts_what_started_after_whatever_has_become_of_it() -> Non
     pair = [trajectory(0, reward=0.0), trajectory(1, reward=1.0)]
 
     def ready(**elsewhere: Any) -> bool:
-        rules = GroupRules(size=4, window=8)
-        found = assemble(
-            pair, rules, version_numbers=NUMBERS, version_now=4, exhausted=False, **elsewhere
-        )
-        return bool(found.ready)
+        candidates = GroupCandidates(trajectories=pair, exhausted=False, **elsewhere)
+        ages = VersionAges(numbers=NUMBERS, current=4)
+        return bool(assemble_groups(candidates, GroupRules(size=4, window=8), ages).ready)
 
     later = [(0, n) for n in range(2, 10)]
     assert ready(decided=later)
@@ -113,16 +116,9 @@ def test_the_window_counts_what_started_after_whatever_has_become_of_it() -> Non
 def test_a_trajectory_that_never_ends_is_waited_for_as_long_as_any_other() -> None:
     def waited_for(later: int) -> tuple[tuple[int, int], ...]:
         others = [trajectory(n, task=f"other{n}") for n in range(1, 1 + later)]
-        rules = GroupRules(window=8)
-        found = assemble(
-            others,
-            rules,
-            version_numbers=NUMBERS,
-            version_now=4,
-            exhausted=False,
-            open_starts=[(0, 0)],
-        )
-        return found.open_starts
+        candidates = GroupCandidates(trajectories=others, exhausted=False, open_starts=[(0, 0)])
+        ages = VersionAges(numbers=NUMBERS, current=4)
+        return assemble_groups(candidates, GroupRules(window=8), ages).open_starts
 
     assert waited_for(7) == ((0, 0),)
     assert waited_for(8) == ()
@@ -176,11 +172,11 @@ def test_what_an_engine_rounds_above_zero_is_a_log_probability_all_the_same() ->
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf"), float("-inf")])
 def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
-    found = run(
+    assembly = run(
         [trajectory(0, reward=0.0), trajectory(1, reward=1.0), trajectory(2, reward=reward)]
     )
-    assert reasons(found) == {"reward is not a finite number": 1}
-    assert found.ready[0].rewards == (0.0, 1.0)
+    assert reasons(assembly) == {"reward is not a finite number": 1}
+    assert assembly.ready[0].rewards == (0.0, 1.0)
 
 
 @given(
@@ -200,8 +196,8 @@ def test_every_candidate_is_in_exactly_one_place(
         trajectory(n, task=task, reward=reward, turns=(TURN,) if sound else ())
         for n, (task, reward, sound) in enumerate(kinds)
     ]
-    found = run(candidates, size=4, window=window, exhausted=exhausted)
-    everywhere = [*members(found.ready), *members(found.set_aside), *found.waiting]
+    assembly = run(candidates, size=4, window=window, exhausted=exhausted)
+    everywhere = [*members(assembly.ready), *members(assembly.set_aside), *assembly.waiting]
     assert Counter(t.key for t in everywhere) == Counter(t.key for t in candidates)
-    assert not (exhausted and found.waiting)
-    assert all(len(set(group.rewards)) > 1 for group in found.ready)
+    assert not (exhausted and assembly.waiting)
+    assert all(len(set(group.rewards)) > 1 for group in assembly.ready)

@@ -43,7 +43,7 @@ def test_a_changed_file_is_noticed_and_an_untouched_version_verifies(tmp_path: P
         "trained_on.parquet",
     }
     (version.path / "model.safetensors").write_text("other")
-    with pytest.raises(RegistryError, match="not what was published"):
+    with pytest.raises(RegistryError, match="differs from what was published"):
         registry.verify("desk", "v1")
 
 
@@ -61,7 +61,7 @@ def test_a_version_tells_what_its_run_trained_on(tmp_path: Path) -> None:
     assert version.trained_on == used
     assert version.manifest["trajectories_used"] == 3
     (version.path / "trained_on.parquet").unlink()
-    with pytest.raises(RegistryError, match="does not say what it was trained on"):
+    with pytest.raises(RegistryError, match="was trained on cannot be read"):
         _ = version.trained_on
 
 
@@ -110,7 +110,7 @@ def test_a_name_taken_by_another_process_in_between_is_skipped(tmp_path: Path) -
         partial = tmp_path / "desk" / ".partial-x"
         partial.mkdir()
         (partial / "model.safetensors").write_text("mine")
-        published = taken._name(
+        published = taken._publish_as_next(
             tmp_path / "desk", partial, "desk", Lineage(run_id="r", kind="sft", parent=None)
         )
     assert published.version == "v2"

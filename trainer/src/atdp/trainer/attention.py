@@ -4,8 +4,8 @@ Rows of different lengths are laid end to end in one sequence of shape [1, token
 attends only to earlier tokens of its own row. On a CPU the fastest exact form is one
 scaled-dot-product call per run of rows of equal length (FlexAttention has no backward there,
 `varlen_attn` no CPU kernel); packing sorts rows by length, so runs are long. The row boundaries
-travel through the model's keyword arguments as `boundaries`: cumulative lengths `(0, n_1, n_1 +
-n_2, …)`, plain integers. Without them the whole sequence is one row.
+are passed in the model's keyword arguments as `boundaries`: cumulative lengths `(0, n_1, n_1 + n_2,
+…)`, plain integers. Without them the whole sequence is one row.
 """
 
 import itertools
@@ -18,22 +18,22 @@ from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
 PACKED_ATTENTION = "atdp_packed"
-"""Name under which models are switched to this attention."""
+"""The name of this attention in transformers."""
 
 
-def packed_attention(
+def packed_attention(  # noqa: PLR0913 - the signature is transformers'
     module: Any,  # noqa: ARG001 - the signature is transformers'
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,  # noqa: ARG001 - the boundaries say everything
+    attention_mask: torch.Tensor | None,  # noqa: ARG001 - boundaries replace the mask
     scaling: float | None = None,
     dropout: float = 0.0,
     *,
     boundaries: Sequence[int] | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attend within rows.
+    """Return the attention within rows.
 
     `query` [1, heads, tokens, dim], `key` and `value` [1, kv_heads, tokens, dim]; returns [1,
     tokens, heads, dim]. `boundaries` are the cumulative lengths as plain integers.
@@ -56,7 +56,10 @@ def packed_attention(
 
 
 def _runs(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring rows of equal length as (start, end, length): they go through one call as a batch."""
+    """Return runs of neighbouring rows of equal length, as (start, end, length).
+
+    Each run is one call with a batch of rows.
+    """
     lengths = [end - start for start, end in itertools.pairwise(edges)]
     start = edges[0]
     for length, group in itertools.groupby(lengths):
@@ -66,13 +69,13 @@ def _runs(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _as_rows(packed: torch.Tensor, start: int, end: int, rows: int) -> torch.Tensor:
-    """[1, heads, tokens, dim] between two boundaries as [rows, heads, length, dim] (a view)."""
+    """Return a part of [1, heads, tokens, dim] as a view [rows, heads, length, dim]."""
     heads, dim = packed.shape[1], packed.shape[3]
     return packed[0, :, start:end].reshape(heads, rows, -1, dim).transpose(0, 1)
 
 
 def _no_mask(*_: Any, **__: Any) -> None:
-    """Packed attention needs no mask tensor."""
+    """Return no mask, since packed attention needs none."""
 
 
 AttentionInterface.register(PACKED_ATTENTION, packed_attention)

@@ -1,9 +1,9 @@
-"""Weights, optimizer, random state and stream position in one atomic commit.
+"""Checkpoints: weights, optimizer, random state and stream position in one atomic commit.
 
-Trainers that write these one after another lose or repeat data when killed in between. Here a
-checkpoint is one directory: filled under a temporary name, synced, renamed, and only then named by
-`LATEST`. Whatever moment the process dies, the run resumes from a checkpoint whose parts belong
-together.
+A trainer that writes these one after another loses or repeats data when it is killed in between.
+Here a checkpoint is one directory. It is filled under a temporary name, synced and renamed, and
+then the file `LATEST` is changed to name it. At whatever moment the process ends, the run resumes
+from a checkpoint whose parts belong together.
 """
 
 import json
@@ -19,21 +19,21 @@ import torch
 from atdp.runtime import clear_directory, sync_directory, sync_tree, write_durably
 from atdp.trainer.errors import CheckpointError
 from atdp.trainer.model import CausalLM
-from atdp.trainer.position import Position
+from atdp.trainer.position import StreamPosition
 
 _KEEP = 2
-"""Checkpoints kept: the newest, and the one before in case a person wants to look back."""
+"""Checkpoints kept: the newest, and the one before for inspection."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerState:
-    """What a run remembers besides tensors."""
+    """The state of a run besides tensors."""
 
     step: int
     """Steps done."""
-    position: Position
+    position: StreamPosition
     settings: str
-    """Hash of the run's settings: a checkpoint is continued under the same ones only."""
+    """Hash of the run's settings; a checkpoint is continued only under the same settings."""
 
 
 class CheckpointStore:
@@ -42,12 +42,12 @@ class CheckpointStore:
     def __init__(
         self, directory: Path, *, on_point: Callable[[str], None] = lambda _: None
     ) -> None:
-        """`on_point` is told the moments between which a crash matters (tests kill the process there)."""
+        """`on_point` is called between the writes, where a crash matters (tests kill there)."""
         self._directory = directory
         self._on_point = on_point
 
     def save(self, model: CausalLM, optimizer: torch.optim.Optimizer, state: TrainerState) -> Path:
-        """Commit; durable when this returns."""
+        """Commit a checkpoint, which is on the disk when this returns; return its directory."""
         target = self._directory / f"step-{state.step:08d}"
         partial = self._directory / f".partial-{state.step:08d}"
         clear_directory(partial)
@@ -57,15 +57,15 @@ class CheckpointStore:
             "torch_rng": torch.get_rng_state(),
         }
         torch.save(tensors, partial / "tensors.pt")
-        described = {
+        state_json = {
             "step": state.step,
             "position": state.position.to_json(),
             "settings": state.settings,
         }
-        (partial / "state.json").write_text(json.dumps(described, indent=1, sort_keys=True))
+        (partial / "state.json").write_text(json.dumps(state_json, indent=1, sort_keys=True))
         sync_tree(partial)
         self._on_point("checkpoint written")
-        shutil.rmtree(target, ignore_errors=True)  # left by a run that died before naming it LATEST
+        shutil.rmtree(target, ignore_errors=True)  # of a run that ended before the commit
         partial.rename(target)
         sync_directory(self._directory)
         self._on_point("checkpoint renamed")
@@ -75,29 +75,30 @@ class CheckpointStore:
         return target
 
     def latest(self) -> Path | None:
-        """The newest committed checkpoint, or `None` before the first."""
+        """Return the directory of the newest committed checkpoint; None before the first."""
         pointer = self._directory / "LATEST"
         if not pointer.is_file():
             return None
         path = self._directory / pointer.read_text().strip()
         if not (path / "state.json").is_file():
             raise CheckpointError(
-                f"{pointer} names {path.name}, which is not there; restore it or start another run"
+                f"{pointer} names {path.name}, which does not exist;"
+                " restore it or start another run"
             )
         return path
 
     def load(
         self, model: CausalLM, optimizer: torch.optim.Optimizer, *, settings: str
     ) -> TrainerState | None:
-        """Put the newest checkpoint into `model` and `optimizer`; `None` when there is none.
+        """Load the newest checkpoint into `model` and `optimizer`; return None without one.
 
-        Raises CheckpointError when it belongs to other settings.
+        Raises CheckpointError when it was made under other settings.
         """
         path = self.latest()
         if path is None:
             return None
-        described = json.loads((path / "state.json").read_text())
-        if described["settings"] != settings:
+        state_json = json.loads((path / "state.json").read_text())
+        if state_json["settings"] != settings:
             raise CheckpointError(
                 f"{path} was made with other settings; use another run name, or the same settings"
             )
@@ -106,9 +107,9 @@ class CheckpointStore:
         optimizer.load_state_dict(tensors["optimizer"])
         torch.set_rng_state(tensors["torch_rng"])
         return TrainerState(
-            step=described["step"],
-            position=Position.from_json(described["position"]),
-            settings=described["settings"],
+            step=state_json["step"],
+            position=StreamPosition.from_json(state_json["position"]),
+            settings=state_json["settings"],
         )
 
     def _prune(self, newest: str) -> None:
@@ -119,7 +120,7 @@ class CheckpointStore:
 
 
 def seed_everything(seed: int) -> None:
-    """All generators that training could draw from."""
+    """Seed all random generators that training may draw from."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     torch.manual_seed(seed)

@@ -1,24 +1,30 @@
-"""Everything this distribution raises on purpose; the class says which boundary failed."""
+"""The errors that this distribution raises on purpose; the class names the boundary that failed."""
 
 
 class TrainerError(Exception):
-    """Base of all errors of atdp.trainer; the message says what happened, on what, and what to do next."""
+    """Base of all errors of atdp.trainer.
+
+    The message says what happened, on what, and what to do next.
+    """
 
 
 class OptionsError(TrainerError):
-    """What was asked of a training cannot be done; nothing was trained."""
+    """The options of a training are invalid; nothing was trained."""
 
 
 class RegistryError(TrainerError):
-    """The weight registry has no such version, or a version's files no longer match its manifest."""
+    """The weight registry has no such version, or a version's files do not match its manifest."""
 
 
 class SourceError(TrainerError):
-    """The trajectory source cannot give what the run needs (nothing governed, a vanished snapshot, an unreachable lake)."""
+    """The source of trajectories cannot give what the run needs.
+
+    Examples: no governed trajectory, a vanished snapshot, an unreachable lake.
+    """
 
 
 class PlanError(TrainerError):
-    """A plan cannot be made or differs from the one that was written before a crash."""
+    """A plan cannot be made, or differs from the one that was written before a crash."""
 
 
 class CheckpointError(TrainerError):
@@ -26,4 +32,4 @@ class CheckpointError(TrainerError):
 
 
 class TrainingError(TrainerError):
-    """A step produced something that must not be trained on or published (for example a non-finite loss)."""
+    """A step cannot be made, or gave a result that must not be published (a non-finite loss)."""

@@ -1,36 +1,54 @@
-"""A GRPO run: which version, which settings, what its ancestors used up; then run.py, and the result published with its lineage."""
+"""GRPO from the options to the published version: base, settings, run and lineage.
+
+The run itself is in grpo_run.py.
+"""
 
 import shutil
 from pathlib import Path
 
 from atdp.inference import tokenizer_hash
-from atdp.trainer.base import already_published, already_trained, identity, newest
+from atdp.trainer.base_version import (
+    base_version,
+    published_result,
+    trained_by_ancestors,
+    version_identity,
+)
 from atdp.trainer.errors import SourceError
 from atdp.trainer.groups import GroupRules
-from atdp.trainer.model import CausalLM, load_model, save_model
-from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult, reasons
-from atdp.trainer.registry import Lineage, Published, WeightRegistry
-from atdp.trainer.run import Pace, RunSettings, TrainRun
-from atdp.trainer.run_name import only_process, unpublished_name
-from atdp.trainer.source import TrajectorySource
+from atdp.trainer.grpo_run import GrpoRun, RunHooks
+from atdp.trainer.model import load_model, save_model
+from atdp.trainer.options import TrainResult, describe_counts
+from atdp.trainer.registry import Lineage, Published
+from atdp.trainer.run_lock import lock_run
+from atdp.trainer.run_name import unpublished_name
+from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.step import StepRules
+from atdp.trainer.training_job import TrainingJob
 
 
-def reinforce(
-    options: TrainOptions,
-    registry: WeightRegistry,
-    source: TrajectorySource,
-    on_progress: Progress,
-    on_begin: Told,
-) -> TrainResult:
-    """Train a version further by GRPO on groups of attempts at the same task; publish the result.
+def train_grpo(job: TrainingJob) -> TrainResult:
+    """Train a version further by GRPO on groups of attempts at the same task, and publish it.
 
     Raises SourceError when no group can be formed.
     """
-    base = newest(registry, options)
-    settings = RunSettings(
-        base=identity(base),
-        version_now=registry.generations(options.model)[base.version],
+    options, registry = job.options, job.registry
+    base = base_version(registry, options)
+    settings = _settings(job, base)
+    if (done := published_result(options, registry, settings.hash)) is not None:
+        return done
+    name = options.run_name or unpublished_name(
+        registry, options.model, "grpo", base, settings.hash
+    )
+    directory = options.home.root / "runs" / options.model / name
+    with lock_run(directory):
+        return _train(job, base, settings, directory)
+
+
+def _settings(job: TrainingJob, base: Published) -> RunSettings:
+    options = job.options
+    return RunSettings(
+        base=version_identity(base),
+        version_now=job.registry.generations(options.model)[base.version],
         groups=GroupRules(
             size=options.group_size,
             max_staleness=options.max_staleness,
@@ -42,46 +60,24 @@ def reinforce(
         learning_rate=options.rate,
         seed=options.seed,
         selection=options.selection,
-        already_trained=already_trained(registry, base),
+        already_trained=trained_by_ancestors(job.registry, base),
     )
-    if (done := already_published(options, registry, settings.hash)) is not None:
-        return done
-    name = options.run_name or unpublished_name(
-        registry, options.model, "grpo", base, settings.hash
-    )
-    directory = options.home.root / "runs" / options.model / name
-    with only_process(directory):
-        return _run(options, registry, source, base, settings, directory, on_progress, on_begin)
 
 
-def _run(
-    options: TrainOptions,
-    registry: WeightRegistry,
-    source: TrajectorySource,
-    base: Published,
-    settings: RunSettings,
-    directory: Path,
-    on_progress: Progress,
-    on_begin: Told,
+def _train(
+    job: TrainingJob, base: Published, settings: RunSettings, directory: Path
 ) -> TrainResult:
-    model: CausalLM = load_model(base.path)
-    run = TrainRun(
+    options, registry = job.options, job.registry
+    model = load_model(base.path)
+    run = GrpoRun(
         model=model,
-        source=source,
+        source=job.source,
         settings=settings,
         version_numbers=lambda: registry.generations(options.model),
         directory=directory,
-        on_step=lambda n, figures: on_progress(n, options.steps, figures),
+        hooks=RunHooks(on_step=lambda done, metrics: job.on_progress(done, options.steps, metrics)),
     )
-    chosen = (
-        ""
-        if options.from_version
-        else ", the newest version published (choose another with --from)"
-    )
-    on_begin(
-        f"run {directory.name}, from {base.model} {base.version}{chosen}"
-        + (f"; goes on after step {run.step}" if run.step else "")
-    )
+    job.on_begin(_beginning(job, base, directory, steps_done=run.step))
     pace = Pace(
         steps=options.steps,
         checkpoint_every=options.checkpoint_every,
@@ -91,32 +87,47 @@ def _run(
     result = run.run(pace)
     if not result.steps:
         raise SourceError(
-            "no group to train on: "
-            + reasons({**result.refused, **result.set_aside})
-            + f"; groups need at least 2 rewarded attempts at the same task, produced by {base.version} or a recent ancestor"
+            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})};"
+            " groups need at least 2 rewarded attempts at the same task, produced by"
+            f" {base.version} or a recent ancestor"
         )
-    lineage = Lineage(
-        run_id=directory.name,
-        kind="grpo",
-        parent=base.version,
-        snapshots=result.snapshots,
-        policy_versions=result.policies,
-        data_versions=result.data_versions,
-        trained_on=result.tasks,
-        config={"settings": settings.hash, **options.to_json()},
-        metrics=result.last_figures,
-    )
     published = registry.publish(
-        options.model, lambda path: save_model(model, path, tokenizer_from=base.path), lineage
+        options.model,
+        lambda path: save_model(model, path, tokenizer_from=base.path),
+        _lineage(job, base, settings, directory.name, result),
     )
-    shutil.rmtree(
-        directory / "checkpoints", ignore_errors=True
-    )  # plans and figures stay: they are the lineage
+    # Plans and reports stay, since they are part of the version's lineage.
+    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
     return TrainResult(
         published=published,
         steps=result.steps,
         trajectories_used=len(set(result.trained)),
         set_aside=result.set_aside,
         refused=result.refused,
-        metrics=result.last_figures,
+        metrics=result.last_metrics,
+    )
+
+
+def _beginning(job: TrainingJob, base: Published, directory: Path, *, steps_done: int) -> str:
+    text = f"run {directory.name}, from {base.model} {base.version}"
+    if not job.options.from_version:
+        text += ", the newest version published (choose another with --from)"
+    if steps_done:
+        text += f"; continues after step {steps_done}"
+    return text
+
+
+def _lineage(
+    job: TrainingJob, base: Published, settings: RunSettings, run_id: str, result: RunResult
+) -> Lineage:
+    return Lineage(
+        run_id=run_id,
+        kind="grpo",
+        parent=base.version,
+        snapshots=result.snapshots,
+        policy_versions=result.policies,
+        data_versions=result.data_versions,
+        trained_on=result.tasks,
+        config={"settings": settings.hash, **job.options.to_json()},
+        metrics=result.last_metrics,
     )

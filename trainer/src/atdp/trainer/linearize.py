@@ -1,10 +1,11 @@
-"""From recorded model calls to training rows.
+"""Training rows from recorded model calls.
 
 An agent calls its model once per turn, and each prompt usually begins with the previous prompt and
-output. Where it does so *token by token* (CLEAN), the turns share one row: the new part of the
-prompt is context, only outputs are trained. Where it does not (the client rewrote history, or text
-was tokenised differently the second time), a new row begins (FORK). Nothing is ever tokenised
-again, and every output token is trained exactly once: what a forked row repeats is context there.
+output. Where it does so *token by token* (a clean turn), the turns share one row: the new part of
+the prompt is context, only outputs are trained. Where it does not (the client rewrote history, or
+text was tokenised differently the second time), a new row begins (a fork). Nothing is tokenised
+again, and every output token is trained exactly once: tokens that a forked row repeats are context
+in it.
 """
 
 from collections.abc import Sequence
@@ -16,42 +17,42 @@ import numpy.typing as npt
 from atdp.trainer.trajectory import Turn
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Row:
     """One sequence to train on; all arrays have the length of `tokens`."""
 
     tokens: npt.NDArray[np.int64]
     trained: npt.NDArray[np.bool_]
-    """Tokens that carry loss. The first token never does: nothing precedes it."""
+    """Tokens that carry loss. The first token never does, since no token precedes it."""
     logprobs: npt.NDArray[np.float32]
     """Behaviour log-probabilities where trained, 0 elsewhere."""
     temperature: float = 1.0
 
     def __len__(self) -> int:
-        """Tokens."""
+        """Return the number of tokens."""
         return len(self.tokens)
 
     @property
     def loss_tokens(self) -> int:
-        """Trained tokens."""
+        """The number of trained tokens."""
         return int(self.trained.sum())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Linearized:
-    """Rows of one trajectory and how they came about."""
+    """The rows of one trajectory, and how its turns were merged."""
 
     rows: tuple[Row, ...]
     clean: int
-    """Turns that extended a row."""
+    """Number of turns that extended a row."""
     forks: int
-    """Turns that had to begin a further row."""
+    """Number of turns that began a further row."""
 
 
 def linearize(turns: Sequence[Turn]) -> Linearized:
-    """Merge turns by exact token prefix."""
+    """Merge turns into rows where the tokens of one are an exact prefix of the next."""
     rows: list[Row] = []
-    held: list[int] = []
+    tokens: list[int] = []
     trained: list[bool] = []
     logprobs: list[float] = []
     temperature = 1.0
@@ -60,25 +61,25 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
         extends = (
             number > 0
             and turn.temperature == temperature
-            and len(turn.prompt_ids) >= len(held)
-            and list(turn.prompt_ids[: len(held)]) == held
+            and len(turn.prompt_ids) >= len(tokens)
+            and list(turn.prompt_ids[: len(tokens)]) == tokens
         )
         if extends:
             clean += 1
         elif number > 0:
             forks += 1
-            rows.append(_row(held, trained, logprobs, temperature))
-            held, trained, logprobs = [], [], []
-        context = turn.prompt_ids[len(held) :]
+            rows.append(_row(tokens, trained, logprobs, temperature))
+            tokens, trained, logprobs = [], [], []
+        context = turn.prompt_ids[len(tokens) :]
         mask = turn.loss_mask or (1,) * len(turn.output_ids)
-        held += [*context, *turn.output_ids]
+        tokens += [*context, *turn.output_ids]
         trained += [False] * len(context) + [bool(m) for m in mask]
         logprobs += [0.0] * len(context) + [
             p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)
         ]
         temperature = turn.temperature
-    if held:
-        rows.append(_row(held, trained, logprobs, temperature))
+    if tokens:
+        rows.append(_row(tokens, trained, logprobs, temperature))
     return Linearized(rows=tuple(rows), clean=clean, forks=forks)
 
 

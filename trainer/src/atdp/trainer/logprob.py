@@ -8,9 +8,9 @@ from atdp.trainer.model import CausalLM
 from atdp.trainer.packing import PackedBatch
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TokenLogprobs:
-    """Per loss token, [N] float32."""
+    """Values per loss token, [N] float32."""
 
     logp: torch.Tensor
     """Log-probability at the logged temperature, with gradient."""
@@ -19,7 +19,7 @@ class TokenLogprobs:
 
 
 def token_logprobs(model: CausalLM, batch: PackedBatch) -> TokenLogprobs:
-    """Forward the packed rows once; the head runs at the positions that matter only."""
+    """Run the model over the packed rows, with the head only at the positions of loss tokens."""
     hidden = model.get_decoder()(
         input_ids=batch.tokens,
         position_ids=batch.positions,

@@ -1,8 +1,8 @@
 """Model directories in the Hugging Face layout: make, load and save.
 
-`config.json, model.safetensors, tokenizer.json, tokenizer_config.json` (with the chat template):
-what transformers, SGLang and the embedded inference worker all load. Files are written
-deterministically (same weights, same bytes), so that the SHA-256 in a manifest identifies weights.
+A directory has `config.json`, `model.safetensors`, `tokenizer.json` and `tokenizer_config.json`
+(with the chat template); transformers, SGLang and the embedded inference worker all load it. The
+same weights give the same bytes, so that the SHA-256 in a manifest identifies weights.
 """
 
 import json
@@ -29,14 +29,18 @@ _CONFIG_NOISE = (
     "label2id",
     "problem_type",
 )
-"""Keys that say nothing about a causal LM or change from run to run."""
+"""Keys that are irrelevant to a causal LM, or that change from run to run."""
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelShape:
-    """Size of a Qwen3 model made from scratch; the default has about 0.85 million weights with 512 tokens."""
+    """The size of a new Qwen3 model.
+
+    The default has about 0.85 million weights with a vocabulary of 512 tokens. The names of the
+    fields are part of the hash of the settings, which run names have stored.
+    """
 
     hidden: int = 128
     layers: int = 4
@@ -49,7 +53,7 @@ class ModelShape:
 
 
 def new_model(shape: ModelShape, tokenizer: Tokenizer, *, seed: int) -> CausalLM:
-    """A randomly initialised Qwen3 model for `tokenizer`; the same seed gives the same weights."""
+    """Return a random Qwen3 model for `tokenizer`; the same seed gives the same weights."""
     from transformers.models.qwen3.configuration_qwen3 import Qwen3Config
     from transformers.models.qwen3.modeling_qwen3 import Qwen3ForCausalLM
 
@@ -77,7 +81,7 @@ def new_model(shape: ModelShape, tokenizer: Tokenizer, *, seed: int) -> CausalLM
 
 
 def load_model(path: Path) -> CausalLM:
-    """Load a causal LM for training (fp32, packed attention). Never looks on the network."""
+    """Load a causal LM for training (fp32, packed attention), never from the network."""
     from transformers import AutoModelForCausalLM
 
     check_model_dir(path)
@@ -101,7 +105,10 @@ def check_model_dir(path: Path) -> None:
 
 
 def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> None:
-    """Write weights, config and the tokenizer files of `tokenizer_from` (a model directory or one made by save_tokenizer)."""
+    """Write weights, config and the tokenizer files of `tokenizer_from`.
+
+    `tokenizer_from` is a model directory, or a directory written by `save_tokenizer`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     config = model.config.to_dict() | {"architectures": [type(model).__name__]}
     for key in _CONFIG_NOISE:
@@ -116,9 +123,8 @@ def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> Non
         if not (tied and name == "lm_head.weight")
     }
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-    (directory / "model.safetensors").chmod(
-        0o644
-    )  # readable for an inference server of another user
+    # Readable for an inference server of another user.
+    (directory / "model.safetensors").chmod(0o644)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(tokenizer_from / name, directory / name)
 
@@ -126,7 +132,7 @@ def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> Non
 def save_tokenizer(
     tokenizer: Tokenizer, directory: Path, *, context: int, template: str | None = None
 ) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` in the form that transformers and SGLang load."""
+    """Write `tokenizer.json` and `tokenizer_config.json`, as transformers and SGLang load them."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(str(directory / "tokenizer.json"))
     settings = {

@@ -1,8 +1,8 @@
-"""What `atdp train` is asked for, and what it answers."""
+"""The options of `atdp train`, and its result."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from atdp.runtime import Home
@@ -12,16 +12,18 @@ from atdp.trainer.errors import OptionsError
 from atdp.trainer.model import ModelShape
 from atdp.trainer.registry import Published, TrainingKind, check_name
 
-Progress = Callable[[int, int, Mapping[str, Any]], None]
-"""Told after every step: steps done, steps asked for, figures."""
+OnProgress = Callable[[int, int, Mapping[str, Any]], None]
+"""Called after every step with the steps done, the steps asked for, and the step's metrics."""
 
-Told = Callable[[str], None]
-"""Told once before the first step: which run it is and from which version it starts."""
+OnBegin = Callable[[str], None]
+"""Called once before the first step with a text that names the run and its base version."""
+
+_LEARNING_RATES: Mapping[TrainingKind, float] = {"grpo": 1e-4, "sft": 2e-3}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainOptions:
-    """What a user asks of `atdp train`."""
+    """The options of `atdp train`."""
 
     home: Home
     model: str
@@ -30,14 +32,14 @@ class TrainOptions:
     from_version: str | None = None
     """Version to start from; `None`: the newest one, or (sft) a new model."""
     dataset: str | None = None
-    """Pinned data; `None` reads what is in the lake now, or follows it."""
+    """Name of a pinned dataset; `None` reads the lake as it is now, or follows it."""
     follow: bool = False
-    """GRPO: wait for more data to arrive."""
+    """GRPO: wait for more data."""
     tenant: str | None = None
     where: str | None = None
     """SQL over the columns of `trajectories`."""
     hold_out: float = 0.25
-    """Share of the tasks, at least 0 and below 1, that is not trained on but kept for evaluation:
+    """Share of the tasks, at least 0 and below 1, that is kept for evaluation and not trained on:
     `held_out(task_id, share := …)`."""
     steps: int = 100
     group_size: int = 8
@@ -55,17 +57,17 @@ class TrainOptions:
     shape: ModelShape = field(default_factory=ModelShape)
     seed: int = 0
     threads: int = 1
-    """One thread gives the same bits every time; more are faster where cores are free."""
+    """With one thread every repetition gives the same bits; more threads are faster."""
     run_name: str | None = None
-    """Name of the run; `None`: after what decides its result. An interrupted GRPO run of the same
-    name is continued."""
+    """Name of the run; `None`: a name that follows from what decides its result. An interrupted
+    GRPO run of the same name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0
     engine_url: str | None = None
-    """Load the result into this inference server."""
+    """URL of an inference server that loads the result."""
 
     def __post_init__(self) -> None:
-        """Check what could otherwise be noticed only after hours of training."""
+        """Check values whose errors would otherwise appear only after hours of training."""
         check_name("model", self.model)
         if self.run_name is not None:
             check_name("run", self.run_name)
@@ -73,45 +75,47 @@ class TrainOptions:
             raise OptionsError(f"the learning rate must be above 0, not {self.learning_rate:g}")
         if not 0 <= self.hold_out < 1:
             raise OptionsError(
-                f"the share of tasks to hold out must be at least 0 and below 1, not {self.hold_out:g}"
+                "the share of tasks to hold out must be at least 0 and below 1,"
+                f" not {self.hold_out:g}"
             )
 
     @property
     def rate(self) -> float:
         """The learning rate."""
-        return _RATES[self.algo] if self.learning_rate is None else self.learning_rate
+        return _LEARNING_RATES[self.algo] if self.learning_rate is None else self.learning_rate
 
     @property
     def selection(self) -> str:
-        """Which data, in words."""
-        return f"dataset={self.dataset} tenant={self.tenant} where={self.where} hold_out={self.hold_out}"
+        """The selected data as text; part of the hash of the settings."""
+        return (
+            f"dataset={self.dataset} tenant={self.tenant} where={self.where}"
+            f" hold_out={self.hold_out}"
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """As a version's manifest holds them: all that are plain values."""
+        """Return the options that are plain values, as a version's manifest holds them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            key: value
-            for key, value in vars(self).items()
+            name: value
+            for name, value in values.items()
             if isinstance(value, (str, int, float, bool))
         }
 
 
-_RATES: Mapping[TrainingKind, float] = {"grpo": 1e-4, "sft": 2e-3}
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrainResult:
-    """What came of it."""
+    """The result of `atdp train`."""
 
     published: Published
     steps: int
     trajectories_used: int
-    """Distinct trajectories that were trained on."""
+    """Number of distinct trajectories that were trained on."""
     set_aside: Mapping[str, int]
     refused: Mapping[str, int]
     metrics: Mapping[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON form."""
+        """Return the JSON form."""
         return {
             "model": self.published.model,
             "version": self.published.version,
@@ -125,8 +129,8 @@ class TrainResult:
         }
 
 
-def reasons(counts: Mapping[str, int]) -> str:
-    """Counts of trajectories that were not used, in words."""
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return the numbers of trajectories that were not used, by reason, as text."""
     return (
         ", ".join(f"{count} x {reason}" for reason, count in sorted(counts.items()))
         or "nothing in the lake"

@@ -1,8 +1,8 @@
-"""Rows to batches without padding.
+"""Batches of rows without padding.
 
 Rows are sorted by length and laid end to end until a token budget is full. Positions restart at
-every row; the language model head is applied only where a loss token follows (in agent logs 20-40 %
-of the tokens), because on small models the head is a large part of the arithmetic.
+every row. The language model head is applied only where a loss token follows (20-40 % of the tokens
+in agent logs), because on small models the head is a large part of the arithmetic.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ import torch
 from atdp.trainer.linearize import Row
 
 DEFAULT_BUDGET = 4096
-"""Tokens per packed batch: bounds memory (about 0.3 GB for a model of a million weights); the
-result does not depend on it beyond rounding."""
+"""Tokens per packed batch. It bounds the memory (about 0.3 GB for a model of a million weights);
+the result does not depend on it beyond rounding."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class PackedBatch:
-    """Rows end to end. T tokens, N loss tokens."""
+    """Rows laid end to end: T tokens, N of them loss tokens."""
 
     tokens: torch.Tensor
     """[1, T] int64."""
@@ -43,9 +43,9 @@ class PackedBatch:
 def pack(
     rows: Sequence[Row], advantages: Sequence[float], *, budget: int = DEFAULT_BUDGET
 ) -> list[PackedBatch]:
-    """Pack rows with their advantages; a row longer than `budget` gets a batch of its own.
+    """Pack rows with their advantages; a row longer than `budget` has a batch of its own.
 
-    Deterministic.
+    The result is deterministic.
     """
     order = sorted(
         (n for n in range(len(rows)) if rows[n].loss_tokens), key=lambda n: (len(rows[n]), n)

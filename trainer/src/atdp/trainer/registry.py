@@ -3,22 +3,22 @@
 `<root>/<model>/<version>/` holds a model directory, `trained_on.parquet` (every trajectory that its
 run trained on) and `manifest.json`: parent version, run, kind of training, data (snapshots,
 policies, how many trajectories), configuration, metrics and the SHA-256 of every file. A version
-appears whole or not at all (written aside, renamed into place) and never changes afterwards. Names
-are `v1`, `v2`, … in order of publication, also for candidates that are never promoted.
+is written under another name and then renamed, so it appears whole or not at all, and it never
+changes afterwards. Names are `v1`, `v2`, … in order of publication, also for candidates that are
+never promoted.
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from atdp.runtime import clear_directory, sync_directory, sync_tree
+from atdp.runtime import clear_directory, file_sha256, sync_directory, sync_tree
 from atdp.trainer.errors import RegistryError
 from atdp.trainer.trained_on import read_trained_on, write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
@@ -29,9 +29,9 @@ _VERSION = re.compile(r"v([1-9][0-9]*)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Lineage:
-    """What a version was made from."""
+    """The origin of a version: its parent, run, data and configuration."""
 
     run_id: str
     kind: TrainingKind
@@ -49,14 +49,18 @@ class Lineage:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As the manifest holds it: the trajectories as a number, since they have a file of their own."""
-        fields = {name: value for name, value in vars(self).items() if name != "trained_on"}
-        return {**fields, "trajectories_used": len(self.trained_on)}
+        """Return the form of the manifest.
+
+        It has the number of trajectories only, since they have a file of their own.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        del values["trained_on"]
+        return {**values, "trajectories_used": len(self.trained_on)}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """One version."""
+    """One published version of a model."""
 
     model: str
     version: str
@@ -65,34 +69,35 @@ class Published:
 
     @property
     def parent(self) -> str | None:
-        """Version it was trained from."""
+        """The version that it was trained from; None for the first."""
         value = self.manifest.get("parent")
         return None if value is None else str(value)
 
     @property
     def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
-        """Every trajectory that this version's run trained on, and its task; those of its ancestors are theirs to tell.
+        """Every trajectory that this version's own run trained on, and its task.
 
-        Raises RegistryError where the list is missing: nothing is known then, which is not the same
-        as none.
+        The trajectories of its ancestors are in the ancestors' lists. Raises RegistryError when the
+        list is missing: then the trajectories are unknown, which is not the same as none.
         """
         try:
             return read_trained_on(self.path)
         except (OSError, ValueError) as error:
             raise RegistryError(
-                f"{self.model} {self.version} does not say what it was trained on: {error}"
+                f"the list of trajectories that {self.model} {self.version} was trained on cannot"
+                f" be read: {error}"
             ) from error
 
 
 class WeightRegistry:
-    """Versions under one root (the home's `weights`)."""
+    """The versions of all models under one root (the home's `weights`)."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is created before the first publication."""
+        """Open the registry; nothing is created before the first publication."""
         self._root = root
 
     def publish(self, model: str, write: Callable[[Path], None], lineage: Lineage) -> Published:
-        """Write a new version: `write` fills an empty directory with the model's files."""
+        """Publish a new version; `write` fills an empty directory with the model's files."""
         check_name("model", model)
         folder = self._root / model
         partial = folder / f".partial-{os.getpid()}"
@@ -100,12 +105,15 @@ class WeightRegistry:
         try:
             write(partial)
             write_trained_on(partial, lineage.trained_on)
-            return self._name(folder, partial, model, lineage)
+            return self._publish_as_next(folder, partial, model, lineage)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
-    def _name(self, folder: Path, partial: Path, model: str, lineage: Lineage) -> Published:
-        hashes = {file.name: _sha256(file) for file in sorted(partial.iterdir())}
+    def _publish_as_next(
+        self, folder: Path, partial: Path, model: str, lineage: Lineage
+    ) -> Published:
+        """Give the filled directory the next free version name."""
+        hashes = {file.name: file_sha256(file) for file in sorted(partial.iterdir())}
         while True:
             version = f"v{1 + max((_number(name) for name in self.versions(model)), default=0)}"
             manifest = {
@@ -123,20 +131,20 @@ class WeightRegistry:
             try:
                 partial.rename(target)
             except OSError:
-                if target.exists():  # another process took the number in between
+                if target.exists():  # another process has published this number in between
                     continue
                 raise
             sync_directory(folder)
             return Published(model=model, version=version, path=target, manifest=manifest)
 
     def versions(self, model: str) -> list[str]:
-        """Published versions, oldest first."""
+        """Return the names of the published versions, oldest first."""
         folder = self._root / model
         names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
         return sorted((name for name in names if _VERSION.fullmatch(name)), key=_number)
 
     def get(self, model: str, version: str) -> Published:
-        """One version. Raises RegistryError naming those that exist."""
+        """Return one version. Raises RegistryError, which names the versions that exist."""
         path = self._root / model / version
         if not (path / "manifest.json").is_file():
             known = ", ".join(self.versions(model)) or "none"
@@ -151,33 +159,37 @@ class WeightRegistry:
         )
 
     def verify(self, model: str, version: str) -> Published:
-        """Check every file against the manifest. Raises RegistryError on the first difference."""
+        """Return one version after checking every file against its manifest.
+
+        Raises RegistryError on the first difference.
+        """
         published = self.get(model, version)
         for name, expected in published.manifest["sha256"].items():
             file = published.path / name
-            if not file.is_file() or _sha256(file) != expected:
+            if not file.is_file() or file_sha256(file) != expected:
                 raise RegistryError(
-                    f"{file} is not what was published; restore it from a backup or publish again"
+                    f"{file} differs from what was published;"
+                    " restore it from a backup or publish again"
                 )
         return published
 
     def published_by(self, model: str, run_id: str) -> Published | None:
-        """The version that a run published, if it has."""
-        found = (self.get(model, version) for version in self.versions(model))
-        return next((each for each in found if each.manifest["run_id"] == run_id), None)
+        """Return the version that a run has published; None when it has published none."""
+        published = (self.get(model, version) for version in self.versions(model))
+        return next((each for each in published if each.manifest["run_id"] == run_id), None)
 
     def lineage(self, model: str, version: str) -> list[Published]:
-        """A version and its ancestors, newest first."""
+        """Return a version and its ancestors, newest first."""
         chain = [self.get(model, version)]
         while chain[-1].parent is not None:
             chain.append(self.get(model, chain[-1].parent))
         return chain
 
     def generations(self, model: str) -> dict[str, int]:
-        """Every version's distance from its first ancestor, in updates.
+        """Return every version's distance from its first ancestor, in updates.
 
-        This is the number that staleness is measured in. Published names would not do: rejected
-        candidates use names up without moving the policy.
+        Staleness is measured in this number. The numbers in the names cannot be used for it, since
+        candidates that were rejected have numbers too.
         """
         parents = {version: self.get(model, version).parent for version in self.versions(model)}
         numbers: dict[str, int] = {}
@@ -187,21 +199,14 @@ class WeightRegistry:
 
 
 def check_name(of: str, name: str) -> None:
-    """Raise RegistryError where `name` cannot name a folder of models or runs."""
+    """Raise RegistryError when `name` cannot name a folder of models or runs."""
     if not _NAME.fullmatch(name):
         raise RegistryError(
-            f"{of} name {name!r}: use letters, digits, '.', '_' and '-', the first a letter or digit (at most 100)"
+            f"{of} name {name!r} is not allowed: use at most 100 letters, digits, '.', '_' and '-',"
+            " and begin with a letter or digit"
         )
 
 
 def _number(version: str) -> int:
     match = _VERSION.fullmatch(version)
     return int(match.group(1)) if match else 0
-
-
-def _sha256(file: Path) -> str:
-    digest = hashlib.sha256()
-    with file.open("rb") as opened:
-        while block := opened.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -1,82 +1,73 @@
-"""A supervised run: governed conversations → rows → a published version.
+"""Supervised fine-tuning from the options to the published version.
 
-How training is done: sft.py.
+It starts a model, or trains one where no token ids were logged. The rows are made in sft_rows.py,
+the training loop is in sft_loop.py.
 """
 
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
 from atdp.inference import TURN_END, ChatTemplate, default_template, train_tokenizer
-from atdp.trainer.base import already_published, identity, newest
+from atdp.trainer.base_version import base_version, published_result, version_identity
 from atdp.trainer.errors import SourceError
-from atdp.trainer.model import load_model, new_model, save_model, save_tokenizer
-from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult, reasons
-from atdp.trainer.position import Position
-from atdp.trainer.registry import Lineage, WeightRegistry
-from atdp.trainer.run_name import settings_hash, unpublished_name
-from atdp.trainer.sft_loop import SftRules, conversation_row, rendered_texts, supervise
-from atdp.trainer.source import TrajectorySource
+from atdp.trainer.model import CausalLM, load_model, new_model, save_model, save_tokenizer
+from atdp.trainer.options import TrainOptions, TrainResult, describe_counts
+from atdp.trainer.position import StreamPosition
+from atdp.trainer.registry import Lineage, Published
+from atdp.trainer.run_name import unpublished_name
+from atdp.trainer.sft_loop import SftRules, train_on_rows
+from atdp.trainer.sft_rows import conversation_row, rendered_texts
+from atdp.trainer.source import Poll
+from atdp.trainer.stored_hash import stored_hash
+from atdp.trainer.training_job import TrainingJob
+from atdp.trainer.trajectory import TrainingTrajectory
 
 
-def imitate(
-    options: TrainOptions,
-    registry: WeightRegistry,
-    source: TrajectorySource,
-    on_progress: Progress,
-    on_begin: Told,
-) -> TrainResult:
-    """Train a new model, or one that exists, to write what was logged; publish it.
+def train_sft(job: TrainingJob) -> TrainResult:
+    """Train a new model, or an existing one, on logged conversations, and publish it.
 
     Raises SourceError when there is no conversation to learn from.
     """
-    base = newest(registry, options) if options.from_version is not None else None
+    options, registry = job.options, job.registry
+    base = base_version(registry, options) if options.from_version is not None else None
     rules = SftRules(
         steps=options.steps, batch=options.batch, learning_rate=options.rate, seed=options.seed
     )
-    new = (asdict(options.shape), options.vocabulary)
-    settings = settings_hash(
-        asdict(replace(rules, steps=0)), options.selection, identity(base) if base else new
-    )
-    if (done := already_published(options, registry, settings)) is not None:
+    settings = _settings_hash(options, rules, base)
+    if (done := published_result(options, registry, settings)) is not None:
         return done
     name = options.run_name or unpublished_name(registry, options.model, "sft", base, settings)
-    on_begin(f"run {name}, " + (f"from {base.model} {base.version}" if base else "a new model"))
-    poll = source.poll(Position())
-    told = [
-        t
-        for t in poll.trajectories
-        if any(message.get("role") == "assistant" for message in t.messages)
-    ]
-    if not told:
-        raise SourceError(
-            f"no governed conversation to learn from ({reasons(poll.refused)}); import or record some first"
-        )
+    origin = f"from {base.model} {base.version}" if base else "a new model"
+    job.on_begin(f"run {name}, {origin}")
+    poll = job.source.poll(StreamPosition())
+    conversations = _conversations(poll)
     with tempfile.TemporaryDirectory(prefix="atdp-tokenizer-") as scratch:
         if base is None:
             tokenizer_from = Path(scratch)
-            template = ChatTemplate(default_template(), eos_token=TURN_END)
-            trained = train_tokenizer(rendered_texts(told, template), options.vocabulary)
-            save_tokenizer(trained, tokenizer_from, context=options.shape.context)
-            model = new_model(options.shape, trained, seed=options.seed)
+            model = _new_model(options, conversations, tokenizer_from)
         else:
             tokenizer_from = base.path
             model = load_model(base.path)
-        template, tokenizer = _language(tokenizer_from)
-        rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in told]
-        metrics = supervise(
-            model, rows, rules, on_step=lambda n, figures: on_progress(n, options.steps, figures)
+        template, tokenizer = _load_language(tokenizer_from)
+        rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in conversations]
+        metrics = train_on_rows(
+            model,
+            rows,
+            rules,
+            on_step=lambda done, metrics: job.on_progress(done, options.steps, metrics),
         )
         lineage = Lineage(
             run_id=name,
             kind="sft",
             parent=base.version if base else None,
             snapshots=poll.snapshots,
-            policy_versions=tuple(sorted({t.policy for t in told if t.policy})),
-            trained_on={t.key: t.task for t in told},
+            policy_versions=tuple(sorted({t.policy for t in conversations if t.policy})),
+            trained_on={t.key: t.task for t in conversations},
             config={"settings": settings, **options.to_json(), **asdict(rules)},
             metrics=metrics,
         )
@@ -88,14 +79,45 @@ def imitate(
     return TrainResult(
         published=published,
         steps=options.steps,
-        trajectories_used=len(told),
+        trajectories_used=len(conversations),
         set_aside={},
         refused=poll.refused,
         metrics=metrics,
     )
 
 
-def _language(directory: Path) -> tuple[ChatTemplate, Tokenizer]:
+def _settings_hash(options: TrainOptions, rules: SftRules, base: Published | None) -> str:
+    origin = version_identity(base) if base else (asdict(options.shape), options.vocabulary)
+    return stored_hash([asdict(replace(rules, steps=0)), options.selection, origin])
+
+
+def _conversations(poll: Poll) -> list[TrainingTrajectory]:
+    """Return the trajectories that have a message of the assistant. Raises SourceError if none."""
+    conversations = [
+        t
+        for t in poll.trajectories
+        if any(message.get("role") == "assistant" for message in t.messages)
+    ]
+    if not conversations:
+        raise SourceError(
+            f"no governed conversation to learn from ({describe_counts(poll.refused)});"
+            " import or record some first"
+        )
+    return conversations
+
+
+def _new_model(
+    options: TrainOptions, conversations: Sequence[TrainingTrajectory], directory: Path
+) -> CausalLM:
+    """Make a model and its tokenizer, which is written to `directory`."""
+    template = ChatTemplate(default_template(), eos_token=TURN_END)
+    tokenizer = train_tokenizer(rendered_texts(conversations, template), options.vocabulary)
+    save_tokenizer(tokenizer, directory, context=options.shape.context)
+    return new_model(options.shape, tokenizer, seed=options.seed)
+
+
+def _load_language(directory: Path) -> tuple[ChatTemplate, Tokenizer]:
+    """Return the chat template and the tokenizer of a model directory."""
     settings = json.loads((directory / "tokenizer_config.json").read_text())
     template = ChatTemplate(settings.get("chat_template") or default_template(), eos_token=TURN_END)
     return template, Tokenizer.from_file(str(directory / "tokenizer.json"))

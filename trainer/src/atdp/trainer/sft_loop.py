@@ -1,9 +1,4 @@
-"""Supervised fine-tuning on logged conversations: the start of a model, or training where no token ids were logged.
-
-Loss is on what the assistant wrote, its end-of-turn token included; everything else is context. The
-template's prefix stability makes the pieces of a conversation independent: they are tokenised one
-by one and never across a border.
-"""
+"""The loop of supervised fine-tuning: shuffled batches of rows, and the learning rate."""
 
 import math
 import time
@@ -13,20 +8,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer
 
-from atdp.inference import ChatTemplate, Message, Tool
 from atdp.trainer.checkpoint import seed_everything
 from atdp.trainer.errors import TrainingError
 from atdp.trainer.linearize import Row
 from atdp.trainer.model import CausalLM
 from atdp.trainer.step import likelihood_step
-from atdp.trainer.trajectory import Trajectory
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SftRules:
-    """How supervised training is done."""
+    """The settings of supervised training.
+
+    The names of the fields are part of the hash of the settings, which run names have stored.
+    """
 
     steps: int = 300
     batch: int = 64
@@ -37,63 +32,21 @@ class SftRules:
     a tenth."""
     weight_decay: float = 0.01
     budget: int = 4096
+    """Tokens per packed batch."""
     max_grad_norm: float = 1.0
     seed: int = 0
 
 
-def conversation_row(
-    messages: Sequence[Message], tools: Sequence[Tool], template: ChatTemplate, tokenizer: Tokenizer
-) -> Row:
-    """One conversation as a row; a message's loss tokens end with the turn's end.
-
-    Raises TrainingError when the template is not prefix-stable for it (then no exact loss mask
-    exists).
-    """
-    tokens: list[int] = []
-    trained: list[bool] = []
-    held = ""
-
-    def extend(text: str, *, train: bool) -> None:
-        nonlocal held
-        if not text.startswith(held):
-            raise TrainingError(
-                "the chat template changes earlier turns when later ones are added; use a prefix-stable one"
-            )
-        ids = tokenizer.encode(text[len(held) :], add_special_tokens=False).ids
-        tokens.extend(ids)
-        trained.extend([train] * len(ids))
-        held = text
-
-    for number, message in enumerate(messages):
-        if message["role"] == "assistant":
-            extend(
-                template.render(messages[:number], tools, add_generation_prompt=True), train=False
-            )
-            extend(template.render(messages[: number + 1], tools), train=True)
-    if not tokens:
-        raise TrainingError("the conversation has no assistant message")
-    return Row(
-        tokens=np.array(tokens, np.int64),
-        trained=np.array(trained, bool),
-        logprobs=np.zeros(len(tokens), np.float32),
-    )
-
-
-def rendered_texts(trajectories: Sequence[Trajectory], template: ChatTemplate) -> list[str]:
-    """What a tokenizer should be trained on: the conversations as the model will see them."""
-    return [template.render(t.messages, t.tools) for t in trajectories if t.messages]
-
-
-def supervise(
+def train_on_rows(
     model: CausalLM,
     rows: Sequence[Row],
     rules: SftRules,
     *,
-    on_step: Callable[[int, Mapping[str, Any]], None] = lambda _n, _f: None,
+    on_step: Callable[[int, Mapping[str, Any]], None] = lambda _step, _metrics: None,
 ) -> dict[str, Any]:
-    """Train for `rules.steps`; epochs are reshuffled by the seed.
+    """Train `model` for `rules.steps`, and return the metrics of the whole training.
 
-    Returns figures of the whole training.
+    The seed determines the order of the rows in every epoch.
     """
     usable = [row for row in rows if row.loss_tokens]
     if not usable:
@@ -113,7 +66,7 @@ def supervise(
             order += shuffle.permutation(len(usable)).tolist()
         chosen, order = order[: rules.batch], order[rules.batch :]
         for group in optimizer.param_groups:
-            group["lr"] = rules.learning_rate * schedule(step, rules)
+            group["lr"] = rules.learning_rate * learning_rate_share(step, rules)
         batch = [usable[n] for n in chosen]
         loss = likelihood_step(
             model, optimizer, batch, budget=rules.budget, max_grad_norm=rules.max_grad_norm
@@ -128,8 +81,8 @@ def supervise(
     }
 
 
-def schedule(step: int, rules: SftRules) -> float:
-    """Share of the learning rate at `step` (from 1)."""
+def learning_rate_share(step: int, rules: SftRules) -> float:
+    """Return the share of the learning rate that is used at `step` (from 1)."""
     warmup = max(1, round(rules.warmup * rules.steps))
     if step <= warmup:
         return step / warmup

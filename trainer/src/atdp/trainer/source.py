@@ -1,77 +1,80 @@
-"""The trainer's port towards governed trajectories, and the adapter that tests and small jobs use.
+"""The trainer's port towards governed trajectories, and an adapter in memory.
 
-A source gives *governed* trajectories only: admitted for purpose `train` and eligible. What the
-store refuses, it counts by reason.
+A source offers *governed* trajectories only: admitted for purpose `train` and eligible. It counts
+the trajectories that the store refuses by reason.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from atdp.trainer.position import Position, Start
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey
+from atdp.trainer.position import Start, StreamPosition
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
 OPEN = "open"
 """Status of a trajectory that has not ended."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Poll:
-    """What a source holds beyond a position."""
+    """The trajectories that a source offers after a position."""
 
-    trajectories: tuple[Trajectory, ...]
+    trajectories: tuple[TrainingTrajectory, ...]
     """Ended trajectories that the position has not decided."""
     open_starts: tuple[Start, ...] = ()
-    """(partition, first offset) of trajectories that a later poll may offer: not ended, or not
-    (yet) what the source selects."""
+    """(partition, first offset) of trajectories that a later poll may offer: they have not ended,
+    or the source does not select them yet."""
     exhausted: bool = False
-    """Nothing more will come (a pinned dataset)."""
+    """No later poll offers more (a pinned dataset)."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Snapshot id of every table that was read."""
     refused: Mapping[str, int] = field(default_factory=dict)
-    """Trajectories that were kept back unread, by reason: by governance, or because they are too
-    old to be of use."""
+    """Number of trajectories that were not read, by reason: governance refused them, or they are
+    too old."""
 
 
 class TrajectorySource(Protocol):
-    """Where trajectories come from.
+    """A source of trajectories.
 
-    Reading is repeatable: a position gives the same ended trajectories again.
+    Reading is repeatable: the same position gives the same ended trajectories again.
     """
 
-    def poll(self, position: Position) -> Poll:
-        """All undecided trajectories; does not wait.
+    def poll(self, position: StreamPosition) -> Poll:
+        """Return all undecided trajectories without waiting.
 
         Raises SourceError when the store cannot be read.
         """
         ...
 
-    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
-        """These trajectories, as far as they (still) exist, to repeat a written plan."""
+    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
+        """Return those of the named trajectories that still exist, to repeat a written plan."""
         ...
 
 
 class MemorySource:
-    """Trajectories in a list."""
+    """A source in memory, for tests and small jobs."""
 
     def __init__(
         self,
-        trajectories: Iterable[Trajectory],
+        trajectories: Iterable[TrainingTrajectory],
         *,
         exhausted: bool = True,
-        where: Callable[[Trajectory], bool] = lambda _: True,
+        where: Callable[[TrainingTrajectory], bool] = lambda _: True,
     ) -> None:
-        """`exhausted=False` makes it a stream that `add` feeds; `where` selects, as a source's SQL does."""
+        """Offer the trajectories that `where` selects.
+
+        `exhausted=False` makes it a stream to which `add` adds.
+        """
         self._trajectories = {t.key: t for t in trajectories}
         self._exhausted = exhausted
         self._where = where
 
-    def add(self, trajectories: Iterable[Trajectory], *, last: bool = False) -> None:
-        """More arrived, or the same with what came later; `last` closes the stream."""
+    def add(self, trajectories: Iterable[TrainingTrajectory], *, last: bool = False) -> None:
+        """Add trajectories, or replace them by later states; `last` ends the stream."""
         self._trajectories |= {t.key: t for t in trajectories}
         self._exhausted = self._exhausted or last
 
-    def poll(self, position: Position) -> Poll:
+    def poll(self, position: StreamPosition) -> Poll:
         """See `TrajectorySource`."""
         undecided = [t for t in self._trajectories.values() if not position.is_decided(t)]
         offered = {t.key for t in undecided if t.status != OPEN and self._where(t)}
@@ -83,6 +86,6 @@ class MemorySource:
             exhausted=self._exhausted,
         )
 
-    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[Trajectory]:
+    def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
         """See `TrajectorySource`."""
         return [self._trajectories[key] for key in keys if key in self._trajectories]

@@ -1,4 +1,4 @@
-"""One optimizer step: from rows with advantages to changed weights and figures about it."""
+"""One optimizer step: from rows with advantages to changed weights, and metrics of the step."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,42 +16,46 @@ from atdp.trainer.model import CausalLM
 from atdp.trainer.packing import PackedBatch, pack
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StepRules:
-    """How a policy step is done."""
+    """The settings of a policy step.
+
+    The names of the fields are part of the hash of the settings, which runs have stored.
+    """
 
     clip: Clip = field(default_factory=Clip)
     correction: Correction = "bypass"
     minibatches: int = 1
-    """Optimizer updates per step; decoupled correction needs at least 2 (see algo.losses)."""
+    """Optimizer updates per step; decoupled correction needs at least 2 (see algo/losses.py)."""
     budget: int = 4096
     """Tokens per packed batch."""
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check that the combination means something."""
+        """Check the combination of values."""
         if self.minibatches < 1:
             raise ValueError("minibatches must be at least 1")
         if self.correction == "decoupled" and self.minibatches < 2:
             raise ValueError(
-                "decoupled correction with one minibatch never clips; use minibatches >= 2 or bypass"
+                "decoupled correction with one minibatch never clips;"
+                " use minibatches >= 2 or bypass"
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class StepFigures:
-    """What a policy step did."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StepMetrics:
+    """The metrics of a policy step."""
 
     loss: float
     grad_norm: float
-    """Before clipping; of the last minibatch."""
+    """Norm of the gradient before clipping; of the last minibatch."""
     tokens: int
-    """Tokens forwarded, all of them real."""
+    """Tokens forwarded; none of them is padding."""
     loss_tokens: int
     drift: Drift
 
     def to_json(self) -> dict[str, Any]:
-        """Flat JSON form."""
+        """Return the flat JSON form."""
         flat = {
             "loss": self.loss,
             "grad_norm": self.grad_norm,
@@ -63,6 +67,21 @@ class StepFigures:
         )
 
 
+@dataclass(kw_only=True, slots=True)
+class _TokenRecords:
+    """The loss terms and token values of a step, one entry per micro-batch."""
+
+    terms: list[PolicyTerms] = field(default_factory=list)
+    logp: list[torch.Tensor] = field(default_factory=list)
+    behaviour: list[torch.Tensor] = field(default_factory=list)
+    entropy: list[torch.Tensor] = field(default_factory=list)
+
+    def drift(self) -> Drift:
+        """Return the distance between the trained and the logged policy over all tokens."""
+        logp, behaviour, entropy = map(torch.cat, (self.logp, self.behaviour, self.entropy))
+        return drift(self.terms, logp, behaviour, entropy)
+
+
 def policy_step(
     model: CausalLM,
     optimizer: torch.optim.Optimizer,
@@ -71,26 +90,28 @@ def policy_step(
     rules: StepRules,
     *,
     on_point: Callable[[str], None] = lambda _: None,
-) -> StepFigures:
+) -> StepMetrics:
     """Train on `rows` once.
 
-    Raises TrainingError when the loss or gradient is not finite; the weights are then unusable.
+    Raises TrainingError when the loss or the gradient is not finite; then the weights are unusable.
     """
     parts = [list(range(n, len(rows), rules.minibatches)) for n in range(rules.minibatches)]
     minibatches = [
         pack([rows[n] for n in part], [advantages[n] for n in part], budget=rules.budget)
         for part in parts
     ]
-    proximal = _proximal(model, minibatches) if rules.correction == "decoupled" else None
-    terms: list[PolicyTerms] = []
-    seen: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+    if rules.correction == "decoupled":
+        proximal = _proximal_logprobs(model, minibatches)
+    else:
+        proximal = [[None] * len(batches) for batches in minibatches]
+    records = _TokenRecords()
     loss, grad_norm = 0.0, 0.0
-    for number, batches in enumerate(minibatches):
+    for batches, old in zip(minibatches, proximal, strict=True):
         denominator = sum(batch.targets.numel() for batch in batches)
         if not denominator:
             continue
         optimizer.zero_grad(set_to_none=True)
-        for index, batch in enumerate(batches):
+        for batch, old_logp in zip(batches, old, strict=True):
             tokens = token_logprobs(model, batch)
             term = policy_loss(
                 tokens.logp,
@@ -98,30 +119,32 @@ def policy_step(
                 batch.advantage,
                 denominator=denominator,
                 clip=rules.clip,
-                proximal=None if proximal is None else proximal[number][index],
+                proximal=old_logp,
             )
             torch.autograd.backward(term.loss)
             loss += term.loss.item() / len(minibatches)
-            terms.append(term)
-            seen.append((tokens.logp.detach(), batch.behaviour, tokens.entropy))
+            records.terms.append(term)
+            records.logp.append(tokens.logp.detach())
+            records.behaviour.append(batch.behaviour)
+            records.entropy.append(tokens.entropy)
             on_point("micro-batch done")
-        grad_norm = update(model, optimizer, loss, rules.max_grad_norm)
-    if not terms:
+        grad_norm = update_weights(model, optimizer, loss, rules.max_grad_norm)
+    if not records.terms:
         raise TrainingError("the step has no loss tokens; check the loss masks of the generations")
-    logp, behaviour, entropy = (torch.cat(part) for part in zip(*seen, strict=True))
-    return StepFigures(
+    measured = records.drift()
+    return StepMetrics(
         loss=loss,
         grad_norm=grad_norm,
         tokens=sum(batch.tokens.numel() for batches in minibatches for batch in batches),
-        loss_tokens=logp.numel(),
-        drift=drift(terms, logp, behaviour, entropy),
+        loss_tokens=measured.tokens,
+        drift=measured,
     )
 
 
-def _proximal(
+def _proximal_logprobs(
     model: CausalLM, minibatches: Sequence[Sequence[PackedBatch]]
-) -> list[list[torch.Tensor]]:
-    """Log-probabilities under the policy at the start of the step."""
+) -> list[list[torch.Tensor | None]]:
+    """Return the log-probabilities under the policy at the start of the step."""
     with torch.no_grad():
         return [[token_logprobs(model, batch).logp for batch in batches] for batches in minibatches]
 
@@ -134,7 +157,7 @@ def likelihood_step(
     budget: int,
     max_grad_norm: float,
 ) -> float:
-    """Supervised step; returns the mean negative log-likelihood per loss token."""
+    """Make one supervised step; return the mean negative log-likelihood per loss token."""
     batches = pack(rows, [1.0] * len(rows), budget=budget)
     denominator = sum(batch.targets.numel() for batch in batches)
     optimizer.zero_grad(set_to_none=True)
@@ -143,14 +166,17 @@ def likelihood_step(
         loss = likelihood_loss(token_logprobs(model, batch).logp, denominator=denominator)
         torch.autograd.backward(loss)
         total += loss.item()
-    update(model, optimizer, total, max_grad_norm)
+    update_weights(model, optimizer, total, max_grad_norm)
     return total
 
 
-def update(
+def update_weights(
     model: CausalLM, optimizer: torch.optim.Optimizer, loss: float, max_grad_norm: float
 ) -> float:
-    """Clip the gradient and step; returns its norm before clipping."""
+    """Clip the gradient and update the weights; return the norm before clipping.
+
+    Raises TrainingError when the loss or the norm is not finite.
+    """
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm))
     if not (math.isfinite(norm) and math.isfinite(loss)):
         raise TrainingError(

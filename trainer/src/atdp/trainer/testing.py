@@ -1,7 +1,7 @@
-"""For tests of engines and trainers: tiny models, a served application, an engine's client and a plain reference.
+"""For tests of engines and trainers: tiny models, a served application, and a plain reference.
 
-The contract suite runs against whatever speaks SGLang's HTTP; someone with an engine of their own
-can run it too. `python -m atdp.trainer.testing FOLDER` writes the models.
+The contract suite runs against every engine that speaks SGLang's HTTP API, also against one of the
+user. `python -m atdp.trainer.testing FOLDER` writes the models.
 """
 
 import sys
@@ -19,7 +19,8 @@ from fastapi import FastAPI
 
 from atdp.inference import TURN_END, ChatTemplate, default_template, train_tokenizer
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
-from atdp.trainer.sft_loop import SftRules, conversation_row, supervise
+from atdp.trainer.sft_loop import SftRules, train_on_rows
+from atdp.trainer.sft_rows import conversation_row
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -52,8 +53,8 @@ ANSWER: dict[str, Any] = {
 def make_tiny_models(folder: Path) -> tuple[Path, Path]:
     """Write the models `first` and `second` below `folder`.
 
-    Both have one tokenizer; the first has learnt to answer QUESTION with ANSWER, the second is
-    random.
+    Both have the same tokenizer. The first was trained to answer QUESTION with ANSWER, the second
+    is random.
     """
     template = ChatTemplate(default_template(), eos_token=TURN_END)
     tokenizer = train_tokenizer([template.render([*QUESTION, ANSWER], TOOLS)] * 3, vocab_size=300)
@@ -64,16 +65,16 @@ def make_tiny_models(folder: Path) -> tuple[Path, Path]:
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1:
-                    weight.mul_(3)  # makes the distributions differ clearly from the uniform one
+                    weight.mul_(3)  # so that the distributions differ clearly from the uniform one
         if name == "first":
-            supervise(model, [row], SftRules(steps=40, batch=1, learning_rate=3e-3))
+            train_on_rows(model, [row], SftRules(steps=40, batch=1, learning_rate=3e-3))
         save_model(model, folder / name, tokenizer_from=folder)
     return folder / "first", folder / "second"
 
 
-@dataclass(frozen=True)
-class EngineClient:
-    """A server under test and the two models that it may be told to serve."""
+@dataclass(frozen=True, slots=True)
+class EngineUnderTest:
+    """A server under test, and the two models that the tests load into it."""
 
     kind: str
     http: httpx.Client
@@ -81,7 +82,7 @@ class EngineClient:
     second: Path
 
     def post(self, path: str, **body: Any) -> Any:
-        """POST JSON and give the decoded answer; anything but 200 is an AssertionError."""
+        """POST JSON and return the decoded answer; a status other than 200 is an AssertionError."""
         answer = self.http.post(path, json=body)
         if answer.status_code != 200:
             raise AssertionError(f"{path} answered {answer.status_code}: {answer.text}")
@@ -92,11 +93,11 @@ class EngineClient:
         )
 
     def generate(self, **body: Any) -> Any:
-        """POST /generate."""
+        """POST to /generate."""
         return self.post("/generate", **body)
 
     def serve(self, model: Path, version: str) -> None:
-        """Swap weights."""
+        """Load the weights of a model under the name `version`."""
         self.post("/update_weights_from_disk", model_path=str(model), weight_version=version)
 
 
@@ -104,14 +105,14 @@ class Reference:
     """The same weights under transformers, unbatched and without a cache."""
 
     def __init__(self, model_dir: Path) -> None:
-        """Load for evaluation."""
+        """Load the model for evaluation."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
 
     def logprobs(self, ids: list[int], temperature: float = 1.0) -> list[float | None]:
-        """Log-probability of every token given those before it; none for the first."""
+        """Return the log-probability of every token given those before it; None for the first."""
         with torch.inference_mode():
             logits = self.model(torch.tensor([ids])).logits[0].float() / temperature
         scores = torch.log_softmax(logits, dim=-1)
@@ -120,7 +121,7 @@ class Reference:
 
 @contextmanager
 def served(app: FastAPI) -> Iterator[str]:
-    """`app` under a real HTTP server on a free port for the duration of the block; gives its URL."""
+    """Serve `app` over HTTP on a free port for the duration of the block; yields its URL."""
     server = uvicorn.Server(
         uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning", ws="none")
     )

@@ -1,10 +1,10 @@
-"""Which trajectories a version was trained on, one row each, beside its weights: `trained_on.parquet`.
+"""The list of trajectories that a version was trained on, beside its weights: `trained_on.parquet`.
 
-A count in the manifest answers nothing that is asked later: whether a tenant that withdrew is in
-these weights, which versions must go when a person asks to be forgotten; and which tasks an
-evaluation must leave out. The file has the columns `tenant_id`, `trajectory_id`, `attempt` and
-`task_id` (null without a task), as the lake's tables do, so SQL joins them. It lists what this
-version's own run trained on; its ancestors' files hold the rest.
+A number in the manifest does not answer later questions: whether the data of a tenant that withdrew
+are in these weights, which versions must be deleted when a person asks for erasure, and which tasks
+an evaluation must leave out. The file has the columns `tenant_id`, `trajectory_id`, `attempt` and
+`task_id` (null without a task), as the lake's tables have, so SQL can join them. It lists the
+trajectories of this version's own run; those of its ancestors are in the ancestors' files.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _SCHEMA = pa.schema(
 
 
 def write_trained_on(directory: Path, tasks: Mapping[TrajectoryKey, str | None]) -> None:
-    """Write the file, from the task of every trajectory, in order of the keys."""
+    """Write the file from the task of every trajectory, in the order of the keys."""
     rows = [(*key, tasks[key]) for key in sorted(tasks)]
     columns = [pa.array([row[n] for row in rows], field.type) for n, field in enumerate(_SCHEMA)]
     pq.write_table(
@@ -37,9 +37,9 @@ def write_trained_on(directory: Path, tasks: Mapping[TrajectoryKey, str | None])
 
 
 def read_trained_on(directory: Path) -> dict[TrajectoryKey, str | None]:
-    """The trajectories of one version and their tasks.
+    """Return the trajectories of one version and their tasks.
 
-    Raises FileNotFoundError where the version has no such file.
+    Raises FileNotFoundError when the version has no such file.
     """
     tenants, trajectories, attempts, tasks = (
         column.to_pylist()

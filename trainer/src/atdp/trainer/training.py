@@ -1,9 +1,9 @@
 """`atdp train`: from a dataset or the live stream to a published version.
 
-Composition only: opens the lake and the registry, chooses the data, trains (imitation.py,
-reinforcement.py), loads the result. A run is named after what decides its result (see run_name.py),
-so the same command goes on with a GRPO run that was killed (see run.py); supervised runs are short
-and start again.
+This module opens the lake and the registry, selects the data, trains (sft.py, grpo.py) and loads
+the result. The name of a run follows from what decides its result (see run_name.py), so the same
+command continues a GRPO run that was killed (see grpo_run.py). Supervised runs are short and start
+again.
 """
 
 from collections.abc import Mapping
@@ -12,28 +12,29 @@ import torch
 
 from atdp.inference import register_tokenizer
 from atdp.lakehouse import Lake, LakehouseError, TableName, load_dataset, open_lake
-from atdp.trainer.base import too_old
+from atdp.trainer.base_version import stale_versions
 from atdp.trainer.errors import SourceError
-from atdp.trainer.grpo import reinforce
+from atdp.trainer.grpo import train_grpo
 from atdp.trainer.lake_source import LakeSource
-from atdp.trainer.options import Progress, Told, TrainOptions, TrainResult
+from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
-from atdp.trainer.sft import imitate
+from atdp.trainer.sft import train_sft
+from atdp.trainer.training_job import TrainingJob
 from atdp.trainer.weight_sync import WeightSyncError, load_into_engine
 
 
 def train(
     options: TrainOptions,
     *,
-    on_progress: Progress = lambda _done, _of, _figures: None,
-    on_begin: Told = lambda _: None,
+    on_progress: OnProgress = lambda _done, _of, _metrics: None,
+    on_begin: OnBegin = lambda _: None,
 ) -> TrainResult:
     """Train, publish, and load the result into an engine where one is named.
 
     A run that has published is not trained again.
 
-    Raises TrainerError (its subclasses name the boundary) and has published nothing then; only of a
-    WeightSyncError is the version published, and the engine does not serve it.
+    Raises TrainerError, whose subclasses name the boundary that failed. Nothing is published then,
+    except after WeightSyncError: the version is published, and the engine does not serve it.
     """
     torch.set_num_threads(options.threads)
     try:
@@ -41,8 +42,14 @@ def train(
         source = _source(options, open_lake(options.home), registry)
     except LakehouseError as error:
         raise SourceError(str(error)) from error
-    work = imitate if options.algo == "sft" else reinforce
-    result = work(options, registry, source, on_progress, on_begin)
+    job = TrainingJob(
+        options=options,
+        registry=registry,
+        source=source,
+        on_progress=on_progress,
+        on_begin=on_begin,
+    )
+    result = train_sft(job) if options.algo == "sft" else train_grpo(job)
     published = result.published
     register_tokenizer(options.home.tokenizers, published.path / "tokenizer.json")
     if options.engine_url is not None:
@@ -50,8 +57,9 @@ def train(
             load_into_engine(options.engine_url, published)
         except WeightSyncError as error:
             raise WeightSyncError(
-                f"{published.model} {published.version} is published, but the engine did not load it: {error}. Give the same"
-                f" command with --run {published.manifest['run_id']} to load it without training again"
+                f"{published.model} {published.version} is published, but the engine did not load"
+                f" it: {error}. Give the same command with --run {published.manifest['run_id']} to"
+                " load it without training again"
             ) from error
     return result
 
@@ -61,11 +69,8 @@ def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> Lake
     split = f"NOT held_out(task_id, share := {options.hold_out!r})" if options.hold_out else None
     snapshots: Mapping[TableName, int] | None
     if options.dataset is None:
-        snapshots, tenant, parts = (
-            None if options.follow else lake.snapshots(),
-            options.tenant,
-            [options.where],
-        )
+        snapshots = None if options.follow else lake.snapshots()
+        tenant, parts = options.tenant, [options.where]
     else:
         dataset = load_dataset(lake, options.dataset)
         snapshots, tenant = dataset.snapshots, options.tenant or dataset.tenant
@@ -76,6 +81,6 @@ def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> Lake
         tenant=tenant,
         where=where,
         snapshots=snapshots,
-        too_old=() if text else too_old(options, registry),
+        too_old=() if text else stale_versions(options, registry),
         learn_from_text=text,
     )

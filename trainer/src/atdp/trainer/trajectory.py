@@ -1,7 +1,7 @@
-"""Logged trajectories as the trainer needs them, and the rule by which RL may train on them.
+"""Logged trajectories as the trainer reads them, and the rule by which RL may train on them.
 
-These are the trainer's own values: its port towards any store of trajectories. Tokens are what the
-model saw and wrote, as logged; nothing here is ever tokenised again.
+These values are the trainer's port towards any store of trajectories. Token ids are those that the
+model read and wrote, as logged; text is never tokenised again.
 """
 
 import hashlib
@@ -29,23 +29,26 @@ _REFUSALS: Mapping[InadmissibleReason, str] = {
     InadmissibleReason.TEMPERATURE: "sampled greedily",
     InadmissibleReason.TRUNCATED_SUPPORT: "sampled from a truncated vocabulary",
 }
-"""Reasons that exclude a model call from RL, in the order in which they are looked for, as the
-trainer reports them."""
+"""The reasons that exclude a model call from RL, as the trainer reports them, in the order of the
+checks."""
 
 RL_TRAINING = AdmissionRules(reasons=tuple(_REFUSALS), admits_out_of_range=True)
-"""What may be trained on by RL. Every temperature above 0 is admissible, since the trainer divides
-the logits by it. Token fidelity is not asked for: the governed reader has done so."""
+"""The rules of admission for RL. Every temperature above 0 is admissible, since the trainer divides
+the logits by it. Token fidelity is not checked here, since the governed reader checks it."""
 
 
 class TrajectoryKey(NamedTuple):
-    """Identity of one attempt."""
+    """Identity of one attempt.
+
+    Its `repr` is part of `TrainingTrajectory.digest`, which written plans have stored.
+    """
 
     tenant: str
     trajectory: str
     attempt: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Turn:
     """One model call."""
 
@@ -56,7 +59,7 @@ class Turn:
     versions: tuple[str, ...]
     """Weight versions that produced the output, distinct, oldest span first; empty when unknown."""
     loss_mask: tuple[int, ...] | None = None
-    """1 = train, per output token; `None`: all of them."""
+    """Per output token, 1 where it is trained on; `None`: all are."""
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = -1
@@ -64,11 +67,11 @@ class Turn:
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
     refusal: str | None = None
-    """The source's own reason why RL may not train on this turn; `None`: it has none."""
+    """The source's reason why RL must not train on this turn; `None`: there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trajectory:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingTrajectory:
     """One attempt at one task."""
 
     key: TrajectoryKey
@@ -90,11 +93,12 @@ class Trajectory:
     """Tool definitions that were offered."""
     policy: str | None = None
     """Governance policy under which it was admitted, `id@version`."""
-    _digest: list[str] = field(default_factory=list, repr=False, compare=False)
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The digest once it has been computed: a plan compares it several times."""
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the tokens and log-probabilities: what training on it depends on, the reward aside."""
+        """SHA-256 of everything but the reward that training on it depends on."""
         if not self._digest:
             digest = hashlib.sha256(repr((self.key, self.task)).encode())
             for turn in self.turns:
@@ -105,7 +109,7 @@ class Trajectory:
         return self._digest[0]
 
 
-def refusal_for_rl(trajectory: Trajectory) -> str | None:
+def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
     """Return why a trajectory cannot be trained on by RL; `None` when it can.
 
     Numbers that are not finite are refused here, where that costs one trajectory: in an optimizer

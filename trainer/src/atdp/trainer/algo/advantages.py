@@ -1,14 +1,14 @@
-"""Advantages within a group: trajectories of the same task, compared with each other.
+"""Advantages within a group of trajectories of the same task.
 
-=======  =======================================  ===================================================
-grpo     (R_i - mean) / (std + eps), std by n-1   Shao et al. 2402.03300; eps 1e-5 as in AReaL
-dr       R_i - mean                               Liu et al. 2503.20783 (Dr.GRPO)
-rloo     R_i - mean of the others                 Ahmadian et al. 2402.14740; = n/(n-1) (R_i - mean)
-=======  =======================================  ===================================================
+=======  ======================================  =================================================
+grpo     (R_i - mean) / (std + eps), std by n-1  Shao et al. 2402.03300; eps 1e-5 as in AReaL
+dr       R_i - mean                              Liu et al. 2503.20783 (Dr.GRPO)
+rloo     R_i - mean of the others                Ahmadian et al. 2402.14740; = n/(n-1) (R_i - mean)
+=======  ======================================  =================================================
 
-A group of one has nothing to compare with, and a group with equal rewards compares equal: both
-carry no signal. They are set aside before they come here; here they get zeros, never the raw
-reward.
+A group of one has no other member to compare with, and in a group with equal rewards no member is
+better than another: both have no signal. They are set aside before; here their advantages are 0,
+never the raw reward.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,15 @@ import numpy.typing as npt
 AdvantageKind = Literal["grpo", "dr", "rloo"]
 
 EPSILON = 1e-5
-"""Keeps groups with tiny spread finite. Larger values shrink the advantages of binary rewards
-noticeably (1e-2: 2 %)."""
+"""Keeps the advantages finite in groups with a tiny spread of rewards. Larger values shrink the
+advantages of binary rewards noticeably (1e-2: by 2 %)."""
 
 
 def advantages(rewards: Sequence[float], kind: AdvantageKind = "grpo") -> npt.NDArray[np.float64]:
-    """Advantage of every member of one group, float64, in the order of `rewards`. Sums to zero."""
+    """Return the advantage of every member of one group, float64, in the order of `rewards`.
+
+    The advantages sum to zero.
+    """
     values = np.asarray(rewards, np.float64)
     if len(values) < 2 or is_uniform(rewards):
         return np.zeros(len(values))
@@ -40,5 +43,5 @@ def advantages(rewards: Sequence[float], kind: AdvantageKind = "grpo") -> npt.ND
 
 
 def is_uniform(rewards: Sequence[float]) -> bool:
-    """All rewards are the same, so no member is better than another."""
+    """Return True when all rewards are equal."""
     return len(set(rewards)) <= 1

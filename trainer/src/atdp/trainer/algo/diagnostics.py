@@ -1,7 +1,7 @@
-"""How far the trained policy is from the data it learns from.
+"""The distance between the trained policy and the policy that generated the data.
 
-The effective sample size is the best early alarm of off-policy collapse (it falls long before the
-reward does); the other figures say why.
+The effective sample size is the best early alarm of off-policy collapse, since it falls long before
+the reward does; the other metrics show the cause.
 """
 
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ import torch
 from atdp.trainer.algo.losses import PolicyTerms, bounded_log_ratio
 
 ALARM_ESS = 0.3
-"""Below this share of effective tokens an update rests on a few of them."""
+"""Below this share of effective tokens a few tokens determine the update."""
 ALARM_K3 = 0.01
-"""Above this divergence from the logged policy (nats per token) data are too old or logged wrongly.
-"""
+"""Above this divergence from the logged policy (nats per token) the data are too old, or they were
+logged wrongly."""
 ALARM_CLIP = 0.2
-"""Above this share of clipped tokens most of the batch no longer teaches."""
+"""Above this share of clipped tokens a large part of the batch has no gradient."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Drift:
-    """Distance between trained and logged policy over one step's loss tokens."""
+    """The distance between trained and logged policy over the loss tokens of one step."""
 
     tokens: int
     ess: float
-    """Effective sample size of the token weights trained/logged, as a share of the tokens (0 to 1].
+    """Effective sample size of the token weights trained/logged, as a share of the tokens, (0, 1].
     """
     ratio_mean: float
     ratio_max: float
@@ -43,21 +43,27 @@ class Drift:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should look at."""
-        found = []
+        """Texts that describe the metrics beyond their limits."""
+        alarms = []
         if self.ess < ALARM_ESS:
-            found.append(f"effective sample size {self.ess:.2f} of the tokens is below {ALARM_ESS}")
+            alarms.append(
+                f"effective sample size {self.ess:.2f} of the tokens is below {ALARM_ESS}"
+            )
         if self.k3 > ALARM_K3:
-            found.append(
-                f"divergence from the logged policy {self.k3:.4f} is above {ALARM_K3} nats per token"
+            alarms.append(
+                f"divergence from the logged policy {self.k3:.4f} is above {ALARM_K3}"
+                " nats per token"
             )
         if self.clip_low + self.clip_high > ALARM_CLIP:
-            found.append(f"{self.clip_low + self.clip_high:.0%} of the tokens are clipped")
-        return tuple(found)
+            alarms.append(f"{self.clip_low + self.clip_high:.0%} of the tokens are clipped")
+        return tuple(alarms)
 
 
 def effective_share(weights: torch.Tensor) -> float:
-    """(sum w)^2 / (n sum w^2) of non-negative weights: 1 when all are equal, 1/n when one dominates; 1 for none."""
+    """Return (sum w)^2 / (n sum w^2) of non-negative weights.
+
+    It is 1 when all weights are equal and 1/n when one dominates. Without weights it is 1.
+    """
     if weights.numel() == 0:
         return 1.0
     w = weights.double()
@@ -67,7 +73,10 @@ def effective_share(weights: torch.Tensor) -> float:
 def drift(
     terms: Sequence[PolicyTerms], logp: torch.Tensor, behaviour: torch.Tensor, entropy: torch.Tensor
 ) -> Drift:
-    """Collect over the micro-batches of a step; the tensors are their 1-D concatenations, detached."""
+    """Return the distance over the micro-batches of a step.
+
+    The tensors are 1-D over the loss tokens of all micro-batches, detached.
+    """
     log_weight = bounded_log_ratio(logp, behaviour).double()
     weight = log_weight.exp()
     ratio = torch.cat([t.ratio for t in terms])

@@ -14,10 +14,10 @@ minibatches.
 The denominator is the number of loss tokens of the whole step *before* any masking, so that masking
 tokens does not inflate the gradient of the rest.
 
-Log ratios are held within ±20 before they are exponentiated, as verl does
-(`core_algos.compute_policy_loss`): a token that was logged as all but impossible has an infinite
-ratio, and a loss that takes the other branch still gets 0 x infinity as its gradient. Nothing
-changes within: any trust region ends long before e^20.
+Log ratios are clamped to ±20 before they are exponentiated, as verl does
+(`core_algos.compute_policy_loss`): a token that was logged as almost impossible has an infinite
+ratio, and a loss that takes the other branch still has 0 x infinity as its gradient. Other results
+do not change, since every trust region ends far below e^20.
 """
 
 from dataclasses import dataclass
@@ -27,15 +27,17 @@ import torch
 
 Correction = Literal["bypass", "decoupled"]
 
-
 MAX_LOG_RATIO = 20.0
 """Nats, either way. e^20 and its square are finite in float32; beyond 44 the square, beyond 88 the
 ratio itself overflows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Clip:
-    """Trust region of the importance ratio."""
+    """The trust region of the importance ratio.
+
+    The names of the fields are part of the hash of the settings, which runs have stored.
+    """
 
     low: float = 0.2
     high: float = 0.28
@@ -47,9 +49,9 @@ class Clip:
     """Decoupled only: keep tokens whose proximal/behaviour weight lies within, ends included."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyTerms:
-    """Loss of one micro-batch and what happened to its tokens (1-D tensors, detached)."""
+    """The loss of one micro-batch, and per-token values (1-D tensors, detached)."""
 
     loss: torch.Tensor
     """Scalar with gradient: sum over kept tokens / denominator."""
@@ -69,7 +71,7 @@ def policy_loss(
     clip: Clip,
     proximal: torch.Tensor | None = None,
 ) -> PolicyTerms:
-    """Clipped policy loss; with `proximal` decoupled, without it against the logged policy."""
+    """Return the clipped policy loss: decoupled with `proximal`, else against the logged policy."""
     old = behaviour if proximal is None else proximal
     ratio = bounded_log_ratio(logp, old).exp()
     clipped = ratio.clamp(1 - clip.low, 1 + clip.high)
@@ -99,10 +101,10 @@ def policy_loss(
 
 
 def bounded_log_ratio(logp: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
-    """`logp - old` within ±MAX_LOG_RATIO; beyond, no gradient."""
+    """Return `logp - old` clamped to ±MAX_LOG_RATIO; a clamped token has no gradient."""
     return (logp - old).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
 def likelihood_loss(logp: torch.Tensor, *, denominator: float) -> torch.Tensor:
-    """Negative log-likelihood per loss token (supervised fine-tuning); scalar."""
+    """Return the negative log-likelihood per loss token (supervised fine-tuning); scalar."""
     return -logp.sum() / denominator

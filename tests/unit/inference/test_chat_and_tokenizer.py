@@ -11,7 +11,6 @@ from atdp.inference.errors import RequestError
 from atdp.inference.tokenizer import TURN_END, train_tokenizer
 from atdp.inference.tokenizer_identity import register_tokenizer
 from atdp.trainer.model import save_tokenizer
-from atdp.trainer.sft_loop import conversation_row
 from atdp.trainer.testing import ANSWER, QUESTION, TOOLS
 
 TEMPLATE = ChatTemplate(default_template(), eos_token=TURN_END)
@@ -96,21 +95,6 @@ def test_a_rendered_tool_call_parses_back_to_itself() -> None:
 def test_what_is_not_a_call_stays_text(text: str) -> None:
     assert parse_tool_calls(text, TOOLS) == parse_tool_calls(text, [])
     assert parse_tool_calls(text, TOOLS).content == text
-
-
-def test_loss_is_on_what_the_assistant_wrote_with_its_turn_end_and_nothing_else() -> None:
-    row = conversation_row(TALK, TOOLS, TEMPLATE, TOKENIZER)
-    trained = TOKENIZER.decode(
-        [int(t) for t, m in zip(row.tokens, row.trained, strict=True) if m],
-        skip_special_tokens=False,
-    )
-    assert (
-        trained
-        == '<tool_call>\n{"name": "lookup", "arguments": {"item": "rope"}}\n</tool_call><|im_end|>105<|im_end|>'
-    )
-    assert TOKENIZER.decode(row.tokens.tolist(), skip_special_tokens=False) == TEMPLATE.render(
-        TALK, TOOLS
-    )
 
 
 def test_content_in_parts_is_joined_and_pictures_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""A run: plans before steps, resumes under the same settings only, erased data, and what it reports."""
+"""A run: plans before steps, resumes under the same settings only, erased data, the report."""
 
 import json
 from dataclasses import replace
@@ -11,14 +11,16 @@ import torch
 
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.errors import CheckpointError
-from atdp.trainer.groups import GroupRules, assemble
+from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges, assemble_groups
+from atdp.trainer.grpo_run import GrpoRun, RunHooks
 from atdp.trainer.model import ModelShape, new_model
-from atdp.trainer.planner import Plan, make_plan
-from atdp.trainer.position import Position
-from atdp.trainer.run import Pace, RunSettings, TrainRun
+from atdp.trainer.plan import Plan
+from atdp.trainer.planner import make_plan
+from atdp.trainer.position import StreamPosition
+from atdp.trainer.run_settings import Pace, RunSettings
 from atdp.trainer.source import MemorySource, Poll
 from atdp.trainer.step import StepRules
-from atdp.trainer.trajectory import Trajectory, TrajectoryKey, Turn
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 TOKENIZER = train_tokenizer([], 261)
 SHAPE = ModelShape(hidden=16, layers=1, heads=2, kv_heads=1, head_dim=8, intermediate=32)
@@ -35,10 +37,10 @@ class Crash(Exception):
     """Stands for the death of the process, where its effect on files is all that matters."""
 
 
-def trajectories(count: int = 32) -> list[Trajectory]:
+def trajectories(count: int = 32) -> list[TrainingTrajectory]:
     rng = np.random.default_rng(3)
     return [
-        Trajectory(
+        TrainingTrajectory(
             key=TrajectoryKey("t", f"x{n:02d}", 0),
             task=f"task{n // 4}",
             turns=(
@@ -61,11 +63,19 @@ def trajectories(count: int = 32) -> list[Trajectory]:
 
 def start(
     directory: Path, source: MemorySource, settings: RunSettings = SETTINGS, **hooks: Any
-) -> TrainRun:
+) -> GrpoRun:
     torch.set_num_threads(1)
     model = new_model(SHAPE, TOKENIZER, seed=1)
-    given: dict[str, Any] = {"model": model, "version_numbers": lambda: {"v1": 0}} | hooks
-    return TrainRun(source=source, settings=settings, directory=directory, **given)
+    given: dict[str, Any] = {"model": model, "version_numbers": lambda: {"v1": 0}} | {
+        name: hooks.pop(name) for name in ("model", "version_numbers") if name in hooks
+    }
+    return GrpoRun(
+        source=source,
+        settings=settings,
+        directory=directory,
+        hooks=RunHooks(**hooks),
+        **given,
+    )
 
 
 def plan(directory: Path, step: int) -> Plan:
@@ -127,7 +137,7 @@ def test_a_checkpoint_is_not_continued_under_other_settings(tmp_path: Path) -> N
 class Watched(MemorySource):
     """Governance keeps two trajectories of somebody back."""
 
-    def poll(self, position: Position) -> Poll:
+    def poll(self, position: StreamPosition) -> Poll:
         return replace(super().poll(position), refused={"consent_withdrawn": 2})
 
 
@@ -150,10 +160,10 @@ def test_a_run_killed_after_its_last_checkpoint_reports_what_an_uninterrupted_on
     )
     timed = ("seconds", "cpu_seconds")
     for result in (again, whole):
-        assert result.last_figures["step"] == 2
+        assert result.last_metrics["step"] == 2
         assert dict(result.refused) == {"consent_withdrawn": 2}
-    assert {k: v for k, v in again.last_figures.items() if k not in timed} == {
-        k: v for k, v in whole.last_figures.items() if k not in timed
+    assert {k: v for k, v in again.last_metrics.items() if k not in timed} == {
+        k: v for k, v in whole.last_metrics.items() if k not in timed
     }
 
 
@@ -218,8 +228,9 @@ def test_rows_that_match_only_once_their_reward_has_come_are_trained_on_then(
 
 @pytest.mark.parametrize("forgotten", ["incomplete", "open", "never selected"])
 def test_however_long_the_stream_the_position_stays_small(forgotten: str) -> None:
-    """Whatever is waited for (the rest of a group, a killed agent's end, a row to be selected) is waited for so long only."""
-    position, rules = Position(), GroupRules(size=4, window=24)
+    """The rest of a group, the end of a killed agent, a later selection: all waits are bounded."""
+    position, rules = StreamPosition(), GroupRules(size=4, window=24)
+    settings = replace(SETTINGS, groups=rules, groups_per_step=1)
     first = replace(
         trajectories(1)[0], task="lonely", status="open" if forgotten == "open" else "completed"
     )
@@ -241,23 +252,20 @@ def test_however_long_the_stream_the_position_stays_small(forgotten: str) -> Non
             for i, t in enumerate(trajectories(4))
         )
         poll = source.poll(position)
-        assembly = assemble(
-            poll.trajectories,
-            rules,
-            version_numbers={"v1": 0},
-            version_now=0,
+        candidates = GroupCandidates(
+            trajectories=poll.trajectories,
             exhausted=False,
-            decided=position.decided.values(),
+            decided=tuple(position.decided.values()),
             open_starts=poll.open_starts,
         )
-        plan = make_plan(
-            step, position, assembly, groups_per_step=1, advantage="grpo", settings="", snapshots={}
-        )
+        ages = VersionAges(numbers={"v1": 0}, current=0)
+        assembly = assemble_groups(candidates, rules, ages)
+        plan = make_plan(step, position, assembly, settings, poll)
         assert len(plan.groups) == 1
         position = plan.after
         largest = max(largest, len(position.decided))
     assert 16 <= largest <= 24
-    assert position == Position(marks={0: 160})
+    assert position == StreamPosition(marks={0: 160})
 
 
 def test_a_source_without_signal_trains_nothing_and_says_why(tmp_path: Path) -> None:
@@ -283,16 +291,16 @@ def test_a_followed_stream_is_waited_for_and_then_trained(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("rules", [StepRules(), StepRules(correction="decoupled", minibatches=2)])
 def test_steps_make_rewarded_outputs_more_likely(tmp_path: Path, rules: StepRules) -> None:
-    figures: list[Any] = []
+    metrics: list[Any] = []
     settings = replace(SETTINGS, step=rules, groups_per_step=8, learning_rate=1e-2)
     source = MemorySource(trajectories())
-    start(tmp_path, source, settings, on_step=lambda _, f: figures.append(f)).run(Pace(steps=1))
+    start(tmp_path, source, settings, on_step=lambda _, m: metrics.append(m)).run(Pace(steps=1))
     # The same data once more, from the trained weights: the objective has fallen.
     model = new_model(SHAPE, TOKENIZER, seed=1)
     start(tmp_path, source, settings, model=model)  # loads the checkpoint into it
     again: list[Any] = []
     fresh = start(
-        tmp_path / "2", source, settings, model=model, on_step=lambda _, f: again.append(f)
+        tmp_path / "2", source, settings, model=model, on_step=lambda _, m: again.append(m)
     )
     fresh.run(Pace(steps=1))
-    assert again[0]["loss"] < figures[0]["loss"]
+    assert again[0]["loss"] < metrics[0]["loss"]

@@ -1,0 +1,82 @@
+"""Conversion of the governed reader's records to the trainer's trajectories."""
+
+import json
+from typing import Any
+
+from atdp.lakehouse import GenerationFacts, GenerationRecord, TrajectoryRecord
+from atdp.schemas import Message
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, generation_refusal
+
+
+def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
+    """Return the trainer's form of a record."""
+    policies = sorted({f"{call.policy_id}@{call.policy_version}" for call in record.generations})
+    started = min((call.occurred_at for call in record.generations), default=None)
+    return TrainingTrajectory(
+        key=TrajectoryKey(record.tenant_id, record.trajectory_id, record.attempt),
+        task=record.task_id,
+        turns=tuple(_turn(call) for call in record.generations),
+        reward=record.reward,
+        status=record.status,
+        started_us=0 if started is None else round(started.timestamp() * 1_000_000),
+        partition=record.kafka_partition,
+        first_offset=record.first_offset,
+        messages=tuple(openai_message(message) for message in record.messages),
+        tools=tuple(json.loads(record.tools_json)) if record.tools_json else (),
+        policy=policies[-1] if policies else None,
+    )
+
+
+def _turn(call: GenerationRecord) -> Turn:
+    return Turn(
+        prompt_ids=call.prompt_token_ids,
+        output_ids=call.output_token_ids,
+        logprobs=call.output_logprobs,
+        versions=call.weight_versions,
+        loss_mask=call.loss_mask,
+        temperature=1.0 if call.temperature is None else call.temperature,
+        top_p=1.0 if call.top_p is None else call.top_p,
+        top_k=-1 if call.top_k is None else call.top_k,
+        min_p=0.0 if call.min_p is None else call.min_p,
+        tokenizer=call.tokenizer_hash,
+        refusal=generation_refusal(_facts(call)),
+    )
+
+
+def _facts(call: GenerationRecord) -> GenerationFacts:
+    """Return the facts for admission; a parameter that was not recorded is `None` in them."""
+    return GenerationFacts(
+        prompt_token_ids=call.prompt_token_ids,
+        output_token_ids=call.output_token_ids,
+        output_logprobs=call.output_logprobs,
+        loss_mask=call.loss_mask,
+        temperature=call.temperature,
+        top_p=call.top_p,
+        top_k=call.top_k,
+        min_p=call.min_p,
+        sampling_altered_by=call.sampling_altered_by,
+        token_fidelity=call.token_fidelity,
+        weight_versions=call.weight_versions,
+        training_eligible=call.training_eligible,
+    )
+
+
+def openai_message(message: Message) -> dict[str, Any]:
+    """Return a logged message in OpenAI's shape, which chat templates take."""
+    plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
+    calls = [
+        {
+            "id": part.call_id,
+            "type": "function",
+            "function": {"name": part.name or "", "arguments": part.text or "{}"},
+        }
+        for part in message.parts
+        if part.type == "tool_call"
+    ]
+    if calls:
+        plain["tool_calls"] = calls
+    if message.call_id is not None:
+        plain["tool_call_id"] = message.call_id
+    if message.name is not None:
+        plain["name"] = message.name
+    return plain

@@ -1,0 +1,134 @@
+"""The plan of one step: the trajectories that it trains on, decided before it is done.
+
+A plan is written to disk before its step. After a crash the steps after the last checkpoint are
+repeated from their written plans. So data that arrived in between cannot change what those steps
+train on, and the resumed run ends with the same weights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from atdp.trainer.position import StreamPosition
+from atdp.trainer.stored_hash import stored_hash
+from atdp.trainer.trajectory import TrajectoryKey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedMember:
+    """A trajectory at the time of planning.
+
+    Its reward is fixed here; a correction that comes later does not change the step.
+    """
+
+    key: TrajectoryKey
+    digest: str
+    reward: float
+    advantage: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedGroup:
+    """One group of a step."""
+
+    tenant: str
+    task: str
+    members: tuple[PlannedMember, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedRefusals:
+    """Trajectories that are set aside with this step, for one reason."""
+
+    reason: str
+    keys: tuple[TrajectoryKey, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """The plan of one step."""
+
+    step: int
+    groups: tuple[PlannedGroup, ...]
+    set_aside: tuple[PlannedRefusals, ...]
+    before: StreamPosition
+    after: StreamPosition
+    settings: str
+    """Hash of everything configurable that the step depends on."""
+    snapshots: Mapping[str, int]
+    """Table snapshots that the candidates were read from. They are lineage and expire, so the hash
+    leaves them out."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Number of trajectories that governance refused, by reason. The hash leaves them out too."""
+    replaces: str | None = None
+    """Hash of a plan that could not be repeated because its data have been erased."""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all fields but `snapshots` and `refused`."""
+        content = self.to_json()
+        del content["snapshots"], content["refused"]
+        return stored_hash(content)
+
+    @property
+    def trained(self) -> tuple[TrajectoryKey, ...]:
+        """The keys of all trajectories of the step."""
+        return tuple(member.key for group in self.groups for member in group.members)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; floats are exact in it."""
+        return {
+            "step": self.step,
+            "groups": [
+                {
+                    "tenant": group.tenant,
+                    "task": group.task,
+                    "members": [[*m.key, m.digest, m.reward, m.advantage] for m in group.members],
+                }
+                for group in self.groups
+            ],
+            "set_aside": [
+                {"reason": r.reason, "keys": [list(key) for key in r.keys]} for r in self.set_aside
+            ],
+            "before": self.before.to_json(),
+            "after": self.after.to_json(),
+            "settings": self.settings,
+            "snapshots": dict(self.snapshots),
+            "refused": dict(self.refused),
+            "replaces": self.replaces,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Plan":
+        """Return the plan of a JSON form; inverse of `to_json`."""
+        return cls(
+            step=value["step"],
+            groups=tuple(
+                PlannedGroup(
+                    tenant=group["tenant"],
+                    task=group["task"],
+                    members=tuple(
+                        PlannedMember(
+                            key=TrajectoryKey(t, i, a),
+                            digest=digest,
+                            reward=reward,
+                            advantage=advantage,
+                        )
+                        for t, i, a, digest, reward, advantage in group["members"]
+                    ),
+                )
+                for group in value["groups"]
+            ),
+            set_aside=tuple(
+                PlannedRefusals(
+                    reason=r["reason"], keys=tuple(TrajectoryKey(*key) for key in r["keys"])
+                )
+                for r in value["set_aside"]
+            ),
+            before=StreamPosition.from_json(value["before"]),
+            after=StreamPosition.from_json(value["after"]),
+            settings=value["settings"],
+            snapshots=value["snapshots"],
+            refused=value["refused"],
+            replaces=value["replaces"],
+        )

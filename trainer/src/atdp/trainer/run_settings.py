@@ -1,0 +1,78 @@
+"""The settings of a GRPO run, its pace, and its result."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from atdp.trainer.algo.advantages import AdvantageKind
+from atdp.trainer.groups import GroupRules
+from atdp.trainer.position import StreamPosition
+from atdp.trainer.step import StepRules
+from atdp.trainer.stored_hash import stored_hash
+from atdp.trainer.trajectory import TrajectoryKey
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSettings:
+    """Everything that decides what a run computes.
+
+    The names of the fields are part of the hash, which checkpoints and run names have stored.
+    """
+
+    base: str
+    """Identity of the weights that the run starts from."""
+    version_now: int
+    """Age of `base`, in updates from the first version."""
+    groups: GroupRules = field(default_factory=GroupRules)
+    step: StepRules = field(default_factory=StepRules)
+    advantage: AdvantageKind = "grpo"
+    groups_per_step: int = 8
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.0
+    seed: int = 0
+    selection: str = ""
+    """The data that the source offers, as text: part of the identity of the run."""
+    already_trained: frozenset[TrajectoryKey] = frozenset()
+    """Trajectories that the runs that led to `base` trained on; they are not trained on again."""
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all fields but `already_trained`, which follows from `base`."""
+        content = asdict(replace(self, already_trained=frozenset()))
+        del content["already_trained"]
+        return stored_hash(content)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pace:
+    """The steps at which a run saves, waits and stops; none of this changes what it computes."""
+
+    steps: int
+    """Stop after this step (counted from the beginning of the run)."""
+    checkpoint_every: int = 10
+    follow: bool = False
+    """Wait for more data when there is not enough for a step; otherwise stop."""
+    poll_every_s: float = 0.5
+    give_up_after_s: float = 60.0
+    """While following: stop when no step has become possible for so long."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """The state of a run when it returns."""
+
+    steps: int
+    position: StreamPosition
+    trained: tuple[TrajectoryKey, ...]
+    """Every trajectory trained on, once per training."""
+    tasks: Mapping[TrajectoryKey, str]
+    """The task of each of them."""
+    set_aside: Mapping[str, int]
+    """Number of trajectories that were not trained on, by reason."""
+    refused: Mapping[str, int]
+    """Number of trajectories that governance refused, by reason, as of the last poll."""
+    snapshots: Mapping[str, int]
+    policies: tuple[str, ...]
+    data_versions: tuple[str, ...]
+    last_metrics: Mapping[str, Any]
+    """The report of the last step."""

@@ -1,0 +1,18 @@
+"""One training with everything that it uses."""
+
+from dataclasses import dataclass
+
+from atdp.trainer.options import OnBegin, OnProgress, TrainOptions
+from atdp.trainer.registry import WeightRegistry
+from atdp.trainer.source import TrajectorySource
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingJob:
+    """The options of a training, its data, and the registry that takes the result."""
+
+    options: TrainOptions
+    registry: WeightRegistry
+    source: TrajectorySource
+    on_progress: OnProgress
+    on_begin: OnBegin
