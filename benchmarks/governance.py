@@ -1,22 +1,22 @@
-"""Megabytes per second through the gate, one core, beside Presidio's own analyzer on the same strings.
+"""Throughput of governance on one core, and of Presidio's own analyzer on the same strings.
 
     python benchmarks/governance.py [--json] [--presidio-mb N] [tau-bench files…]
 
-Events are those of the tau-bench importer: of the files given, else of generated conversations of
-the same shape (a long system prompt that every trajectory repeats, tool results as JSON in
-strings). Rows:
+Events are those of the tau-bench importer, from the given files or from generated conversations of
+the same form (a long system prompt that every trajectory repeats, tool results as JSON in strings).
+Rows:
 
-* `gate, new text`: authenticate, decode, govern, encode, audit, nothing seen before within a
-  trajectory's own strings;
-* `gate, as sent`: the same events again, as when agents send prompts and results over and over:
-  caches answer;
-* `our recognizers`: detection only, every string of the events once (JSON decoded, as the gate
-  does), caches empty;
-* `presidio`: `AnalyzerEngine` with its no-op language engine and the same entities (what Presidio
-  knows of them), on a share of the strings, since it is slow. The ratio compares it with `our
-  recognizers`, on bytes of text.
+* `governance, new text`: authenticate, decode, govern, encode and audit strings that are new except
+  for repetitions within the events;
+* `governance, as sent`: the same events again, as agents send prompts and results repeatedly, so
+  that the caches answer;
+* `our recognizers`: detection only, every string of the events once (JSON decoded, as governance
+  does), with empty caches;
+* `presidio`: `AnalyzerEngine` with its no-op language engine and the same entities, as far as
+  Presidio knows them, on a part of the strings, because it is slow. The ratio compares it with `our
+  recognizers` by bytes of text.
 
-Times are CPU times of the process, so a busy machine distorts them less.
+Times are CPU times of the process, so other work on the machine distorts them less.
 """
 
 import argparse
@@ -31,11 +31,12 @@ from typing import Any
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.governance.fidelity import TokenizerFolder
-from atdp.governance.gate import Gate, RawRecord
+from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore, compile_policy, install_default_policy
 from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.governance.walk import json_text
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey, decode_record, encode, signed_headers
@@ -80,11 +81,11 @@ def conversation(number: int) -> dict[str, Any]:
             "type": "function",
             "function": {"name": "look", "arguments": arguments},
         }
-        said = " ".join(chance.choices(WORDS, k=20))
+        text = " ".join(chance.choices(WORDS, k=20))
         traj += [
             {
                 "role": "user",
-                "content": f"{said}. My mail is {mail}, I live at {street}, {zip_code}.",
+                "content": f"{text}. My mail is {mail}, I live at {street}, {zip_code}.",
             },
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {
@@ -98,7 +99,7 @@ def conversation(number: int) -> dict[str, Any]:
     return {
         "task_id": number,
         "reward": 1.0,
-        "info": {"task": {"user_id": f"u{number}", "instruction": said}},
+        "info": {"task": {"user_id": f"u{number}", "instruction": text}},
         "traj": traj,
     }
 
@@ -107,10 +108,10 @@ def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
     signing = SigningKey.parse(key)
     offset = 0
     for path in paths:
-        for found in TauBench().read(path):
-            if isinstance(found, UnreadableEntry):
+        for entry in TauBench().read(path):
+            if isinstance(entry, UnreadableEntry):
                 continue
-            for event in make_events(found, "bench"):
+            for event in make_events(entry, "bench"):
                 value = encode(event)
                 yield RawRecord(
                     value=value,
@@ -139,11 +140,11 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(item)
 
 
-def timed_gate(gate: Gate, records: list[RawRecord]) -> float:
+def timed_governance(governor: RecordGovernor, records: list[RawRecord]) -> float:
     started = time.process_time()
     for record in records:
-        decided = gate.decide(record, NOW)
-        assert decided.decision in {"passed", "changed"}, decided.reason
+        result = governor.decide(record, NOW)
+        assert result.decision in {"passed", "changed"}, result.reason
     return time.process_time() - started
 
 
@@ -172,12 +173,12 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     policies.refresh()
     with KeyStore(home / "keys.sqlite") as keys:
         key, _ = keys.create("bench", "agent")
-        gate = Gate(
+        governor = RecordGovernor(
             keys.get, policies, MasterSecret("k", b"m" * 32), TokenizerFolder(home / "tokenizers")
         )
         records = list(raw_records(paths, key))
         size = sum(len(record.value) for record in records)
-        new_s, again_s = timed_gate(gate, records), timed_gate(gate, records)
+        new_s, again_s = timed_governance(governor, records), timed_governance(governor, records)
 
     compiled = policies.policy_for("bench")
     assert compiled is not None
@@ -200,8 +201,8 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     presidio_s = presidio(compiled, share)
     rate = presidio_s / share_bytes / (ours_s / text_bytes)
     return [
-        _row("gate, new text", size, new_s, len(records)),
-        _row("gate, as sent", size, again_s, len(records)),
+        _row("governance, new text", size, new_s, len(records)),
+        _row("governance, as sent", size, again_s, len(records)),
         _row("our recognizers", text_bytes, ours_s, None),
         {
             **_row("presidio", share_bytes, presidio_s, None),

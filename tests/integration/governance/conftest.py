@@ -1,4 +1,4 @@
-"""One rig per test, cleaned up afterwards."""
+"""The rig of a test, removed after it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A home, topics of its own on a real broker, and workers that can be killed: what the tests of the worker share."""
+"""The rig of the worker tests: a home, topics on a real broker, and workers that can be killed."""
 
 import os
 import subprocess
@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,76 +18,30 @@ from atdp.governance.stage.settings import StageSettings
 from atdp.runtime.home import Home
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.keys import ApiKey, KeyStore
-from atdp.schemas import (
-    Agent,
-    Event,
-    Message as ChatMessage,
-    Observation,
-    Part,
-    SigningKey,
-    Source,
-    TopicRole,
-    TrajectoryEnded,
-    decode_record,
-    deterministic_event_id,
-    encode,
-    signed_headers,
-)
+from atdp.schemas import Event, SigningKey, TopicRole, decode_record, encode, signed_headers
 from atdp.stack.kafka_log import KafkaLog
 
 DEADLINE_S = 180.0
-START = datetime(2026, 11, 1, tzinfo=UTC)
 ROLES: Sequence[TopicRole] = ("events_raw", "events_governed", "events_quarantine", "audit")
 
 
-def event(trajectory: str, seq: int, text: str, *, tenant: str = "acme") -> Event:
-    """An observation of one user message."""
-    at = START + timedelta(milliseconds=seq)
-    return Event(
-        event_id=deterministic_event_id(at, tenant, trajectory, str(seq)),
-        tenant_id=tenant,  # type: ignore[arg-type]
-        trajectory_id=trajectory,  # type: ignore[arg-type]
-        producer_id="test",
-        seq=seq,
-        occurred_at=at,
-        agent=Agent(id="agent"),
-        source=Source(format="test"),
-        body=TrajectoryEnded(status="completed")
-        if not text
-        else Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),)),
-    )
-
-
-def trajectories(count: int, length: int, *, tenant: str = "acme") -> list[Event]:
-    """Events of `count` trajectories, interleaved, each message with an e-mail address of its own."""
-    return [
-        event(
-            f"run/{number:04d}",
-            seq,
-            f"turn {seq}: write to person.{number}.{seq}@leak.org",
-            tenant=tenant,
-        )
-        for seq in range(length)
-        for number in range(count)
-    ]
-
-
 def replace(policy: Path, text: str) -> None:
-    """In one step: a worker that reads in between would see half a policy."""
+    """Replace a policy file in one step, so that no worker reads half of it."""
     partial = policy.with_suffix(".partial")
     partial.write_text(text)
     partial.replace(policy)
 
 
-@dataclass
+@dataclass(slots=True)
 class Rig:
-    """One stack's worth of topics and home for one test."""
+    """The topics and the home of one test."""
 
     bootstrap: str
     home: Home
     prefix: str
     partitions: int = 3
     workers: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    keys: dict[str, ApiKey] = field(default_factory=dict)
 
     def prepare(self) -> "Rig":
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
@@ -150,7 +103,7 @@ class Rig:
 
     def worker(self, script: str | None = None, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start the worker, or a variant of it that `script` (Python source) defines."""
-        # Importing by name from a file of the test's own keeps every variant out of the product.
+        # Variants are source text of the tests, which keeps them out of the product.
         command = (
             [sys.executable, "-m", "atdp.governance.worker"]
             if script is None
@@ -183,7 +136,7 @@ class Rig:
         return [TopicPartition(self.topic(role), number, 0) for number in range(count)]
 
     def read(self, role: TopicRole, *, committed_only: bool = True) -> list[Message]:
-        """All records up to the end of the topic, in order per partition."""
+        """Return all records up to the end of the topic, in order per partition."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -197,7 +150,7 @@ class Rig:
         try:
             partitions = self.partitions_of(role)
             consumer.assign(partitions)
-            found: list[Message] = []
+            messages: list[Message] = []
             ended: set[int] = set()
             deadline = time.monotonic() + DEADLINE_S
             while len(ended) < len(partitions):
@@ -206,10 +159,10 @@ class Rig:
                 if message is None:
                     continue
                 if message.error() is None:
-                    found.append(message)
+                    messages.append(message)
                 elif message.error().code() == KafkaError._PARTITION_EOF:
                     ended.add(message.partition())
-            return found
+            return messages
         finally:
             consumer.close()
 
@@ -217,23 +170,23 @@ class Rig:
         return [decode_record(message.value())[1] for message in self.read(role)]
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Poll until `done`; the log of the workers explains a failure."""
+        """Wait until `done`; a failure shows the log of the workers."""
         deadline = time.monotonic() + DEADLINE_S
         while not done():
             assert time.monotonic() < deadline, f"{what}\n{self.logs()}"
             time.sleep(0.1)
 
     def wait_for_audits(self, count: int) -> list[dict[str, Any]]:
-        """So many audit records, and with them all that their transactions wrote."""
+        """Wait for `count` audit records and the end of their transactions; return the records."""
         self.wait(lambda: len(self.read("audit")) >= count, f"{count} audit records")
         self.wait(self.nothing_is_open, "a transaction stays open")
         return self.records("audit")
 
     def nothing_is_open(self) -> bool:
-        """Whether every transaction has its marker on every partition.
+        """Return True when every transaction has its marker on every partition.
 
-        They come one by one, in no fixed order: an audit record may show before the event that it
-        is about.
+        The markers are written one by one in no fixed order, so an audit record may be visible
+        before the event that it is about.
         """
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         latest = {each: OffsetSpec.latest() for role in ROLES for each in self.partitions_of(role)}
@@ -245,7 +198,7 @@ class Rig:
         return ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED)
 
     def everything_is_read(self) -> bool:
-        """Whether the group's committed offsets are the ends of the raw topic."""
+        """Return True when the group's committed offsets are the ends of the raw topic."""
         group = self.settings.consumer()["group.id"]
         with KafkaLog(KafkaSettings(self.bootstrap)) as log:
             ends = log.ends(self.topic("events_raw"))

@@ -1,7 +1,7 @@
-"""Exactly once through the gate, on a real broker: workers killed and frozen at the worst points.
+"""Exactly once through governance, on a real broker: workers killed and frozen at any point.
 
-The same scenario runs against a variant without transactions, which must fail it: else the scenario
-would prove nothing.
+The same scenario runs against a variant without transactions, which must fail it. Otherwise the
+scenario would prove nothing.
 """
 
 import os
@@ -15,7 +15,8 @@ import pytest
 
 from atdp.stack.broker.kafka import KafkaBroker
 
-from .rig import DEADLINE_S, Rig, new_rig, replace, trajectories
+from .rig import DEADLINE_S, Rig, new_rig, replace
+from .worker_events import trajectories
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -45,14 +46,15 @@ WITHOUT_TRANSACTIONS = """
 import os, signal, sys
 from confluent_kafka import Producer
 from atdp.governance import worker
-from atdp.governance.stage.loop import Stage
+from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.transaction import KafkaTransaction
 
 class Plain(KafkaTransaction):
     commits = 0
     def __init__(self, settings):
         super().__init__(settings)
-        config = {k: v for k, v in settings.producer().items() if k not in ("transactional.id", "transaction.timeout.ms")}
+        transactional = ("transactional.id", "transaction.timeout.ms")
+        config = {k: v for k, v in settings.producer().items() if k not in transactional}
         self._producer = Producer(config)
     def start(self): pass
     def begin(self): pass
@@ -62,22 +64,25 @@ class Plain(KafkaTransaction):
         self._producer.flush(60)
         if Plain.commits == 3 and os.environ.get("ATDP_TEST_FREEZE"):
             os.kill(os.getpid(), signal.SIGSTOP)
-        stage._consumer.commit(offsets=list(offsets), asynchronous=False)
+        stage._consumer._consumer.commit(offsets=list(offsets), asynchronous=False)
 
-class Remembered(Stage):
+class KnownStage(GovernanceStage):
     def __init__(self, *arguments, **named):
         global stage
         super().__init__(*arguments, **named)
         stage = self
 
 worker.KafkaTransaction = Plain
-worker.Stage = Remembered
+worker.GovernanceStage = KnownStage
 sys.exit(worker.main())
 """
 
 
 def duplicates_and_losses(rig: Rig, expected: int) -> tuple[int, int]:
-    """Of governed events, by event id; order per trajectory and one audit record per event are checked on the way when there are neither."""
+    """Return how many governed events are duplicates, and how many are missing, by event id.
+
+    When there are neither, the order per trajectory and the audit records are checked as well.
+    """
     governed = rig.records("events_governed")
     counts = Counter(record["event_id"] for record in governed)
     duplicates, losses = len(governed) - len(counts), expected - len(counts)
@@ -94,16 +99,15 @@ def duplicates_and_losses(rig: Rig, expected: int) -> tuple[int, int]:
 def test_workers_killed_at_random_leave_every_event_governed_exactly_once(rig: Rig) -> None:
     sent = trajectories(40, 60)
     chance = random.Random(7)
-    for part in range(
-        3
-    ):  # a part of the events before each kill, or the first workers might leave the last nothing to do
+    # Each worker gets a part of the events of its own; otherwise the first workers might leave the
+    # last one nothing to do.
+    for part in range(3):
         rig.send(sent[part * len(sent) // 3 : (part + 1) * len(sent) // 3])
         before = len(rig.read("audit"))
         worker = rig.worker(SMALL_BATCHES)
         wait_for_any_audit(rig, before)
-        time.sleep(
-            chance.uniform(0, 0.2)
-        )  # no wait for a state: the kill is to fall anywhere in the loop
+        # This is no wait for a state: the kill must be possible anywhere in the loop.
+        time.sleep(chance.uniform(0, 0.2))
         worker.kill()
         worker.wait()
     rig.worker()
@@ -131,7 +135,7 @@ def test_a_worker_frozen_between_produce_and_commit_is_fenced_and_its_writes_nev
     assert duplicates_and_losses(rig, len(sent)) == (0, 0)
 
 
-def test_a_broker_killed_while_the_gate_writes_costs_nothing(
+def test_a_broker_killed_while_governance_writes_costs_nothing(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     rig = new_rig(kafka_broker.bootstrap, tmp_path, "broker")
@@ -167,33 +171,34 @@ def test_without_transactions_the_same_freeze_shows_duplicates(
     assert losses == 0
 
 
-# Partitions are assigned within a poll of a closed gate, and paused only after it; here never, so
-# that records come for certain.
+# Partitions are assigned within a poll of a halted loop, and paused only after it. This variant
+# never pauses them, so that records come in any case.
 NOT_PAUSED = """
 import sys
 from atdp.governance import worker
-from atdp.governance.stage.loop import Stage
+from atdp.governance.stage import loop
+from atdp.governance.stage.raw_consumer import RawConsumer
 
-class NotPaused(Stage):
-    def _halt(self, why):
-        super()._halt(why)
-        self._consumer.resume(self._consumer.assignment())
-    def _read_again(self, messages):
+class NotPaused(RawConsumer):
+    def pause(self):
+        super().pause()
+        self.resume()
+    def read_again(self, messages):
         if messages:
-            print("came to a closed gate", file=sys.stderr, flush=True)
+            print("came to a halted loop", file=sys.stderr, flush=True)
         {guard}
 
-worker.Stage = NotPaused
+loop.RawConsumer = NotPaused
 sys.exit(worker.main())
 """
 
 
 @pytest.mark.parametrize(
     ("guard", "lost"),
-    [("super()._read_again(messages)", False), ("pass", True)],
+    [("super().read_again(messages)", False), ("pass", True)],
     ids=["guarded", "guard off"],
 )
-def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
+def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
     rig: Rig, guard: str, *, lost: bool
 ) -> None:
     policy = rig.home.policies / "default.yaml"
@@ -203,7 +208,7 @@ def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
     rig.send(sent)
     rig.worker(NOT_PAUSED.replace("{guard}", guard))
     rig.wait(
-        lambda: rig.logs().count("came to a closed gate") >= 2, "records come to the closed gate"
+        lambda: rig.logs().count("came to a halted loop") >= 2, "records come to the halted loop"
     )
     assert rig.read("audit") == []
     replace(policy, usable)
@@ -212,7 +217,7 @@ def test_records_that_come_to_a_closed_gate_are_read_again_when_it_opens(
 
 
 # Many small transactions, so that kills fall between and within them; and a short session, so that
-# a frozen worker is missed soon.
+# a frozen worker is noticed soon.
 SMALL_BATCHES_OF = """
 import dataclasses
 from atdp.governance import worker
@@ -226,7 +231,7 @@ SMALL_BATCHES = SMALL_BATCHES_OF + "\nraise SystemExit(worker.main())\n"
 
 
 def wait_for_any_audit(rig: Rig, before: int) -> None:
-    """One more than `before`; whoever wrote it is in the middle of its work, so transactions may be open."""
+    """Wait for one audit record more than `before`; transactions may be open at that moment."""
     rig.wait(lambda: len(rig.read("audit")) > before, "another audit record")
 
 

@@ -1,4 +1,4 @@
-"""The worker process on a real broker: what it lets through, what it sets aside, and what it writes about it."""
+"""The worker process on a real broker: what passes, what is quarantined, and what is audited."""
 
 import json
 import signal
@@ -17,7 +17,8 @@ from atdp.governance.quarantine import unseal
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, SigningKey, encode, header, signed_headers
 
-from .rig import DEADLINE_S, Rig, event, replace, trajectories
+from .rig import DEADLINE_S, Rig, replace
+from .worker_events import event, trajectories
 
 pytestmark = pytest.mark.kafka
 
@@ -50,7 +51,7 @@ def test_events_come_out_governed_in_order_on_their_partition_with_one_audit_rec
     assert "leak.org" not in rig.logs()
 
 
-def test_what_cannot_be_trusted_is_quarantined_with_its_reason_and_can_be_opened_by_the_home_alone(
+def test_an_untrusted_record_is_quarantined_with_its_reason_and_only_its_home_can_open_it(
     rig: Rig,
 ) -> None:
     good = event("t", 0, "hello")
@@ -101,7 +102,7 @@ def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_ever
     }
 
     replace(policy, only_acme.replace("do: pseudonym", "do: encrypt"))
-    rig.wait(lambda: "the gate is closed" in rig.logs(), "the gate closes")
+    rig.wait(lambda: "governance is halted" in rig.logs(), "governance halts")
     rig.send([event("t", 1, "hello")])
     url = json.loads((rig.home.run / "governance.json").read_text())["url"]
     with pytest.raises(urllib.error.HTTPError) as answer:
@@ -119,8 +120,8 @@ def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: R
     rig.worker()
     rig.wait_for_audits(1)
     set_consent(rig.home.policies, "acme", train="withdrawn")
-    # The worker reads its policies before it waits for records: what comes during that wait still
-    # falls under the old ones.
+    # The worker reads its policies before it waits for records. Records that arrive during that
+    # wait are governed by the previous policies.
     rig.wait(lambda: rig.logs().count("policies loaded") == 2, "the policies are loaded again")
     rig.send([event("t", 1, "hello")])
     rig.wait_for_audits(2)
@@ -159,16 +160,18 @@ def test_the_worker_drains_on_sigterm_and_its_metrics_count_what_it_committed(ri
         with urllib.request.urlopen(url + "/metrics", timeout=DEADLINE_S) as answer:
             return set(answer.read().decode().splitlines())
 
-    rig.wait(
-        lambda: counted <= metrics(), "the worker counts what it has committed"
-    )  # a moment after it shows
+    rig.wait(lambda: counted <= metrics(), "the worker counts what it has committed")
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(DEADLINE_S) == 0
     assert len(rig.read("audit")) == len(sent)
 
 
-def test_no_record_stops_those_behind_it_however_large_or_slow(rig: Rig) -> None:
-    """A value that compresses below the topic's bound and does not fit into quarantine; findings beyond an audit record's bound."""
+def test_no_record_stops_the_next_ones_however_large_or_slow(rig: Rig) -> None:
+    """Bounds hold for hostile records.
+
+    One value compresses below the topic's bound and does not fit into quarantine; another has more
+    findings than an audit record can hold.
+    """
     numbers = iter(range(10**6))
 
     def deep() -> object:

@@ -1,11 +1,28 @@
-"""The compiled default policy, once per session: loading the recognizers takes seconds."""
+"""Fixtures of the governance tests.
+
+The default policy is compiled once per session, because loading the recognizers takes seconds.
+"""
+
+from pathlib import Path
 
 import pytest
 
-from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy, parse_policy
+from atdp.governance.master_secret import MasterSecret
+from atdp.governance.policy import (
+    CompiledPolicy,
+    PolicyDocument,
+    PolicyStore,
+    compile_policy,
+    install_default_policy,
+    parse_policy,
+)
 from atdp.governance.policy.store import default_policy_text
+from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.governance.walk.strings import StringGovernor
+from atdp.governance.walk.string_governor import StringGovernor
+from atdp.runtime.keys import KeyStore
+
+from .governors import NoTokenizers
 
 
 @pytest.fixture(scope="session")
@@ -26,5 +43,23 @@ def key() -> TenantKey:
 
 
 @pytest.fixture
-def governor(default_policy: CompiledPolicy, key: TenantKey) -> StringGovernor:
+def strings(default_policy: CompiledPolicy, key: TenantKey) -> StringGovernor:
     return StringGovernor(default_policy, key)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> KeyStore:
+    return KeyStore(tmp_path / "keys.sqlite")
+
+
+@pytest.fixture
+def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
+    install_default_policy(tmp_path / "policies")
+    policies = PolicyStore(tmp_path / "policies")
+    policies.refresh()
+    return RecordGovernor(
+        keys=store.get,
+        policies=policies,
+        secret=MasterSecret("k1", b"m" * 32),
+        tokenizers=NoTokenizers(),
+    )

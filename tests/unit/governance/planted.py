@@ -1,11 +1,23 @@
-"""Event records with a canary in every string that the schema has."""
+"""Event records with a canary in every string that the schema has.
+
+A canary is a value that must not come out of governance.
+"""
 
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from atdp.schemas import KIND_OF_BODY, newest
+from atdp.schemas import (
+    KIND_OF_BODY,
+    AvroArray,
+    AvroEnum,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroType,
+    newest,
+)
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CANARY_HOST = "canary.org"
@@ -14,47 +26,45 @@ KINDS = tuple(KIND_OF_BODY.values())
 Plant = Callable[[int], str]
 
 
-def record(kind: str, plant: Plant) -> dict[str, Any]:
-    """A record of `kind` with every optional field set; `plant(n)` is the n-th string.
+_PRIMITIVES: dict[str, Any] = {
+    "int": 1,
+    "long": 1,
+    "double": 0.5,
+    "float": 0.5,
+    "boolean": True,
+    "bytes": b"x",
+}
 
-    Only tenant and enums are not planted.
+
+def record(kind: str, plant: Plant) -> dict[str, Any]:
+    """Return a record of `kind` with every optional field set; `plant(n)` gives the n-th string.
+
+    Only the tenant and the enums are not planted.
     """
     counter = iter(range(10_000))
-    schema = newest("event").definition
-    filled: dict[str, Any] = _fill(schema, {}, lambda: plant(next(counter)))
+    filled: dict[str, Any] = _filled(newest("event").tree, lambda: plant(next(counter)))
     filled.update({other: None for other in KINDS if other != kind})
     filled["tenant_id"] = "acme"
     filled["kind"] = kind
     return filled
 
 
-def _fill(schema: Any, named: dict[str, Any], plant: Callable[[], str]) -> Any:
-    if isinstance(schema, list):
-        schema = next(branch for branch in schema if branch != "null")
-    if isinstance(schema, str):
-        if schema in named:
-            return _fill(named[schema], named, plant)
-        simple: dict[str, Any] = {
-            "int": 1,
-            "long": 1,
-            "double": 0.5,
-            "float": 0.5,
-            "boolean": True,
-            "bytes": b"x",
-        }
-        return plant() if schema == "string" else simple[schema]
-    kind = schema["type"]
-    if kind == "record":
-        named[schema["name"]] = schema
-        return {field["name"]: _fill(field["type"], named, plant) for field in schema["fields"]}
-    if kind == "enum":
-        named[schema["name"]] = schema
-        return schema["symbols"][0]
-    if kind == "array":
-        return [_fill(schema["items"], named, plant)]
-    if schema.get("logicalType") == "timestamp-micros":
-        return NOW
-    return _fill(kind, named, plant)
+def _filled(item: AvroType, plant: Callable[[], str]) -> Any:
+    match item:
+        case AvroNullable(item=inner):
+            return _filled(inner, plant)
+        case AvroRecord(fields=fields):
+            return {field.name: _filled(field.type, plant) for field in fields}
+        case AvroEnum(symbols=symbols):
+            return symbols[0]
+        case AvroArray(items=items):
+            return [_filled(items, plant)]
+        case AvroPrimitive(name="string"):
+            return plant()
+        case AvroPrimitive(logical_type="timestamp-micros"):
+            return NOW
+        case AvroPrimitive(name=name):
+            return _PRIMITIVES[name]
 
 
 def address(number: int) -> str:
@@ -62,7 +72,7 @@ def address(number: int) -> str:
 
 
 def in_json(depth: int) -> Plant:
-    """The canary `depth` JSON strings deep, as a value and as a key."""
+    """Return a plant with the canary `depth` JSON strings deep, as a value and as a key."""
 
     def plant(number: int) -> str:
         text = json.dumps({"note": address(number), address(number + 5000): [1, "ok"]})
@@ -87,10 +97,10 @@ ENCODINGS: dict[str, Plant] = {
     "cut off json": lambda number: (
         '{"email": "user' + str(number) + " " + CANARY_HOST + '", "x": "'
     ),
-    "under a telling key": lambda number: json.dumps(
+    "under a key with a rule": lambda number: json.dumps(
         {"user": {"e-mail": f"user{number} at {CANARY_HOST}"}}
     ),
-    "list under a telling key": lambda number: json.dumps(
+    "list under a key with a rule": lambda number: json.dumps(
         {"email": [f"user{number} at {CANARY_HOST}"]}
     ),
     "secret": lambda number: f"export API_KEY={CANARY_HOST}-{number}-abcdef",

@@ -1,8 +1,7 @@
-"""Real conversations with a known truth: none of it comes out of the gate.
+"""Real conversations with known personal values: none of the values comes out of governance.
 
-The files are other people's (tau-bench retail); the test is skipped where they are absent. The
-default policy holds no name, street or number taken from them, and the canary tests use invented
-values.
+The files are those of tau-bench retail; the test is skipped where they are absent. The default
+policy holds no name, street or number taken from them, and the canary tests use invented values.
 """
 
 import json
@@ -15,11 +14,11 @@ import pytest
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.governance.fidelity import TokenizerFolder
-from atdp.governance.govern import TenantGate
 from atdp.governance.policy import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.tenant_governor import TenantGovernor
+from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.schemas import decode_record, encode, encode_record
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -42,17 +41,17 @@ def truth_of(user: dict[str, Any], user_id: str, orders: dict[str, Any]) -> dict
 
 
 @pytest.mark.parametrize("run", RUNS[:1], ids=lambda path: path.stem)
-def test_no_true_value_of_a_retail_row_survives_anywhere(
+def test_no_personal_value_of_a_retail_row_comes_out_anywhere(
     run: Path, default_policy: CompiledPolicy, tmp_path: Path
 ) -> None:
     users = json.loads((DATA / "pii_ground_truth_retail" / "users.json").read_text())
     orders = json.loads((DATA / "pii_ground_truth_retail" / "orders.json").read_text())
     rows = json.loads(run.read_text())
-    gate = TenantGate.of(
+    governor = TenantGovernor.of(
         "retail", default_policy, TenantTerms(), TenantKey(b"k" * 32), TokenizerFolder(tmp_path)
     )
     occurred: Counter[str] = Counter()
-    left: Counter[str] = Counter()
+    remaining: Counter[str] = Counter()
     for row, trajectory in zip(rows, TauBench().read(run), strict=True):
         if isinstance(trajectory, UnreadableEntry) or "task" not in row["info"]:
             continue
@@ -61,13 +60,13 @@ def test_no_true_value_of_a_retail_row_survives_anywhere(
         out = b""
         for event in make_events(trajectory, "retail"):
             value = encode(event)
-            governed = gate.govern(decode_record(value)[1], NOW)
+            governed = governor.govern(decode_record(value)[1], NOW)
             raw += value
-            out += encode_record("event", governed.record) + repr(governed.found).encode()
+            out += encode_record("event", governed.record) + repr(governed.replacements).encode()
         for name, values in truth_of(users[user_id], user_id, orders).items():
             occurred[name] += sum(raw.count(value.encode()) for value in values)
-            left[name] += sum(out.lower().count(value.lower().encode()) for value in values)
-    assert +left == Counter()
+            remaining[name] += sum(out.lower().count(value.lower().encode()) for value in values)
+    assert +remaining == Counter()
     assert all(
         occurred[name] > 100
         for name in ("e-mail", "user id", "street", "unit", "zip", "payment id")

@@ -1,31 +1,31 @@
-"""Thresholds, context words and overlaps; and that neither cache changes an answer."""
+"""Thresholds, context words and overlaps; and the cache changes no result."""
 
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from atdp.governance.detect.finding import Finding
+from atdp.governance.detect.detector import DetectedSpan
 from atdp.governance.detect.scanner import EntityThreshold, Scanner, Span
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.policy import CompiledPolicy
 
 
-class Fixed:
-    """Finds what it is told to."""
+class FixedDetector:
+    """Detects the same spans in every text."""
 
     entity = None
 
-    def __init__(self, *found: Finding, context: frozenset[str] = frozenset()) -> None:
-        self.found = found
+    def __init__(self, *spans: DetectedSpan, context: frozenset[str] = frozenset()) -> None:
+        self.spans = spans
         self.context = context
         self.best_score = 1.0
 
-    def scan(self, text: str) -> Sequence[Finding]:
-        return self.found
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        return self.spans
 
 
-def scanner(detector: Fixed, **thresholds: EntityThreshold) -> Scanner:
+def scanner(detector: FixedDetector, **thresholds: EntityThreshold) -> Scanner:
     return Scanner([detector], thresholds, leaf_chars=1_000)
 
 
@@ -41,22 +41,24 @@ def threshold(
     )
 
 
-def test_overlapping_findings_become_one_span_under_the_most_severe() -> None:
-    found = Fixed(
-        Finding(0, 6, "A", 0.9, "a"), Finding(4, 8, "B", 0.5, "b"), Finding(10, 12, "A", 0.9, "a")
+def test_overlapping_spans_become_one_span_of_the_most_severe_entity() -> None:
+    detector = FixedDetector(
+        DetectedSpan(0, 6, "A", 0.9, "a"),
+        DetectedSpan(4, 8, "B", 0.5, "b"),
+        DetectedSpan(10, 12, "A", 0.9, "a"),
     )
-    spans = scanner(found, A=threshold(severity=10), B=threshold(severity=40)).scan("x" * 20)
+    spans = scanner(detector, A=threshold(severity=10), B=threshold(severity=40)).scan("x" * 20)
     assert spans == (Span(0, 8, "B"), Span(10, 12, "A"))
 
 
-def test_at_equal_severity_the_longest_finding_decides() -> None:
-    found = Fixed(Finding(0, 3, "A", 1.0, "a"), Finding(1, 9, "B", 0.5, "b"))
-    assert scanner(found, A=threshold(), B=threshold()).scan("x" * 20) == (Span(0, 9, "B"),)
+def test_at_equal_severity_the_longest_span_decides() -> None:
+    detector = FixedDetector(DetectedSpan(0, 3, "A", 1.0, "a"), DetectedSpan(1, 9, "B", 0.5, "b"))
+    assert scanner(detector, A=threshold(), B=threshold()).scan("x" * 20) == (Span(0, 9, "B"),)
 
 
-def test_findings_that_only_touch_stay_apart() -> None:
-    found = Fixed(Finding(0, 3, "A", 1.0, "a"), Finding(3, 6, "A", 1.0, "a"))
-    assert scanner(found, A=threshold()).scan("xxxxxx") == (Span(0, 3, "A"), Span(3, 6, "A"))
+def test_spans_that_only_touch_stay_apart() -> None:
+    detector = FixedDetector(DetectedSpan(0, 3, "A", 1.0, "a"), DetectedSpan(3, 6, "A", 1.0, "a"))
+    assert scanner(detector, A=threshold()).scan("xxxxxx") == (Span(0, 3, "A"), Span(3, 6, "A"))
 
 
 @pytest.mark.parametrize(
@@ -70,36 +72,36 @@ def test_findings_that_only_touch_stay_apart() -> None:
         ("123", "lessn", False),
     ],
 )
-def test_a_weak_finding_counts_beside_a_context_word_or_under_a_key_that_has_one(
+def test_a_span_of_low_score_counts_near_a_context_word_or_under_a_key_that_has_one(
     text: str, key: str, counts: bool
 ) -> None:
     at = text.index("123")
-    found = Fixed(Finding(at, at + 3, "A", 0.05, "a"), context=frozenset({"ssn"}))
-    assert bool(scanner(found, A=threshold(0.4)).scan(text, key)) is counts
+    detector = FixedDetector(DetectedSpan(at, at + 3, "A", 0.05, "a"), context=frozenset({"ssn"}))
+    assert bool(scanner(detector, A=threshold(0.4)).scan(text, key)) is counts
 
 
 def test_bare_digits_can_be_made_to_need_context() -> None:
-    found = Fixed(Finding(0, 3, "A", 0.9, "a"), context=frozenset({"phone"}))
+    detector = FixedDetector(DetectedSpan(0, 3, "A", 0.9, "a"), context=frozenset({"phone"}))
     rule = threshold(bare_digits=False)
-    assert scanner(found, A=rule).scan("123") == ()
-    assert scanner(found, A=rule).scan("1-3") == (Span(0, 3, "A"),)
-    assert scanner(found, A=rule).scan("123", "phone") == (Span(0, 3, "A"),)
+    assert scanner(detector, A=rule).scan("123") == ()
+    assert scanner(detector, A=rule).scan("1-3") == (Span(0, 3, "A"),)
+    assert scanner(detector, A=rule).scan("123", "phone") == (Span(0, 3, "A"),)
 
 
 def test_a_text_beyond_the_limit_and_half_a_surrogate_pair_are_refused() -> None:
     with pytest.raises(Refusal, match="leaf_too_long"):
-        scanner(Fixed()).scan("x" * 1_001)
+        scanner(FixedDetector()).scan("x" * 1_001)
     with pytest.raises(Refusal, match="lone_surrogate"):
-        scanner(Fixed()).scan("\ud800")
+        scanner(FixedDetector()).scan("\ud800")
 
 
 def test_a_detector_that_fails_is_an_error_without_the_text() -> None:
-    class Failing(Fixed):
-        def scan(self, text: str) -> Sequence[Finding]:
+    class FailingDetector(FixedDetector):
+        def scan(self, text: str) -> Sequence[DetectedSpan]:
             raise RuntimeError(text)
 
     with pytest.raises(DetectorError) as failure:
-        scanner(Failing()).scan("very private")
+        scanner(FailingDetector()).scan("very private")
     assert "very private" not in str(failure.value)
 
 
@@ -115,7 +117,7 @@ def test_a_detector_that_fails_is_an_error_without_the_text() -> None:
         max_size=12,
     )
 )
-def test_the_cache_changes_no_answer(
+def test_the_cache_changes_no_result(
     default_policy: CompiledPolicy, texts: list[tuple[str, str]]
 ) -> None:
     cached = default_policy.scanner

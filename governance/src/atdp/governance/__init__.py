@@ -1,6 +1,7 @@
-"""The gate between the raw event log and everything that learns from it: redaction, consent, audit.
+"""Governance of events between the raw event log and the lake: redaction, consent, audit.
 
-Importing this package is light; recognizers are loaded when a policy is compiled."""
+Importing this package is light. Recognizers are loaded when a policy is compiled.
+"""
 
 import lazy_loader
 

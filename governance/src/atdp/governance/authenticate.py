@@ -1,24 +1,26 @@
-"""Who sent a raw record.
+"""Authentication of raw records.
 
-Asked again here, because the log can be written by paths that pass no gateway.
+The gateway has checked the sender already. The check is repeated here, because other writers can
+reach the raw topic without the gateway.
 
-A key that was revoked speaks no more; but what it had said before was acknowledged, and the gate
-may read it later. So a record counts as sent before the revocation when the *broker* stamped it
-earlier (`message.timestamp.type=LogAppendTime`); a producer's own stamp proves nothing, and such
-records are refused.
+Records signed with a revoked key are refused. A record that was accepted before the revocation may
+still wait in the topic and must pass. So a record counts as sent before the revocation when the
+*broker* stamped it earlier (`message.timestamp.type=LogAppendTime`). A producer's own timestamp
+proves nothing, and such records are refused.
 """
 
 import sqlite3
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
 
 from atdp.governance.errors import HomeUnavailable, Refusal
 from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
 from atdp.schemas import KEY_ID, SIGNATURE, SigningKey, header, verify
 
-_EPOCH = datetime.fromtimestamp(0, UTC)
+KeyLookup: TypeAlias = Callable[[str], StoredKey | None]
 
-KeyLookup = Callable[[str], StoredKey | None]
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def authenticate(
@@ -28,22 +30,22 @@ def authenticate(
     *,
     appended_at: datetime | None = None,
 ) -> Principal:
-    """The principal whose key signed `value`.
+    """Return the principal whose key signed `value`.
 
-    `appended_at`: when the broker took the record, `None` when only its producer says so.
+    `appended_at` is the broker's timestamp of the record, or None when only its producer gave one.
 
     Raises:
-        Refusal: no signature, a wrong one, an unknown key, one revoked before it sent this, or a
-            role that may not emit.
+        Refusal: the signature is missing or wrong, the key is unknown or was revoked before the
+            record was sent, or the role may not emit.
         HomeUnavailable: the key store cannot be read.
     """
     key_id, signature = header(headers, KEY_ID), header(headers, SIGNATURE)
     if key_id is None or signature is None:
         raise Refusal("unsigned", f"the record has no {KEY_ID} or {SIGNATURE} header")
-    stored = look_up(keys, key_id.decode("ascii")) if key_id.isascii() else None
+    stored = stored_key(keys, key_id.decode("ascii")) if key_id.isascii() else None
     if stored is None:
         raise Refusal("unknown_key", "the record names an API key that this home does not know")
-    if stored.revoked and not _sent_before(stored, appended_at):
+    if stored.revoked and not _sent_before_revocation(stored, appended_at):
         raise Refusal("revoked_key", f"the API key {stored.principal.key_id} was revoked")
     signing = SigningKey(key_id=stored.principal.key_id, verifier=stored.verifier)
     if not verify(signing, value, signature):
@@ -55,8 +57,8 @@ def authenticate(
     return stored.principal
 
 
-def look_up(keys: KeyLookup, key_id: str) -> StoredKey | None:
-    """The stored key of an id.
+def stored_key(keys: KeyLookup, key_id: str) -> StoredKey | None:
+    """Return the stored key with this id, or None when there is none.
 
     Raises:
         HomeUnavailable: the key store cannot be read.
@@ -69,17 +71,18 @@ def look_up(keys: KeyLookup, key_id: str) -> StoredKey | None:
         ) from error
 
 
-def _sent_before(stored: StoredKey, appended_at: datetime | None) -> bool:
-    if stored.revoked_at_us is None or appended_at is None:
-        return False
-    return appended_at < _EPOCH + timedelta(microseconds=stored.revoked_at_us)
-
-
 def check_tenant(principal: Principal, tenant: str) -> None:
-    """Raise `Refusal` unless the principal may emit for `tenant`, and a tenant can have that name."""
+    """Raise `Refusal` unless `tenant` is a valid name and the principal may emit for it."""
     if tenant_problem(tenant) is not None:
         raise Refusal(
-            "bad_tenant", "no tenant can have the name in tenant_id; see `atdp keys create`"
+            "bad_tenant",
+            "the name in tenant_id is not a valid tenant name; see `atdp keys create`",
         )
     if not principal.may_act_for(tenant):
         raise Refusal("tenant_mismatch", "the event names a tenant other than its producer's")
+
+
+def _sent_before_revocation(stored: StoredKey, appended_at: datetime | None) -> bool:
+    if stored.revoked_at_us is None or appended_at is None:
+        return False
+    return appended_at < _EPOCH + timedelta(microseconds=stored.revoked_at_us)

@@ -1,27 +1,32 @@
-"""What was worked out before, within a bound of bytes: the least recently used entry goes first."""
+"""A cache with a bound in bytes; the least recently used entries leave first.
+
+It is written here, although `cachetools.LRUCache` has a bound by size too: that class takes the
+size from the value alone, refuses a value that is too large with an exception, and its lookups,
+which the walk makes for every string, take about twice as long.
+"""
 
 from collections import OrderedDict
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 V = TypeVar("V")
 
-_LARGEST_SHARE = 64
-"""No entry takes more than this part of the bound: one long string must not push out what others
-ask for all the time."""
-_ENTRY_BYTES = 250
-"""Key, tuple and links of one entry, about."""
+_LARGEST_SHARE: Final = 64
+"""An entry larger than this part of the bound is not kept, so that one long string does not push
+out many short ones that are asked for often."""
+_ENTRY_BYTES: Final = 250
+"""Approximate size of the key, the tuple and the links of one entry."""
 
 
-class Memory(Generic[V]):
-    """Values by key (16 bytes), as many as fit. Not for several threads at once."""
+class ByteLru(Generic[V]):
+    """Values by key (16 bytes), as many as fit within `limit_bytes`. Not thread-safe."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._entries: OrderedDict[bytes, tuple[V, int]] = OrderedDict()
-        self.held_bytes = 0
+        self.used_bytes = 0
 
     def get(self, key: bytes) -> V | None:
-        """The value, if it is still known."""
+        """Return the value of `key`, or None when it is not in the cache."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -29,16 +34,16 @@ class Memory(Generic[V]):
         return entry[0]
 
     def put(self, key: bytes, value: V, size_bytes: int) -> None:
-        """Remember a value of about `size_bytes`; one that is too large is not."""
+        """Keep a value of about `size_bytes`; a value that is too large is not kept."""
         size_bytes += _ENTRY_BYTES
         if size_bytes * _LARGEST_SHARE > self._limit_bytes:
             return
         replaced = self._entries.pop(key, None)
-        self.held_bytes += size_bytes - (0 if replaced is None else replaced[1])
+        self.used_bytes += size_bytes - (0 if replaced is None else replaced[1])
         self._entries[key] = value, size_bytes
-        while self.held_bytes > self._limit_bytes:
-            _, (_, freed) = self._entries.popitem(last=False)
-            self.held_bytes -= freed
+        while self.used_bytes > self._limit_bytes:
+            _, (_, freed_bytes) = self._entries.popitem(last=False)
+            self.used_bytes -= freed_bytes
 
     def __len__(self) -> int:
         return len(self._entries)

@@ -1,28 +1,29 @@
-"""Consent, purposes and training eligibility: who may use an event for what.
+"""The permission of an event: consent, purposes and eligibility for training.
 
-Consent is asked of everyone who can withhold it: the event itself, the register of consent, the
-policy. Anyone's withdrawal counts; a grant counts only if nobody withdrew; a word that is not
-`granted` or `withdrawn` is neither. Training needs a grant.
+Consent is read from everyone who can withhold it: the event itself, the register of consent, and
+the policy. One withdrawal is enough to withdraw. A grant counts only when nobody withdrew. A word
+other than `granted` and `withdrawn` is neither. Training needs a grant.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from atdp.governance.fidelity import EXACT, UNKNOWN
 from atdp.governance.policy.compiled import CompiledPolicy
-from atdp.governance.policy.document import TenantTerms
+from atdp.governance.policy.document import GRANTED, WITHDRAWN, TenantTerms
+from atdp.governance.token_fidelity import EXACT, UNKNOWN
 
-GRANTED = "granted"
-WITHDRAWN = "withdrawn"
-_ALL = ("train", "replay", "analytics")
+_UNKNOWN_CONSENT: Final = "unknown"
+_TRAIN: Final = "train"
+_ALL_PURPOSES: Final = (_TRAIN, "replay", "analytics")
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What may be done with an event.
+    """The permitted uses of an event.
 
-    `consent` is a symbol of the schema's enum; `eligible`: may train by RL, and `reason` says why
-    (not).
+    `consent` is a symbol of the schema's enum. `eligible` is true when the event may be used for
+    RL training; `reason` states why, or why not.
     """
 
     purposes: tuple[str, ...]
@@ -40,34 +41,44 @@ def permission(
     event_purposes: Sequence[str] | None,
     fidelity: str | None,
 ) -> Permission:
-    """What the policy, the register and the event together allow.
+    """Return what the policy, the register and the event permit together.
 
-    `event_purposes`: what the event is limited to already; `None` = no limit, empty = nothing.
-    `fidelity` is `None` for events that hold no generation.
+    `event_purposes`: the purposes that the event itself allows; None sets no limit, empty allows
+    none. `fidelity` is None for an event that holds no generation.
     """
-    registered = (
-        terms.consent.train if terms.consent is not None else policy.consent_of(tenant).train
-    )
-    said = {event_consent, registered, policy.consent_of(tenant).train}
-    if WITHDRAWN in said:
-        consent = WITHDRAWN
-    elif registered == GRANTED and event_consent in {GRANTED, UNKNOWN}:
-        consent = GRANTED
-    else:
-        consent = UNKNOWN
+    consent = _consent(policy, terms, tenant, event_consent)
     allowed = set(policy.purposes_of(tenant))
     if terms.purposes is not None:
         allowed &= set(terms.purposes)
     if event_purposes is not None:
         allowed &= set(event_purposes)
     if consent != GRANTED:
-        allowed.discard("train")
-    purposes = tuple(purpose for purpose in _ALL if purpose in allowed)
+        allowed.discard(_TRAIN)
+    obstacle = _obstacle(consent, allowed, fidelity)
+    return Permission(
+        purposes=tuple(purpose for purpose in _ALL_PURPOSES if purpose in allowed),
+        consent=consent,
+        eligible=obstacle is None,
+        reason=obstacle or "ok",
+    )
+
+
+def _consent(policy: CompiledPolicy, terms: TenantTerms, tenant: str, event_consent: str) -> str:
+    by_policy = policy.consent_of(tenant).train
+    registered = by_policy if terms.consent is None else terms.consent.train
+    if WITHDRAWN in {event_consent, registered, by_policy}:
+        return WITHDRAWN
+    if registered == GRANTED and event_consent in {GRANTED, _UNKNOWN_CONSENT}:
+        return GRANTED
+    return _UNKNOWN_CONSENT
+
+
+def _obstacle(consent: str, allowed: Collection[str], fidelity: str | None) -> str | None:
+    """Return the reason why the event may not be used for RL training, or None."""
     if consent != GRANTED:
-        return Permission(purposes, consent, eligible=False, reason=f"consent_{consent}")
-    if "train" not in allowed:
-        return Permission(purposes, consent, eligible=False, reason="purpose_not_allowed")
-    if fidelity not in {None, EXACT}:
-        reason = "no_token_ids" if fidelity == UNKNOWN else f"token_fidelity_{fidelity}"
-        return Permission(purposes, consent, eligible=False, reason=reason)
-    return Permission(purposes, consent, eligible=True, reason="ok")
+        return f"consent_{consent}"
+    if _TRAIN not in allowed:
+        return "purpose_not_allowed"
+    if fidelity in {None, EXACT}:
+        return None
+    return "no_token_ids" if fidelity == UNKNOWN else f"token_fidelity_{fidelity}"

@@ -1,8 +1,8 @@
-"""What can go wrong in the gate, by fate.
+"""Errors of governance, in families by what happens next.
 
-Three fates, three families: a *refusal* sets one record aside (quarantine), a *policy error* or a
-*home that does not answer* stops the gate until that is mended, and everything else that derives
-from `GovernanceError` stops the process. No message ever quotes event data.
+A `Refusal` sets one record aside (quarantine). A `PolicyError` or `HomeUnavailable` halts the
+governance stage until the cause is repaired. Every other `GovernanceError` ends the process. No
+message quotes event data.
 """
 
 
@@ -13,25 +13,26 @@ class GovernanceError(Exception):
 class PolicyError(GovernanceError):
     """A policy cannot be used as written.
 
-    The gate waits, and nothing passes, until it is mended.
+    The governance stage waits and lets nothing pass until the policy is corrected.
     """
 
 
 class HomeUnavailable(GovernanceError):
-    """What the gate decides by (the key store) cannot be read.
+    """The key store, which every decision depends on, cannot be read.
 
-    No record is at fault: the gate waits, and nothing passes or is set aside.
+    The record is not the cause: the stage waits, and nothing passes or is set aside.
     """
 
 
 class SecretsError(GovernanceError):
-    """The home's master secret is missing, damaged or readable by others."""
+    """The home's master secret is missing, damaged or readable by other users."""
 
 
 class Refusal(GovernanceError):
-    """This record must not pass: it goes to quarantine under `reason`.
+    """The record must not pass; it goes to quarantine under `reason`.
 
-    `reason` is a stable code for people and metrics; `detail` is one sentence without values.
+    `reason` is a stable code for people and metrics. `detail` is one sentence without values of the
+    event.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
@@ -41,14 +42,17 @@ class Refusal(GovernanceError):
 
 
 class DetectorError(Refusal):
-    """A recognizer failed or ran out of time: what it would have found is unknown, so the record is refused."""
+    """A recognizer failed or timed out.
+
+    Its findings are unknown, so the record is refused.
+    """
 
     def __init__(self, detail: str) -> None:
         super().__init__("detector_error", detail)
 
 
 class EventDropped(GovernanceError):
-    """The policy says that an event which holds this entity is dropped."""
+    """The policy drops events that hold this entity."""
 
     def __init__(self, entity: str) -> None:
         super().__init__(f"the policy drops events that hold {entity}")

@@ -1,7 +1,8 @@
-"""Every place of an event, read from the newest Avro schema: fields, records, lists, by path without indexes.
+"""Every place of an event, by its path without list indexes.
 
-`observation.messages` is a list, `observation.messages.parts.text` a string below it. A path may be
-written in a policy, so what a place becomes when it is emptied is said here, too.
+The places are read from the newest Avro schema: fields, records and lists. `observation.messages`
+is a list, `observation.messages.parts.text` a string below it. Policies name places by these paths,
+so each place also states the value that it has after a policy empties it.
 """
 
 import functools
@@ -9,51 +10,59 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from atdp.schemas import KIND_OF_BODY, newest
+from atdp.schemas import (
+    KIND_OF_BODY,
+    AvroArray,
+    AvroEnum,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroType,
+    newest,
+)
 
 _BODIES = frozenset(KIND_OF_BODY.values())
 
 
-class _Cannot:
-    """Marks a place that cannot be empty."""
+class _NotEmptiable:
+    """Marks a place that must hold a value."""
 
 
-CANNOT: Final = _Cannot()
+NOT_EMPTIABLE: Final = _NotEmptiable()
 
 
 @dataclass(frozen=True, slots=True)
 class EventPath:
-    """One place. `shown`: as findings name it, with `[*]` for lists.
+    """One place of an event.
 
-    `kind`: Avro type, `record` and `array` included.
-
-    `empty`: what stands there when its content is removed, `CANNOT` when something must.
+    `finding_path` is the path as findings name it, with `[*]` after each list. `kind` is the Avro
+    type, `record`, `array` and `enum` included; a list of strings or numbers has the type of its
+    items. `empty` is the value after the place is emptied, or `NOT_EMPTIABLE`.
     """
 
-    shown: str
+    finding_path: str
     kind: str
-    nullable: bool
     empty: Any
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it holds values, not other places."""
+        """True for a place that holds values, not other places."""
         return self.kind not in {"record", "array"}
 
 
 @functools.cache
 def event_paths() -> Mapping[str, EventPath]:
-    """All places by path."""
-    found: dict[str, EventPath] = {}
-    for path in _paths(newest("event").definition, "", {}):
-        # A list and the records in it share a path; the list comes first, and is what can be
-        # emptied.
-        found.setdefault(path.shown.replace("[*]", ""), path)
-    return found
+    """Return all places by path."""
+    places: dict[str, EventPath] = {}
+    for place in _fields(newest("event").tree, ""):
+        # A list and the records in it share a path. The list comes first; it is what a policy
+        # can empty.
+        places.setdefault(place.finding_path.replace("[*]", ""), place)
+    return places
 
 
 def containers(path: str) -> Iterator[str]:
-    """The paths that hold `path`, outermost first."""
+    """Yield the paths of the places that contain `path`, outermost first."""
     parts = path.split(".")
     for length in range(1, len(parts)):
         yield ".".join(parts[:length])
@@ -61,7 +70,7 @@ def containers(path: str) -> Iterator[str]:
 
 @functools.cache
 def leaves_below(path: str) -> tuple[str, ...]:
-    """The leaves at or below a path."""
+    """Return the paths of the leaves at or below `path`."""
     return tuple(
         each
         for each, place in event_paths().items()
@@ -69,46 +78,38 @@ def leaves_below(path: str) -> tuple[str, ...]:
     )
 
 
-def _paths(schema: Any, shown: str, named: dict[str, Any]) -> Iterator[EventPath]:
-    """`schema` and everything below it; a named type may be used before and after its definition."""
-    nullable = False
-    if isinstance(schema, list):
-        nullable = "null" in schema
-        schema = next(branch for branch in schema if branch != "null")
-    if isinstance(schema, str) and schema in named:
-        schema = named[schema]
-    if isinstance(schema, str):
-        yield EventPath(
-            shown, schema, nullable, None if nullable else "" if schema == "string" else CANNOT
-        )
-        return
-    kind = schema["type"]
-    if kind == "record":
-        named[schema["name"]] = schema
-        if shown:
-            # The body that the kind names must be there; of other records, the fields are emptied
-            # one by one.
-            yield EventPath(
-                shown, kind, nullable, None if nullable and shown not in _BODIES else CANNOT
+def _fields(record: AvroRecord, path: str) -> Iterator[EventPath]:
+    """Yield every place below a record."""
+    for field in record.fields:
+        yield from _places(field.type, f"{path}.{field.name}" if path else field.name)
+
+
+def _places(item: AvroType, path: str) -> Iterator[EventPath]:
+    """Yield the place at `path`, which has the type `item`, and every place below it."""
+    nullable = isinstance(item, AvroNullable)
+    if isinstance(item, AvroNullable):
+        item = item.item
+    match item:
+        case AvroRecord():
+            # The body that the event's kind names must be present. A record that is not nullable
+            # is emptied field by field.
+            yield _place(path, "record", nullable and path not in _BODIES, NOT_EMPTIABLE)
+            yield from _fields(item, path)
+        case AvroArray(items=AvroRecord() as record):
+            yield _place(path, "array", nullable, [])
+            yield from _fields(record, f"{path}[*]")
+        case AvroArray(items=AvroPrimitive(name=kind)):
+            # A list of strings or numbers is a leaf: its items have no path of their own.
+            yield _place(f"{path}[*]", kind, nullable, [])
+        case AvroEnum(symbols=symbols):
+            yield _place(
+                path, "enum", nullable, "unknown" if "unknown" in symbols else NOT_EMPTIABLE
             )
-        for field in schema["fields"]:
-            yield from _paths(
-                field["type"], f"{shown}.{field['name']}" if shown else field["name"], named
-            )
-    elif kind == "array":
-        items = list(_paths(schema["items"], shown + "[*]", named))
-        # A list of strings or numbers is a leaf of its own: its items have no other path.
-        if items[0].kind != "record":
-            yield EventPath(items[0].shown, items[0].kind, nullable, None if nullable else [])
-        else:
-            yield EventPath(shown, kind, nullable, None if nullable else [])
-            yield from items[1:]
-    else:
-        if kind == "enum":
-            named[schema["name"]] = schema
-        empty: Any = CANNOT
-        if nullable:
-            empty = None
-        elif kind == "enum" and "unknown" in schema["symbols"]:
-            empty = "unknown"
-        yield EventPath(shown, kind, nullable, empty)
+        case AvroPrimitive(name=kind):
+            yield _place(path, kind, nullable, "" if kind == "string" else NOT_EMPTIABLE)
+        case _:
+            raise TypeError(f"{path} has a type that the event contract does not use")
+
+
+def _place(path: str, kind: str, can_be_null: bool, empty_if_not_null: Any) -> EventPath:
+    return EventPath(path, kind, None if can_be_null else empty_if_not_null)

@@ -1,8 +1,9 @@
 """The home's master secret, and the keys that are derived from it.
 
-One file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex digits}`. From it
-come, by HKDF-SHA256, one key per tenant for pseudonyms and one per tenant for quarantined payloads.
-Losing it means that old pseudonyms cannot be continued and quarantine cannot be opened.
+The secret is one file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex
+digits}`. HKDF-SHA256 derives from it one key per tenant for pseudonyms and one per tenant for
+quarantined payloads. If the file is lost, old pseudonyms cannot be continued and quarantined
+payloads cannot be opened.
 """
 
 import json
@@ -11,29 +12,31 @@ import secrets
 import stat
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from atdp.governance.errors import SecretsError
 from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.runtime import sync_directory, write_durably
 
-_BYTES = 32
+_BYTES: Final = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MasterSecret:
-    """32 secret bytes and the public id that quarantined records name."""
+    """32 secret bytes, and the public id by which quarantine records name them."""
 
     key_id: str
     master: bytes = field(repr=False)
 
     def tenant_key(self, tenant: str) -> TenantKey:
-        """The key of a tenant's pseudonyms."""
+        """Return the key of a tenant's pseudonyms."""
         return TenantKey(self._derive(f"atdp pseudonyms v1|{tenant}"))
 
     def quarantine_key(self, tenant: str) -> bytes:
-        """The AES-256 key of a tenant's quarantined payloads."""
+        """Return the AES-256 key of a tenant's quarantined payloads."""
         return self._derive(f"atdp quarantine v1|{tenant}")
 
     def _derive(self, purpose: str) -> bytes:
@@ -43,13 +46,13 @@ class MasterSecret:
 
 
 def load_master_secret(path: Path) -> MasterSecret:
-    """The secret in `path`; made when the file is missing.
+    """Return the secret in `path`; a missing file is created with a new secret.
 
-    Two processes that start at once agree: the file appears whole, and whoever comes second reads
-    it.
+    Processes that start at the same time get the same secret: the complete file appears in one
+    step, and only the first process creates it.
 
     Raises:
-        SecretsError: damaged, or readable by other users.
+        SecretsError: the file is damaged, or readable by other users.
     """
     if not path.exists():
         _create(path)
@@ -63,7 +66,7 @@ def load_master_secret(path: Path) -> MasterSecret:
         raise SecretsError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsError(
-            f"{path} is damaged; restore it from your backup, pseudonyms depend on it"
+            f"{path} is damaged; restore it from your backup, because pseudonyms depend on it"
         ) from error
     if len(master) != _BYTES:
         raise SecretsError(f"{path} is damaged: the master secret must have {_BYTES} bytes")
@@ -72,15 +75,14 @@ def load_master_secret(path: Path) -> MasterSecret:
 
 def _create(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"key_id": secrets.token_hex(4), "master": secrets.token_hex(_BYTES)}, file)
-        file.flush()
-        os.fsync(file.fileno())
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    content = {"key_id": secrets.token_hex(4), "master": secrets.token_hex(_BYTES)}
+    write_durably(fresh, json.dumps(content), mode=0o600)
     try:
-        os.link(partial, path)  # fails when another process was first
+        # A link, because `write_durably` alone would replace the secret of a faster process.
+        os.link(fresh, path)
     except FileExistsError:
         pass
     finally:
-        partial.unlink()
+        fresh.unlink()
+    sync_directory(path.parent)

@@ -1,5 +1,5 @@
-"""Detection: what in a decoded string is personal or secret."""
+"""Detection: the personal and secret values in a decoded string."""
 
-from atdp.governance.detect.finding import Detector, Finding
+from atdp.governance.detect.detector import DetectedSpan, Detector
 
-__all__ = ["Detector", "Finding"]
+__all__ = ["DetectedSpan", "Detector"]

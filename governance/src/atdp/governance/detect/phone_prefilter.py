@@ -1,29 +1,30 @@
-"""Which strings of digits can be a phone number at all, asked before `phonenumbers` parses them.
+"""A test of digit strings before `phonenumbers` parses them as phone numbers.
 
-`PhoneNumberMatcher` tries every run of digits, every part of it that stands between spaces or
-hyphens, once per region; in a table of numbers nearly all of its time goes into parsing what can be
-no number. For a candidate of digits and plain punctuation the outcome of parsing and validating
-depends on the digits alone, and a valid one must, after the prefixes that parsing can take off,
-match one of the number patterns of its country. That is tested here in microseconds: a necessary
-condition, so it lets too much through and hides nothing. A test compares findings with and without
-it, for every region.
+`PhoneNumberMatcher` tries every run of digits, and every part of it between spaces or hyphens, once
+per region. In a table of numbers it spends nearly all of its time parsing strings that cannot be
+phone numbers. For a candidate of digits and plain punctuation, the result of parsing and validating
+depends on the digits alone. A valid number must match one of its country's number patterns after
+the prefixes are removed that parsing can remove. This module tests that condition in microseconds.
+The condition is necessary, not sufficient: it lets too much through and hides nothing. A test
+compares the results with and without it for every region.
 
-What parsing can take off (phonenumberutil.parse): an international prefix (then any country may
-follow: always possible), the region's country code, a national prefix, once before and once after
-the country code is settled.
+Parsing can remove (see `phonenumberutil.parse`): an international prefix, after which any country
+may follow, so that the test always passes; the region's country code; and a national prefix, once
+before and once after the country code is known.
 """
 
 import functools
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata
 
-_REMEMBERED = 20_000
+_CACHED_RESULTS: Final = 20_000
 _PLAIN = re.compile(r"[0-9 ()\[\].\-/]*")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
-_KINDS = (
+_NUMBER_KINDS: Final = (
     "fixed_line",
     "mobile",
     "toll_free",
@@ -37,59 +38,108 @@ _KINDS = (
 )
 
 
-@functools.cache
-def may_be_dialled(region: str) -> Callable[[str], bool]:
-    """For a region (ISO 3166-1 alpha-2): whether a candidate may be a valid number there.
+@dataclass(frozen=True, slots=True)
+class _NationalPrefix:
+    """A prefix that parsing removes. `transforms`: it may replace the prefix by other digits."""
 
-    One with letters, `+` or an extension may.
+    pattern: re.Pattern[str]
+    transforms: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _DialingRules:
+    """The part of a region's metadata that decides whether digits can be a number."""
+
+    country_code: str
+    international_prefix: re.Pattern[str] | None
+    national_prefixes: tuple[_NationalPrefix, ...]
+    lengths: frozenset[int]
+    number: re.Pattern[str]
+
+    def may_be_number(self, digits: str) -> bool:
+        if self.international_prefix is not None and self.international_prefix.match(digits):
+            return True
+        numbers = self._without_prefixes(digits)
+        if numbers is None:
+            return True
+        return any(len(each) in self.lengths and self.number.fullmatch(each) for each in numbers)
+
+    def _without_prefixes(self, digits: str) -> set[str] | None:
+        """Return the digits with each choice of removable prefixes removed.
+
+        Returns None when parsing may replace a prefix, so that the number cannot be told.
+        """
+        numbers = {digits}
+        if digits.startswith(self.country_code):
+            numbers.add(digits[len(self.country_code) :])
+        for _ in range(2):
+            matches = [
+                (prefix, match)
+                for number in numbers
+                for prefix in self.national_prefixes
+                if (match := prefix.pattern.match(number)) is not None
+            ]
+            if any(prefix.transforms for prefix, _ in matches):
+                return None
+            numbers.update(match.string[match.end() :] for _, match in matches)
+        return numbers
+
+
+@functools.cache
+def possible_number_test(region: str) -> Callable[[str], bool]:
+    """Return a test whether a candidate may be a valid number in a region (ISO 3166-1 alpha-2).
+
+    The test always passes for candidates with letters, `+` or an extension.
     """
+    rules = _dialing_rules(region)
+
+    @functools.lru_cache(maxsize=_CACHED_RESULTS)
+    def digits_may_be_number(digits: str) -> bool:
+        return rules.may_be_number(digits)
+
+    def may_be_number(candidate: str) -> bool:
+        if _PLAIN.fullmatch(candidate) is None:
+            return True
+        return digits_may_be_number(_NOT_DIGITS.sub("", candidate))
+
+    return may_be_number
+
+
+def _dialing_rules(region: str) -> _DialingRules:
     own: Any = PhoneMetadata.metadata_for_region(region)
+    # All regions that share the country code, its main region first.
     siblings: list[Any] = [
         PhoneMetadata.metadata_for_region(each)
         for each in COUNTRY_CODE_TO_REGION_CODE[own.country_code]
     ]
-    code = str(own.country_code)
-    abroad = re.compile(own.international_prefix) if own.international_prefix else None
     # A number with the country code is parsed by the rules of the country's main region.
-    prefixes = [
-        (
-            re.compile(each.national_prefix_for_parsing),
-            each.national_prefix_transform_rule is not None,
-        )
+    with_prefix = [
+        each
         for each in {id(each): each for each in (own, siblings[0])}.values()
         if each.national_prefix_for_parsing
     ]
-    lengths = frozenset(length for each in siblings for length in each.general_desc.possible_length)
-    valid = re.compile(
-        "|".join(
-            f"(?:{pattern})"
-            for pattern in dict.fromkeys(
-                kind.national_number_pattern
-                for each in siblings
-                for kind in (getattr(each, name) for name in _KINDS)
-                if kind is not None and kind.national_number_pattern
+    return _DialingRules(
+        country_code=str(own.country_code),
+        international_prefix=re.compile(own.international_prefix)
+        if own.international_prefix
+        else None,
+        national_prefixes=tuple(
+            _NationalPrefix(
+                re.compile(each.national_prefix_for_parsing),
+                transforms=each.national_prefix_transform_rule is not None,
             )
-        )
+            for each in with_prefix
+        ),
+        lengths=frozenset(
+            length for each in siblings for length in each.general_desc.possible_length
+        ),
+        number=re.compile("|".join(f"(?:{each})" for each in dict.fromkeys(_patterns(siblings)))),
     )
 
-    @functools.lru_cache(maxsize=_REMEMBERED)
-    def digits_may(digits: str) -> bool:
-        if abroad is not None and abroad.match(digits):
-            return True
-        found = {digits}
-        if digits.startswith(code):
-            found.add(digits[len(code) :])
-        for _ in range(2):
-            for number in tuple(found):
-                for prefix, transforms in prefixes:
-                    taken = prefix.match(number)
-                    if taken is not None and transforms:
-                        return True
-                    if taken is not None:
-                        found.add(number[taken.end() :])
-        return any(len(number) in lengths and valid.fullmatch(number) for number in found)
 
-    def may(candidate: str) -> bool:
-        return _PLAIN.fullmatch(candidate) is None or digits_may(_NOT_DIGITS.sub("", candidate))
-
-    return may
+def _patterns(regions: Sequence[Any]) -> Iterator[str]:
+    for region in regions:
+        for name in _NUMBER_KINDS:
+            kind = getattr(region, name)
+            if kind is not None and kind.national_number_pattern:
+                yield kind.national_number_pattern

@@ -1,98 +1,115 @@
-"""Phone numbers: what Presidio's `PhoneRecognizer` finds, with a gate and without its second parse of every match.
+"""Phone numbers: the results of Presidio's `PhoneRecognizer`, in less time.
 
 The candidate search of `phonenumbers` is pure Python and runs once per region, so most of the cost
-of plain Presidio is here. The gate: a number without `+` has at least as many digits as the
-shortest number of the policy's regions, with at most four punctuation characters between two digits
-(the library's own candidate pattern). Behind the gate, `atdp.governance.detect.phone_prefilter`
-keeps the library from parsing what can be no number.
+of plain Presidio is here. Three things reduce it. A prefilter skips texts in which no number can
+stand: a number without `+` has at least as many digits as the shortest number of the policy's
+regions, with at most four punctuation characters between two digits (the library's own candidate
+pattern). After it, `atdp.governance.detect.phone_prefilter` keeps the library from parsing
+candidates that cannot be numbers. And a match is not parsed a second time, as Presidio does.
 """
 
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import phonenumbers
 from phonenumbers import PhoneMetadata, PhoneNumberMatcher
 from phonenumbers.phonenumberutil import _PLUS_CHARS, _VALID_PUNCTUATION
 
-from atdp.governance.budget import check_budget
-from atdp.governance.detect.finding import Finding
-from atdp.governance.detect.phone_prefilter import may_be_dialled
+from atdp.governance.cpu_budget import check_budget
+from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.detect.phone_prefilter import possible_number_test
 from atdp.governance.detect.presidio import without_duplicates
 from atdp.governance.errors import DetectorError, PolicyError
 
-ENTITY = "PHONE_NUMBER"
-_SCORE = 0.4  # PhoneRecognizer.SCORE
+ENTITY: Final = "PHONE_NUMBER"
+_SCORE: Final = 0.4
+"""Presidio's `PhoneRecognizer.SCORE`."""
 _CONTEXT = frozenset(
     {"phone", "telephone", "tel", "cell", "cellphone", "mobile", "call", "text", "sms", "whatsapp",
      "fax", "reach", "contact", "callback"}
 )  # fmt: skip
-"""Presidio's context words and more, without its "number": order and item numbers would count as
-phones."""
-
-# The shortest dialling of another country from inside one: a prefix of two digits, then at least
-# country code and number (6 digits).
-_ABROAD_DIGITS = 8
+"""Presidio's context words and more, without its "number": with that word, order and item numbers
+would count as phone numbers."""
+_ABROAD_DIGITS: Final = 8
+"""Digits of the shortest call to another country: an international prefix of two digits, then at
+least six for country code and number."""
+_LIBRARY_MAX_TRIES: Final = 65_535
+"""The library's default limit of candidates per text."""
+_LENIENCY_VALID: Final = 1
 
 
 class PhoneDetector:
-    """Phone numbers that are valid in one of `regions` (ISO 3166-1 alpha-2), or valid anywhere when written with `+`."""
+    """Phone numbers that are valid in one of `regions` (ISO 3166-1 alpha-2).
+
+    A number that is written with `+` may be valid in any region.
+    """
 
     entity: str | None = ENTITY
     context = _CONTEXT
     best_score = _SCORE
 
-    def __init__(self, regions: Sequence[str], *, gated: bool = True) -> None:
+    def __init__(self, regions: Sequence[str], *, prefiltered: bool = True) -> None:
+        """`prefiltered=False` searches every text, as a reference for tests."""
         unknown = sorted(set(regions) - phonenumbers.SUPPORTED_REGIONS)
         if unknown or not regions:
             raise PolicyError(
-                f"phone regions {unknown or '[]'}: use ISO 3166-1 codes that phonenumbers knows, such as US or GB"
+                f"phone regions {unknown or '[]'}: "
+                "use ISO 3166-1 codes that phonenumbers knows, such as US or GB"
             )
         self._regions = tuple(regions)
-        self._gate = _candidate(min(_ABROAD_DIGITS, *map(_shortest, regions))) if gated else None
+        self._prefilter: re.Pattern[str] | None = None
+        if prefiltered:
+            self._prefilter = _candidate(min(_ABROAD_DIGITS, *map(_shortest_number, regions)))
 
-    def scan(self, text: str) -> Sequence[Finding]:
-        """Every match of `PhoneNumberMatcher` at leniency VALID."""
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        """Return every match of `PhoneNumberMatcher` at leniency VALID."""
         if (
-            self._gate is not None
+            self._prefilter is not None
             and not any(plus in text for plus in _PLUS_CHARS)
-            and not self._gate.search(text)
+            and not self._prefilter.search(text)
         ):
             return ()
-        found = []
+        spans = []
         for region in self._regions:
-            # Its default limit of 65,535 tries would end the search silently in a long text.
-            matcher = _Matcher(text, region, leniency=1, max_tries=max(65_535, len(text)))
-            if self._gate is not None:
-                matcher.may = may_be_dialled(region)
+            # The library's default limit of candidates would end the search in a long text without
+            # an error.
+            matcher = _Matcher(
+                text,
+                region,
+                leniency=_LENIENCY_VALID,
+                max_tries=max(_LIBRARY_MAX_TRIES, len(text)),
+            )
+            if self._prefilter is not None:
+                matcher.may_be_number = possible_number_test(region)
             try:
-                found += [
-                    Finding(match.start, match.end, ENTITY, _SCORE, "phonenumbers")
+                spans += [
+                    DetectedSpan(match.start, match.end, ENTITY, _SCORE, "phonenumbers")
                     for match in matcher
                 ]
             except (ValueError, KeyError, RecursionError, UnicodeError) as error:
                 raise DetectorError(
                     f"phonenumbers failed for region {region}: {type(error).__name__}"
                 ) from error
-        return without_duplicates(found)
+        return without_duplicates(spans)
 
 
 class _Matcher(PhoneNumberMatcher):
-    """The library's search, which parses only what may be a number, and stops when the record's time is spent.
+    """The library's search, limited to possible numbers and to the record's CPU time.
 
-    Overrides two of its private methods; the tests that compare findings with Presidio's would
-    notice when they change.
+    It overrides two private methods of the library. The tests that compare the results with
+    Presidio's fail when these methods change.
     """
 
-    may: Callable[[str], bool] | None = None
+    may_be_number: Callable[[str], bool] | None = None
 
     def _extract_match(self, candidate: str, offset: int) -> Any:
         check_budget()
         return super()._extract_match(candidate, offset)
 
     def _parse_and_verify(self, candidate: str, offset: int) -> Any:
-        if self.may is not None and not self.may(candidate):
+        if self.may_be_number is not None and not self.may_be_number(candidate):
             return None
         return super()._parse_and_verify(candidate, offset)
 
@@ -102,11 +119,10 @@ def _candidate(digits: int) -> re.Pattern[str]:
     return re.compile(rf"\d(?:[{_VALID_PUNCTUATION}]{{0,4}}\d){{{digits - 1}}}")
 
 
-def _shortest(region: str) -> int:
+def _shortest_number(region: str) -> int:
     metadata: Any = PhoneMetadata.metadata_for_region(region)
     lengths = metadata.general_desc.possible_length
     if metadata.national_prefix_transform_rule is not None:
-        # What is dialled locally gets its area code while it is parsed (in Jersey 6 digits become
-        # 10).
+        # Parsing adds the area code to a local number (in Jersey 6 digits become 10).
         lengths = (*lengths, *metadata.general_desc.possible_length_local_only)
     return int(min(lengths))

@@ -1,17 +1,17 @@
-"""From raw findings to decisions: thresholds, context, overlaps, and a cache by content.
+"""The scanner of a policy: all its detectors, with thresholds, context, overlaps and a cache.
 
-`Scanner` runs every detector of a policy over a string and answers with spans that do not overlap,
-one decision per character:
+`Scanner` runs every detector of a policy on a string and returns spans that do not overlap:
 
-* a finding counts from its entity's `min_score` on; one below that is lifted by 0.35, to 0.4 at
-  least, when a context word of its recognizer stands among the five words before it or in the name
-  of the key that holds the string (the figures are those of Presidio's `LemmaContextAwareEnhancer`;
-  that one needs a tokenizer and looks at lemmas, this one compares lower-case words);
-* overlapping findings become one span over all of them, decided by the highest severity, then by
-  the longest.
+* a detected span counts when its score reaches the `min_score` of its entity. A lower score is
+  raised by 0.35, to at least 0.4, when a context word of the recognizer is among the five words
+  before the span or in the name of the key that holds the string. The figures are those of
+  Presidio's `LemmaContextAwareEnhancer`, which needs a tokenizer and compares lemmas; this scanner
+  compares lower-case words;
+* overlapping spans become one span over all of them. Its entity is that of the highest severity,
+  then of the longest span.
 
-Results are cached by a keyed hash of the text, so that the cache never holds a text or anything
-that could be guessed from a dump of it.
+Results are cached by a keyed hash of the text. The cache holds no text, and nobody can guess a text
+from a dump of it.
 """
 
 import hashlib
@@ -19,24 +19,27 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from atdp.governance.budget import check_budget
-from atdp.governance.byte_lru import Memory
-from atdp.governance.detect.finding import Detector, Finding
+from atdp.governance.byte_lru import ByteLru
+from atdp.governance.cpu_budget import check_budget
+from atdp.governance.detect.detector import DetectedSpan, Detector
 from atdp.governance.errors import DetectorError, Refusal
 
-_LIFT = 0.35
-_LIFTED_AT_LEAST = 0.4
-_WORDS_BEFORE = 5
-# Enough characters to hold five words; longer ones are no context words.
-_WINDOW_CHARS = 100
-_SPAN_BYTES = 150
+_CONTEXT_BONUS: Final = 0.35
+_LEAST_WITH_CONTEXT: Final = 0.4
+_WORDS_BEFORE: Final = 5
+_WINDOW_CHARS: Final = 100
+"""Characters before a span in which its five words are looked for. Context words are shorter than
+words that would not fit."""
+_SPAN_BYTES: Final = 150
+"""Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` (inclusive) to `end` (exclusive) are `entity`."""
+    """Characters `start` (inclusive) to `end` (exclusive) are treated as `entity`."""
 
     start: int
     end: int
@@ -45,9 +48,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class EntityThreshold:
-    """What makes a finding of one entity count.
+    """The conditions under which a detected span of one entity counts.
 
-    `bare_digits` false: digits without punctuation count only in context.
+    `context`: words in place of the recognizer's own, or None. `bare_digits`: whether digits
+    without punctuation count without a context word.
     """
 
     min_score: float
@@ -57,10 +61,7 @@ class EntityThreshold:
 
 
 class Scanner:
-    """All detectors of one policy.
-
-    Not for use from several threads at once (the cache is not locked).
-    """
+    """All detectors of one policy. Not thread-safe, because the cache has no lock."""
 
     def __init__(
         self,
@@ -71,9 +72,9 @@ class Scanner:
         cache_bytes: int = 32 * 1024 * 1024,
     ) -> None:
         self._thresholds = dict(thresholds)
-        self._detectors = tuple((detector, self._indispensable(detector)) for detector in detectors)
+        self._detectors = tuple((detector, self._needed_words(detector)) for detector in detectors)
         self._leaf_chars = leaf_chars
-        self._cache = Memory[tuple[Span, ...]](cache_bytes)
+        self._cache = ByteLru[tuple[Span, ...]](cache_bytes)
         self._cache_key = os.urandom(16)
         own = [
             threshold.context for threshold in thresholds.values() if threshold.context is not None
@@ -81,13 +82,13 @@ class Scanner:
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
 
     def scan(self, text: str, key: str = "") -> Sequence[Span]:
-        """Spans by position.
+        """Return the spans of a text by position.
 
-        `key` is the name of the JSON key that holds the text: its words count as context.
+        `key` is the name of the JSON key that holds the text. Its words count as context.
 
         Raises:
             Refusal: the text is longer than the policy allows or not valid Unicode, a detector
-                failed, or the record's time is spent.
+                failed, or the record has used up its CPU time.
         """
         if not text:
             return ()
@@ -100,48 +101,53 @@ class Scanner:
             encoded = text.encode()
         except UnicodeEncodeError as error:
             raise Refusal("lone_surrogate", "a string holds half of a surrogate pair") from error
-        # The length first: else a text could end like another's context words.
+        # The length comes first. Otherwise one text with context words could have the same digest
+        # as another text that ends with these words.
         digest = hashlib.blake2b(b"%d\x1f" % len(encoded), digest_size=16, key=self._cache_key)
         digest.update(encoded)
         digest.update("\x1f".join(sorted(nearby)).encode())
-        at = digest.digest()
-        spans = self._cache.get(at)
+        cache_key = digest.digest()
+        spans = self._cache.get(cache_key)
         if spans is None:
             spans = self.scan_uncached(text, nearby)
-            self._cache.put(at, spans, _SPAN_BYTES * len(spans))
+            self._cache.put(cache_key, spans, _SPAN_BYTES * len(spans))
         return spans
 
     def scan_uncached(self, text: str, nearby: frozenset[str] = frozenset()) -> tuple[Span, ...]:
-        """What `scan` remembers."""
-        counted = []
+        """Return the spans of a text without using the cache.
+
+        `nearby`: context words of the key that holds the text.
+        """
+        counted: list[DetectedSpan] = []
         lowered = text.lower()
-        for detector, words in self._detectors:
+        for detector, needed_words in self._detectors:
             if (
-                words is not None
-                and not nearby & words
-                and not any(word in lowered for word in words)
+                needed_words is not None
+                and not nearby & needed_words
+                and not any(word in lowered for word in needed_words)
             ):
                 continue
             try:
                 check_budget()
-                found = detector.scan(text)
+                spans = detector.scan(text)
             except Refusal:
                 raise
             except Exception as error:
-                # Whatever a recognizer trips over, its findings are unknown: the record must not
+                # After any failure of a recognizer its results are unknown, so the record must not
                 # pass.
                 raise DetectorError(
                     f"{type(detector).__name__} failed: {type(error).__name__}"
                 ) from error
             counted += [
-                finding
-                for finding in found
-                if self._counts(text, finding, detector.context, nearby)
+                span for span in spans if self._counts(text, span, detector.context, nearby)
             ]
         return self._merged(counted)
 
-    def _indispensable(self, detector: Detector) -> frozenset[str] | None:
-        """The context words without which no finding of the detector counts; `None` when some count anyway."""
+    def _needed_words(self, detector: Detector) -> frozenset[str] | None:
+        """Return the context words without which no span of the detector counts.
+
+        Returns None when some spans count without context.
+        """
         threshold = self._thresholds.get(detector.entity) if detector.entity is not None else None
         if threshold is None or detector.best_score >= threshold.min_score:
             return None
@@ -150,54 +156,53 @@ class Scanner:
     def _counts(
         self,
         text: str,
-        finding: Finding,
+        span: DetectedSpan,
         recognizer_context: frozenset[str],
         nearby: frozenset[str],
     ) -> bool:
-        threshold = self._thresholds.get(finding.entity)
+        threshold = self._thresholds.get(span.entity)
         if threshold is None:
             return False
-        needs_context = finding.score < threshold.min_score or (
-            not threshold.bare_digits and text[finding.start : finding.end].isdecimal()
+        needs_context = span.score < threshold.min_score or (
+            not threshold.bare_digits and text[span.start : span.end].isdecimal()
         )
         if not needs_context:
             return True
-        if max(finding.score + _LIFT, _LIFTED_AT_LEAST) < threshold.min_score:
+        if max(span.score + _CONTEXT_BONUS, _LEAST_WITH_CONTEXT) < threshold.min_score:
             return False
         words = recognizer_context if threshold.context is None else threshold.context
         if nearby & words:
             return True
-        before = _words(text[max(0, finding.start - _WINDOW_CHARS) : finding.start])[
-            -_WORDS_BEFORE:
-        ]
-        return not words.isdisjoint(before)
+        window = text[max(0, span.start - _WINDOW_CHARS) : span.start]
+        return not words.isdisjoint(_words(window)[-_WORDS_BEFORE:])
 
-    def _merged(self, findings: Sequence[Finding]) -> tuple[Span, ...]:
+    def _merged(self, detected: Sequence[DetectedSpan]) -> tuple[Span, ...]:
         spans: list[Span] = []
-        cluster: list[Finding] = []
+        overlapping: list[DetectedSpan] = []
         end = -1
-        for finding in sorted(findings):
-            if cluster and finding.start >= end:
-                spans.append(self._decide(cluster))
-                cluster = []
+        for each in sorted(detected):
+            if overlapping and each.start >= end:
+                spans.append(self._united(overlapping))
+                overlapping = []
                 end = -1
-            cluster.append(finding)
-            end = max(end, finding.end)
-        if cluster:
-            spans.append(self._decide(cluster))
+            overlapping.append(each)
+            end = max(end, each.end)
+        if overlapping:
+            spans.append(self._united(overlapping))
         return tuple(spans)
 
-    def _decide(self, cluster: Sequence[Finding]) -> Span:
+    def _united(self, overlapping: Sequence[DetectedSpan]) -> Span:
         strongest = max(
-            cluster,
-            key=lambda one: (
-                self._thresholds[one.entity].severity,
-                one.end - one.start,
-                one.score,
-                one.entity,
+            overlapping,
+            key=lambda each: (
+                self._thresholds[each.entity].severity,
+                each.end - each.start,
+                each.score,
+                each.entity,
             ),
         )
-        return Span(cluster[0].start, max(one.end for one in cluster), strongest.entity)
+        end = max(each.end for each in overlapping)
+        return Span(overlapping[0].start, end, strongest.entity)
 
 
 def _words(text: str) -> list[str]:

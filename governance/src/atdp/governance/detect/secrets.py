@@ -1,23 +1,32 @@
-"""Credentials: provider tokens, JSON web tokens, private keys, URLs with passwords, connection strings, `password = …`.
+"""Credentials: provider tokens, JSON web tokens, private keys, passwords in URLs and assignments.
 
-Own rules. Each has key words, at least one of which any match contains (so that texts without them
-cost one search for words), and a pattern whose group `secret` is what is replaced:
-`password=hunter2` becomes `password=<SECRET_…>`. What is a pseudonym already is not a secret.
+The rules are this module's own. Every match of a rule contains one of the rule's key words, so a
+text without key words costs one search. The group `secret` of its pattern is what is replaced:
+`password=hunter2` becomes `password=<SECRET_…>`. A pseudonym is not a secret.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import regex
 
-from atdp.governance.detect.finding import Finding
+from atdp.governance.detect.detector import DetectedSpan
 from atdp.governance.errors import DetectorError
-from atdp.governance.redact.pseudonyms import TOKEN
+from atdp.governance.redact.pseudonyms import PSEUDONYM
 
-ENTITY = "SECRET"
-_SCORE = 0.95
-_FLAGS = regex.IGNORECASE
-_NOT_A_TOKEN = rf"(?!{TOKEN})"
+ENTITY: Final = "SECRET"
+_SCORE: Final = 0.95
+_FLAGS: Final = regex.IGNORECASE
+_NOT_A_PSEUDONYM: Final = rf"(?!{PSEUDONYM})"
+_LEFT_EDGE: Final = r"(?<![A-Za-z0-9_-])"
+_RIGHT_EDGE: Final = r"(?![A-Za-z0-9_-])"
+_ASSIGNED_NAMES: Final = (
+    r"pass(?:word|wd|phrase|code)?|pwd|secret(?:[_-]?(?:key|token))?|client[_-]?secret"
+    r"|api[_ -]?(?:key|token|secret)|apikey|access[_-]?(?:key|token)|refresh[_-]?token"
+    r"|auth[_-]?(?:key|token)|private[_-]?key|session[_-]?token|account[_-]?key"
+    r"|shared[_-]?access[_-]?key|credentials?"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,19 +39,11 @@ class SecretRule:
     ignore_case: bool = False
 
 
-_EDGE = r"(?<![A-Za-z0-9_-])"
-_END = r"(?![A-Za-z0-9_-])"
-
-
 def _token(name: str, prefix: str, body: str, *words: str) -> SecretRule:
-    return SecretRule(name=name, words=words, pattern=f"{_EDGE}(?P<secret>{prefix}{body}){_END}")
+    """Return the rule of a token with a fixed prefix."""
+    pattern = f"{_LEFT_EDGE}(?P<secret>{prefix}{body}){_RIGHT_EDGE}"
+    return SecretRule(name=name, words=words, pattern=pattern)
 
-
-_ASSIGNED = (
-    r"pass(?:word|wd|phrase|code)?|pwd|secret(?:[_-]?(?:key|token))?|client[_-]?secret|api[_ -]?(?:key|token|secret)|apikey"
-    r"|access[_-]?(?:key|token)|refresh[_-]?token|auth[_-]?(?:key|token)|private[_-]?key|session[_-]?token|account[_-]?key"
-    r"|shared[_-]?access[_-]?key|credentials?"
-)
 
 RULES: Sequence[SecretRule] = (
     SecretRule(
@@ -114,31 +115,34 @@ RULES: Sequence[SecretRule] = (
     SecretRule(
         name="url-password",
         words=("://",),
-        pattern=rf"[A-Za-z][A-Za-z0-9+.-]{{1,30}}://[^\s/:@'\"<>]{{0,200}}:{_NOT_A_TOKEN}(?P<secret>[^\s/@'\"]{{1,200}})@",
+        pattern=r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,200}:"
+        rf"{_NOT_A_PSEUDONYM}(?P<secret>[^\s/@'\"]{{1,200}})@",
     ),
     SecretRule(
         name="authorization",
         words=("bearer", "basic", "authorization", "token"),
-        pattern=rf"(?:\b(?:bearer|basic)|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:token|apikey)?)\s+{_NOT_A_TOKEN}"
-        r"(?P<secret>[A-Za-z0-9+/_.~-]{16,4000}={0,2})",
+        pattern=r"(?:\b(?:bearer|basic)|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:token|apikey)?)\s+"
+        rf"{_NOT_A_PSEUDONYM}(?P<secret>[A-Za-z0-9+/_.~-]{{16,4000}}={{0,2}})",
         ignore_case=True,
     ),
     SecretRule(
         name="assignment",
         words=("pass", "pwd", "secret", "key", "token", "credential"),
-        # The name may be part of a longer one (DB_PASSWORD, "userPassword"); the value ends at a
-        # quote, or at white space or a separator. What begins like a variable ($PASSWORD,
-        # ${PASSWORD}, $(pass show x)) refers to a secret and is none.
-        pattern=rf"(?:{_ASSIGNED})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
-        rf"(?P<quote>['\"]){_NOT_A_TOKEN}(?P<secret>(?:(?!(?P=quote))[^\r\n]){{3,400}})(?P=quote)"
-        rf"|{_NOT_A_TOKEN}(?!\$[A-Za-z_{{(])(?P<secret>[^\s'\",;&<>(){{}}\[\]]{{4,4000}}))",
+        # The name may be part of a longer one (DB_PASSWORD, "userPassword"). The value ends at a
+        # quote, or at white space or a separator. A value that begins like a variable ($PASSWORD,
+        # ${PASSWORD}, $(pass show x)) refers to a secret and is not one itself.
+        pattern=rf"(?:{_ASSIGNED_NAMES})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
+        rf"(?P<quote>['\"]){_NOT_A_PSEUDONYM}"
+        r"(?P<secret>(?:(?!(?P=quote))[^\r\n]){3,400})(?P=quote)"
+        rf"|{_NOT_A_PSEUDONYM}(?!\$[A-Za-z_{{(])(?P<secret>[^\s'\",;&<>(){{}}\[\]]{{4,4000}}))",
         ignore_case=True,
     ),
     SecretRule(
         name="told-password",
         words=("pass", "pin"),
-        pattern=rf"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?{_NOT_A_TOKEN}"
-        r"(?P<secret>(?=[^\s'\"]*[0-9!@#$%^&*])[^\s'\"<>]{3,100}[^\s'\"<>.,;:!?])",
+        pattern=r"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?"
+        rf"{_NOT_A_PSEUDONYM}(?P<secret>(?=[^\s'\"]*[0-9!@#$%^&*])"
+        r"[^\s'\"<>]{3,100}[^\s'\"<>.,;:!?])",
         ignore_case=True,
     ),
 )
@@ -151,30 +155,31 @@ class SecretDetector:
     context: frozenset[str] = frozenset()
     best_score = _SCORE
 
-    def __init__(self, timeout_s: float, *, gated: bool = True) -> None:
+    def __init__(self, timeout_s: float, *, prefiltered: bool = True) -> None:
+        """`prefiltered=False` runs every rule on every text, as a reference for tests."""
         self._timeout_s = timeout_s
-        self._gated = gated
+        self._prefiltered = prefiltered
         self._rules = [
             (rule, regex.compile(rule.pattern, _FLAGS if rule.ignore_case else 0)) for rule in RULES
         ]
         words = sorted({word for rule in RULES for word in rule.words}, key=len, reverse=True)
         self._any_word = regex.compile("|".join(map(regex.escape, words)), _FLAGS)
 
-    def scan(self, text: str) -> Sequence[Finding]:
-        """Every credential, by position; a rule's words are looked for first."""
-        if self._gated and self._any_word.search(text) is None:
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        """Return every credential, by position."""
+        if self._prefiltered and self._any_word.search(text) is None:
             return ()
         lowered = text.lower()
-        found = []
+        spans = []
         for rule, pattern in self._rules:
-            if self._gated and not any(word in lowered for word in rule.words):
+            if self._prefiltered and not any(word in lowered for word in rule.words):
                 continue
             try:
                 for match in pattern.finditer(text, timeout=self._timeout_s):
                     start, end = match.span("secret")
-                    found.append(Finding(start, end, ENTITY, _SCORE, f"secret:{rule.name}"))
+                    spans.append(DetectedSpan(start, end, ENTITY, _SCORE, f"secret:{rule.name}"))
             except TimeoutError as error:
                 raise DetectorError(
                     f"secret rule {rule.name} ran longer than {self._timeout_s} s on one string"
                 ) from error
-        return sorted(found)
+        return sorted(spans)

@@ -1,4 +1,4 @@
-"""Policies: one YAML file per set of tenants, validated, versioned, compiled."""
+"""Policies: one YAML file per set of tenants; parsed, validated, compiled."""
 
 from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
 from atdp.governance.policy.document import PolicyDocument, parse_policy

@@ -1,7 +1,7 @@
-"""A policy made ready: recognizers loaded, patterns compiled, every question of the walk answered by a lookup.
+"""A compiled policy: recognizers loaded, patterns compiled, each question of the walk a lookup.
 
-Compiling refuses what would fail open at run time: an entity that nothing can find, a pattern that
-does not compile or runs away, a threshold that no finding can reach.
+Compiling refuses what would let values pass at run time: an entity that nothing detects, a pattern
+that does not compile or takes too long, a field rule without effect.
 """
 
 from collections.abc import Mapping
@@ -9,32 +9,32 @@ from dataclasses import dataclass
 
 import regex
 
-from atdp.governance.detect.custom import CustomPattern
-from atdp.governance.detect.finding import Detector
-from atdp.governance.detect.pairs import QuotedPairs, key_name
+from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
+from atdp.governance.detect.detector import Detector
+from atdp.governance.detect.quoted_pairs import QuotedPairs, key_name
 from atdp.governance.detect.scanner import EntityThreshold, Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
-from atdp.governance.policy.document import ConsentTerms, PolicyDocument, Purpose
-from atdp.governance.policy.dropped import dropped_places, drops_context, drops_leaf
-from atdp.governance.redact.operators import SEVERITY, Operator
+from atdp.governance.policy.document import ConsentTerms, PatternRule, PolicyDocument, Purpose
+from atdp.governance.policy.field_rules import dropped_places, drops_context, drops_leaf
+from atdp.governance.redact.operators import SEVERITY, RedactionOperator
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledPolicy:
-    """One policy, ready to govern with. Equal content gives equal decisions, in any process."""
+    """A policy that is ready for use. Equal content gives equal decisions in any process."""
 
     document: PolicyDocument
     content_hash: str
     scanner: Scanner
-    operators: Mapping[str, Operator]
+    operators: Mapping[str, RedactionOperator]
     key_entities: Mapping[str, str]
     """Normalised key name → entity."""
     dropped: frozenset[str]
-    """Paths of event fields, lists and records (without indexes) that are emptied unread."""
+    """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
     drops_context: bool
-    """Whether text that model calls have read is among them: then no token ids may stay."""
+    """True when `dropped` holds text that model calls have read. Then no token ids may be kept."""
 
     @property
     def id(self) -> str:
@@ -47,26 +47,26 @@ class CompiledPolicy:
         return self.document.metadata.version
 
     def entity_of_key(self, key: str) -> str | None:
-        """The entity that a key's values are, by a key rule."""
+        """Return the entity of a key's values by a key rule, or None."""
         return self.key_entities.get(key_name(key))
 
     def drops(self, path: str) -> bool:
-        """Whether the place at `path` (without indexes, e.g.
+        """Return True when the place at `path` is emptied unscanned.
 
-        `observation.messages.name`) is emptied unread.
+        `path` has no indexes, for example `observation.messages.name`.
         """
-        # A field that the schema does not have yet is decided on by the rules themselves.
+        # The rules themselves decide about a field that this version of the schema does not have.
         return path in self.dropped or (
             path not in event_paths() and drops_leaf(self.document.fields, path)
         )
 
     def consent_of(self, tenant: str) -> ConsentTerms:
-        """The tenant's consent by this policy."""
+        """Return the tenant's consent by this policy."""
         terms = self.document.tenants.get(tenant)
         return self.document.consent if terms is None or terms.consent is None else terms.consent
 
     def purposes_of(self, tenant: str) -> tuple[Purpose, ...]:
-        """The purposes that this policy allows for the tenant's events."""
+        """Return the purposes that this policy allows for the tenant's events."""
         terms = self.document.tenants.get(tenant)
         return tuple(
             self.document.purposes if terms is None or terms.purposes is None else terms.purposes
@@ -74,11 +74,11 @@ class CompiledPolicy:
 
 
 def compile_policy(document: PolicyDocument) -> CompiledPolicy:
-    """Load what the policy needs.
+    """Load the recognizers of a policy and compile its patterns and rules.
 
     Raises:
-        PolicyError: an entity without a recognizer, a bad pattern, an unknown phone region, two
-            entities for one key, a field rule that cannot hold.
+        PolicyError: an entity has no recognizer, a pattern is bad, a phone region is unknown, a key
+            has two entities, or a field rule cannot have its effect.
     """
     dropped = dropped_places(document.fields, policy=document.metadata.id)
     keys = _key_entities(document)
@@ -99,7 +99,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         content_hash=document.content_hash,
         scanner=Scanner(detectors, thresholds, leaf_chars=document.limits.leaf_chars),
         operators={
-            name: Operator(rule.do, rule.scope, rule.keep_last, rule.text)
+            name: RedactionOperator(rule.do, rule.scope, rule.keep_last, rule.text)
             for name, rule in document.entities.items()
         },
         key_entities=keys,
@@ -109,7 +109,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
 
 
 def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detector]:
-    # Here, so that reading a policy stays light: these bring phonenumbers and Presidio.
+    # Imported here, so that reading a policy does not load phonenumbers and Presidio.
     from atdp.governance.detect.phones import ENTITY as PHONE_ENTITY, PhoneDetector
     from atdp.governance.detect.presidio import pattern_detectors
 
@@ -122,43 +122,45 @@ def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detect
         elif entity == SECRET_ENTITY:
             detectors.append(SecretDetector(timeout_s))
         else:
-            found = pattern_detectors(entity, timeout_s=timeout_s)
-            if not found and entity not in custom:
+            recognizers = pattern_detectors(entity, timeout_s=timeout_s)
+            if not recognizers and entity not in custom:
                 raise PolicyError(
                     f"policy {document.metadata.id}: no recognizer finds {entity}; "
                     "add a pattern or a key rule for it, or take it out of entities"
                 )
-            detectors += found
-    detectors += [
-        CustomPattern(
-            name=rule.id,
-            entity=rule.entity,
-            pattern=rule.pattern,
-            group=rule.group,
-            flags=(regex.IGNORECASE if rule.ignore_case else 0)
-            | (regex.VERBOSE if rule.verbose else 0),
-            score=rule.score,
-            context=frozenset(word.lower() for word in rule.context),
-            timeout_s=timeout_s,
-        )
-        for rule in document.patterns
-    ]
+            detectors += recognizers
+    detectors += [CustomPattern(_definition(rule), timeout_s) for rule in document.patterns]
     if keys:
         detectors.append(QuotedPairs(keys, timeout_s))
     return detectors
+
+
+def _definition(rule: PatternRule) -> PatternDefinition:
+    ignore_case = regex.IGNORECASE if rule.ignore_case else 0
+    verbose = regex.VERBOSE if rule.verbose else 0
+    return PatternDefinition(
+        name=rule.id,
+        entity=rule.entity,
+        pattern=rule.pattern,
+        group=rule.group,
+        flags=ignore_case | verbose,
+        score=rule.score,
+        context=frozenset(word.lower() for word in rule.context),
+    )
 
 
 def _key_entities(document: PolicyDocument) -> Mapping[str, str]:
     keys: dict[str, str] = {}
     for rule in document.keys:
         for name in rule.names:
-            normal = key_name(name)
-            if not normal:
+            normalised = key_name(name)
+            if not normalised:
                 raise PolicyError(
                     f"policy {document.metadata.id}: the key name {name!r} has no letter or digit"
                 )
-            if keys.setdefault(normal, rule.entity) != rule.entity:
+            if keys.setdefault(normalised, rule.entity) != rule.entity:
                 raise PolicyError(
-                    f"policy {document.metadata.id}: the key {name!r} is both {keys[normal]} and {rule.entity}"
+                    f"policy {document.metadata.id}: "
+                    f"the key {name!r} is both {keys[normalised]} and {rule.entity}"
                 )
     return keys

@@ -1,33 +1,36 @@
-"""The policy file: its shape, and what can be said about it without loading a recognizer.
+"""The policy file: its format, and all checks that need no recognizer.
 
-Unknown keys are errors, since a misspelt key would be a rule that silently does not hold. The
-content hash is that of the parsed document, so that comments and spacing do not make another
-policy.
+Unknown keys are errors, because a misspelt key would be a rule that has no effect without anybody
+noticing. The content hash is that of the parsed document, so comments and spacing do not change it.
 """
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from atdp.governance.errors import PolicyError
-from atdp.governance.redact.operators import OperatorName, Scope
+from atdp.governance.redact.operators import OperatorName, PseudonymScope
 
 Purpose: TypeAlias = Literal["train", "replay", "analytics"]
 EntityName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,39}$")]
 
-CATCH_ALL = "**"
-ANY_TENANT = "*"
+CATCH_ALL: Final = "**"
+ANY_TENANT: Final = "*"
+GRANTED: Final = "granted"
+WITHDRAWN: Final = "withdrawn"
+_SHOWN_PROBLEMS: Final = 5
+"""Problems of a file that one message lists."""
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Metadata(_Strict):
-    """Which policy this is. A changed file needs a new version."""
+class PolicyMetadata(_Strict):
+    """The identity of a policy. A changed file needs a new version."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
     version: Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -36,40 +39,40 @@ class Metadata(_Strict):
 
 
 class AppliesTo(_Strict):
-    """For which tenants: names, or `*` for all that no other policy names."""
+    """The tenants of the policy: names, or `*` for all tenants that no other policy names."""
 
     tenants: Annotated[list[str], Field(min_length=1)]
 
 
 class ConsentTerms(_Strict):
-    """Consent by purpose. Only the word `granted` grants; a word nobody knows does not."""
+    """Consent by purpose. Only the word `granted` grants; an unknown word does not."""
 
     train: str = "unknown"
 
 
 class TenantTerms(_Strict):
-    """What one tenant allows, where it differs from the policy's own terms."""
+    """The terms of one tenant, where they differ from the policy's own terms."""
 
     consent: ConsentTerms | None = None
     purposes: list[Purpose] | None = None
 
 
 class EntityRule(_Strict):
-    """What to do with one entity."""
+    """The redaction of one entity."""
 
     do: OperatorName
     min_score: Annotated[float, Field(gt=0, le=1)] = 0.5
-    scope: Scope = "tenant"
+    scope: PseudonymScope = "tenant"
     keep_last: Annotated[int, Field(ge=0, le=8)] = 0
     text: str | None = None
     context: list[str] | None = None
     """Words in place of the recognizer's own context words."""
     bare_digits: Literal["find", "in_context"] = "find"
-    """`in_context`: digits without any punctuation count only beside a context word."""
+    """`in_context`: digits without punctuation count only near a context word."""
 
 
 class PatternRule(_Strict):
-    """A pattern of the policy's own (syntax of the `regex` module)."""
+    """A pattern that the policy defines (syntax of the `regex` module)."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
     entity: EntityName
@@ -77,13 +80,13 @@ class PatternRule(_Strict):
     group: int | str = 0
     ignore_case: bool = False
     verbose: bool = False
-    """White space in the pattern is layout, not text."""
+    """White space in the pattern is layout and matches nothing."""
     score: Annotated[float, Field(gt=0, le=1)] = 0.85
     context: list[str] = []
 
 
 class KeyRule(_Strict):
-    """Values of JSON keys of these names are this entity, whatever they look like.
+    """Values of JSON keys with these names are this entity, whatever they look like.
 
     Case and punctuation of names are ignored.
     """
@@ -93,17 +96,18 @@ class KeyRule(_Strict):
 
 
 class FieldRule(_Strict):
-    """What happens at a field of the event and at all that it holds; the first rule that fits decides.
+    """The treatment of a field of the event and of everything inside it.
 
-    `path` is a glob such as `metadata_json`, `observation.messages` or `usage.*`.
+    The first rule that matches decides. `path` is a glob such as `metadata_json`,
+    `observation.messages` or `usage.*`.
     """
 
     path: Annotated[str, Field(min_length=1)]
     do: Literal["scan", "drop_field"]
 
 
-class Limits(_Strict):
-    """Beyond these an event is quarantined."""
+class PolicyLimits(_Strict):
+    """Limits; an event beyond them is quarantined."""
 
     leaf_chars: Annotated[int, Field(ge=1_000, le=4_000_000)] = 400_000
     json_depth: Annotated[int, Field(ge=1, le=32)] = 8
@@ -115,12 +119,12 @@ class PolicyDocument(_Strict):
 
     apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
     kind: Literal["GovernancePolicy"]
-    metadata: Metadata
+    metadata: PolicyMetadata
     applies_to: AppliesTo
     purposes: list[Purpose] = ["train", "replay", "analytics"]
     consent: ConsentTerms = ConsentTerms()
     tenants: dict[str, TenantTerms] = {}
-    limits: Limits = Limits()
+    limits: PolicyLimits = PolicyLimits()
     phone_regions: list[str] = ["US", "GB"]
     entities: Annotated[dict[EntityName, EntityRule], Field(min_length=1)]
     patterns: list[PatternRule] = []
@@ -128,39 +132,45 @@ class PolicyDocument(_Strict):
     fields: Annotated[list[FieldRule], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
+    def _is_consistent(self) -> Self:
         last = self.fields[-1]
         if last.path != CATCH_ALL or last.do != "scan":
             raise ValueError(
                 f'the last of fields must be the catch-all {{path: "{CATCH_ALL}", do: scan}}'
             )
-        named = [rule.entity for rule in self.patterns] + [rule.entity for rule in self.keys]
-        undeclared = set(named) - self.entities.keys()
-        if undeclared:
+        named = {rule.entity for rule in self.patterns} | {rule.entity for rule in self.keys}
+        if undeclared := named - self.entities.keys():
             raise ValueError(
-                f"patterns or keys name entities that entities does not declare: {sorted(undeclared)}"
+                "patterns or keys name entities that entities does not declare: "
+                f"{sorted(undeclared)}"
             )
-        names = [rule.id for rule in self.patterns]
-        if len(set(names)) != len(names):
+        if len({rule.id for rule in self.patterns}) != len(self.patterns):
             raise ValueError("two patterns have the same id")
         for name, rule in self.entities.items():
-            if rule.text is not None and rule.do != "replace":
-                raise ValueError(f"{name}: text belongs to the operator replace, not {rule.do}")
-            if rule.keep_last and rule.do != "mask":
-                raise ValueError(f"{name}: keep_last belongs to the operator mask, not {rule.do}")
+            _check_operator_settings(name, rule)
         return self
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 (hex) of the canonical JSON of the document."""
-        document = self.model_dump(mode="json")
-        return hashlib.sha256(
-            json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-        ).hexdigest()
+        """The hex SHA-256 of the document as JSON with sorted keys and without spaces."""
+        # Not `canonical_sha256`: that one writes letters beyond ASCII as they are. Stamps and audit
+        # records that exist hold hashes of the escaped form.
+        document = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(document.encode()).hexdigest()
+
+
+def _check_operator_settings(name: str, rule: EntityRule) -> None:
+    if rule.text is not None and rule.do != "replace":
+        raise ValueError(f"{name}: text belongs to the operator replace, not {rule.do}")
+    if rule.keep_last and rule.do != "mask":
+        raise ValueError(f"{name}: keep_last belongs to the operator mask, not {rule.do}")
 
 
 class ConsentDocument(_Strict):
-    """A file of kind `Consent`: tenants' terms apart from redaction rules, so that opting out needs no new policy version."""
+    """A file of kind `Consent`: terms of tenants, apart from redaction rules.
+
+    So a tenant can opt out without a new policy version.
+    """
 
     apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
     kind: Literal["Consent"]
@@ -168,14 +178,15 @@ class ConsentDocument(_Strict):
 
 
 def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
-    """The document of a YAML text.
+    """Return the document of a YAML text.
 
     Raises:
-        PolicyError: not YAML, or not a policy; the message names `where` and the fields that are
-            wrong.
+        PolicyError: the text is not YAML or not a policy. The message names `where` and the wrong
+            fields.
     """
     try:
-        loaded: Any = yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader that also refuses repeated keys
+        # A SafeLoader that also refuses repeated keys.
+        loaded: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark is not None else ""
@@ -189,16 +200,19 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'document'}: {problem['msg']}"
-            for problem in error.errors()[:5]
+            for problem in error.errors()[:_SHOWN_PROBLEMS]
         )
         raise PolicyError(f"{where} is not a usable policy: {problems}") from error
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """Refuses a mapping with the same key twice; plain YAML loaders keep the last one and drop the first rule silently."""
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a mapping with the same key twice.
+
+    Plain YAML loaders keep the last of two equal keys and drop the first rule without an error.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """As in the base class, after looking for repeated keys."""
+        """Construct the mapping as the base class does, after a check for repeated keys."""
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)

@@ -1,15 +1,15 @@
 """The policies of a home: the files of `policies/`, read again when they change.
 
-A directory that is missing is filled with the default policy at the first start. From then on it
-says all there is to say: a tenant that no file applies to has no policy (its events are
-quarantined), and a file that cannot be used stops the gate until it is mended, because "the old
-rules still hold" is not something the gate may assume.
+The first start fills a missing directory with the default policy. After that the directory is the
+only source of policies. A tenant that no file applies to has no policy, and its events are
+quarantined. A file that cannot be used halts the governance stage until it is corrected, because
+the stage must not assume that the previous rules still apply.
 """
 
-import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 import yaml
 
@@ -17,19 +17,21 @@ from atdp.governance.errors import PolicyError
 from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
 from atdp.governance.policy.document import (
     ANY_TENANT,
+    GRANTED,
+    WITHDRAWN,
     ConsentDocument,
     ConsentTerms,
     PolicyDocument,
     TenantTerms,
     parse_policy,
 )
+from atdp.runtime import write_durably
 
-GRANTED = "granted"
-WITHDRAWN = "withdrawn"
+_POLICY_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 
 def default_policy_text() -> str:
-    """The default policy, as YAML."""
+    """Return the default policy as YAML."""
     return (
         resources.files("atdp.governance")
         .joinpath("default_policy.yaml")
@@ -38,34 +40,39 @@ def default_policy_text() -> str:
 
 
 def install_default_policy(folder: Path) -> Path:
-    """Write `default.yaml` into a policies directory that does not exist yet; an existing one is left as it is."""
+    """Write `default.yaml` into a policies directory that does not exist yet.
+
+    An existing directory is left unchanged. Returns the path of `default.yaml`.
+    """
     target = folder / "default.yaml"
     if not folder.exists():
         folder.mkdir(parents=True)
-        _replace(target, default_policy_text())
+        write_durably(target, default_policy_text())
     return target
 
 
 def set_consent(folder: Path, tenant: str, *, train: str) -> Path:
-    """Record a tenant's consent to training (`granted` or `withdrawn`) in `consent.yaml`; the gate sees it before its next transaction.
+    """Record a tenant's consent to training (`granted` or `withdrawn`) in `consent.yaml`.
+
+    The governance stage reads the file before its next transaction. Returns the path of the file.
 
     Raises:
-        PolicyError: another word, or the existing file cannot be read.
+        PolicyError: `train` is another word, or the existing file cannot be read.
     """
     if train not in {GRANTED, WITHDRAWN}:
         raise PolicyError(f"consent is {GRANTED!r} or {WITHDRAWN!r}, not {train!r}")
     target = folder / "consent.yaml"
     register: dict[str, TenantTerms] = {}
     if target.exists():
-        found = parse_policy(target.read_text("utf-8"), where=str(target))
-        if not isinstance(found, ConsentDocument):
+        existing = parse_policy(target.read_text("utf-8"), where=str(target))
+        if not isinstance(existing, ConsentDocument):
             raise PolicyError(f"{target} is not of kind Consent; move it away first")
-        register.update(found.tenants)
+        register.update(existing.tenants)
     before = register.get(tenant, TenantTerms())
     register[tenant] = before.model_copy(update={"consent": ConsentTerms(train=train)})
     document = ConsentDocument(apiVersion="atdp.governance/v1", kind="Consent", tenants=register)
     install_default_policy(folder)
-    _replace(
+    write_durably(
         target, yaml.safe_dump(document.model_dump(mode="json", exclude_none=True), sort_keys=False)
     )
     return target
@@ -82,7 +89,9 @@ class PolicyStore:
         self._compiled: dict[str, CompiledPolicy] = {}
 
     def refresh(self) -> bool:
-        """Read the directory again if a file changed, came or went; whether it did.
+        """Read the directory again if a file was changed, added or removed.
+
+        Returns whether that was so.
 
         Raises:
             PolicyError: a file cannot be used. The store then has no policies at all until a
@@ -96,42 +105,46 @@ class PolicyStore:
             parse_policy(_text(content, self._folder / name), where=str(self._folder / name))
             for name, content in files.items()
         ]
-        self._register = _merge([each for each in documents if isinstance(each, ConsentDocument)])
+        self._register = _merged([each for each in documents if isinstance(each, ConsentDocument)])
         by_tenant: dict[str, CompiledPolicy] = {}
         for document in documents:
             if isinstance(document, PolicyDocument):
-                compiled = self._compile(document)
-                for tenant in document.applies_to.tenants:
-                    if tenant in by_tenant:
-                        raise PolicyError(
-                            f"{self._folder}: the policies {by_tenant[tenant].id} and {compiled.id} "
-                            f"both apply to tenant {tenant!r}; name it in one of them only"
-                        )
-                    by_tenant[tenant] = compiled
+                self._assign(document, by_tenant)
         self._by_tenant, self._files = by_tenant, files
         return True
 
     def policy_for(self, tenant: str) -> CompiledPolicy | None:
-        """The policy that names the tenant, else the one for all tenants, else none."""
+        """Return the policy that names the tenant, else the one for all tenants, else None."""
         return self._by_tenant.get(tenant) or self._by_tenant.get(ANY_TENANT)
 
     def terms_of(self, tenant: str) -> TenantTerms:
-        """What the register of consent says about the tenant, apart from its policy."""
+        """Return the tenant's terms in the register of consent; its policy is not consulted."""
         return self._register.get(tenant, TenantTerms())
 
+    def _assign(self, document: PolicyDocument, by_tenant: dict[str, CompiledPolicy]) -> None:
+        """Compile a policy and enter it under each of its tenants."""
+        compiled = self._compile(document)
+        for tenant in document.applies_to.tenants:
+            if tenant in by_tenant:
+                raise PolicyError(
+                    f"{self._folder}: the policies {by_tenant[tenant].id} and {compiled.id} "
+                    f"both apply to tenant {tenant!r}; name it in one of them only"
+                )
+            by_tenant[tenant] = compiled
+
     def _compile(self, document: PolicyDocument) -> CompiledPolicy:
-        # Kept by content: a consent change must not throw away what the recognizers already found.
-        known = self._compiled.get(document.content_hash)
-        if known is None:
-            known = self._compiled[document.content_hash] = compile_policy(document)
-        return known
+        # Kept by content, so that a change of consent does not empty the caches of the scanners.
+        compiled = self._compiled.get(document.content_hash)
+        if compiled is None:
+            compiled = self._compiled[document.content_hash] = compile_policy(document)
+        return compiled
 
     def _read(self) -> Mapping[str, bytes]:
-        # Content, not times: a few kilobytes once per transaction, and no change within one clock
-        # tick goes unseen.
+        # The contents are compared, not the times: that costs a few kilobytes per transaction and
+        # detects two changes within one clock tick.
         try:
             files = sorted(
-                path for path in self._folder.iterdir() if path.suffix in {".yaml", ".yml"}
+                path for path in self._folder.iterdir() if path.suffix in _POLICY_SUFFIXES
             )
             return {path.name: path.read_bytes() for path in files}
         except FileNotFoundError:
@@ -149,7 +162,7 @@ def _text(content: bytes, where: Path) -> str:
         raise PolicyError(f"{where} is not UTF-8 text") from error
 
 
-def _merge(registers: list[ConsentDocument]) -> Mapping[str, TenantTerms]:
+def _merged(registers: list[ConsentDocument]) -> Mapping[str, TenantTerms]:
     merged: dict[str, TenantTerms] = {}
     for register in registers:
         for tenant, terms in register.tenants.items():
@@ -159,9 +172,3 @@ def _merge(registers: list[ConsentDocument]) -> Mapping[str, TenantTerms]:
                 )
             merged[tenant] = terms
     return merged
-
-
-def _replace(target: Path, text: str) -> None:
-    partial = target.with_suffix(f".{os.getpid()}.tmp")
-    partial.write_text(text, "utf-8")
-    partial.replace(target)

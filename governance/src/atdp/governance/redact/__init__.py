@@ -1,1 +1,1 @@
-"""Redaction: what is put in the place of a finding."""
+"""Redaction: the text that replaces a detected value."""

@@ -1,8 +1,8 @@
-"""Operators: what stands in the place of a finding.
+"""Redaction operators: the rules for what replaces a detected value.
 
-`replace`, `mask`, `hash` and `pseudonym` write other text; `drop_field` removes the whole string;
-`drop_event` and `quarantine` decide the event's fate. Text that an operator wrote is left alone by
-every rule, so governing twice is governing once.
+`replace`, `mask`, `hash` and `pseudonym` write other text. `drop_field` removes the whole string.
+`drop_event` and `quarantine` decide about the whole event. Every rule leaves text alone that an
+operator wrote, so governing a governed event changes nothing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from atdp.governance.redact.pseudonyms import HASH_DIGITS, TenantKey
 OperatorName: TypeAlias = Literal[
     "pseudonym", "hash", "mask", "replace", "drop_field", "drop_event", "quarantine"
 ]
-Scope: TypeAlias = Literal["tenant", "trajectory"]
+PseudonymScope: TypeAlias = Literal["tenant", "trajectory"]
 
 SEVERITY: Mapping[OperatorName, int] = {
     "pseudonym": 10,
@@ -26,24 +26,24 @@ SEVERITY: Mapping[OperatorName, int] = {
     "drop_event": 60,
     "quarantine": 70,
 }
-"""Which operator wins where findings overlap: the one that leaves less behind."""
+"""Decides where detected spans overlap: the operator that leaves less information wins."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
-    """One entity's operator.
+class RedactionOperator:
+    """The redaction of one entity.
 
-    `scope`: within what the same value keeps the same pseudonym. `keep_last`: characters that a
-    mask leaves.
+    `scope`: the range within which a value always gets the same pseudonym. `keep_last`: the number
+    of characters that a mask keeps. `text`: the replacement of `replace`; None writes the entity.
     """
 
     name: OperatorName
-    scope: Scope = "tenant"
+    scope: PseudonymScope = "tenant"
     keep_last: int = 0
     text: str | None = None
 
     def apply(self, entity: str, value: str, key: TenantKey, trajectory: str) -> str | None:
-        """The text in place of `value`; `None` = remove the string that holds it.
+        """Return the text that replaces `value`; None removes the string that holds it.
 
         Raises:
             EventDropped: the operator is `drop_event`.
@@ -52,9 +52,9 @@ class Operator:
         scope = trajectory if self.scope == "trajectory" else ""
         match self.name:
             case "pseudonym":
-                return key.name(entity, value, scope=scope)
+                return key.pseudonym(entity, value, scope=scope)
             case "hash":
-                return key.name(entity, value, scope=scope, digits=HASH_DIGITS)
+                return key.pseudonym(entity, value, scope=scope, digits=HASH_DIGITS)
             case "mask":
                 return masked(value, self.keep_last)
             case "replace":
@@ -72,9 +72,9 @@ class Operator:
 
 
 def masked(value: str, keep_last: int) -> str:
-    """Every letter and digit but the last `keep_last` as `*`; at most half of them are kept.
+    """Return `value` with every letter and digit except the last `keep_last` replaced by `*`.
 
-    Masking twice is masking once.
+    At most half of the letters and digits are kept. Masking a masked value changes nothing.
     """
     places = [
         index for index, character in enumerate(value) if character.isalnum() or character == "*"

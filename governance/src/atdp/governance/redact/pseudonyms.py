@@ -1,46 +1,48 @@
-"""Keyed pseudonyms: the same value gets the same name, and nobody without the key can go back or guess.
+"""Keyed pseudonyms: one value always gets the same name, and only the key links the two.
 
-`<EMAIL_ADDRESS_1a2b3c4d5e>`: entity and 10 hex digits of HMAC-SHA256 under the tenant's key over
-(scope, entity, normalised value). A plain hash would not do: e-mails, zips and card numbers can be
-enumerated. 40 bits: two of a million values of one tenant and entity collide with probability 0.4;
-then two people share a name, which blurs and does not leak.
+The form is `<EMAIL_ADDRESS_1a2b3c4d5e>`: the entity and 10 hex digits of HMAC-SHA256 under the
+tenant's key over (scope, entity, normalised value). A hash without a key would not suffice, because
+e-mail addresses, postal codes and card numbers can be enumerated. The 10 digits are 40 bits: among
+a million values of one tenant and entity, two share a pseudonym with probability 0.4. Such a
+collision merges two people under one name; it reveals no value.
 
 A pseudonym never contains four decimal digits in a row (the HMAC is repeated with a counter until
-it does not), so no recognizer finds a number in it, and a text of this shape cannot smuggle a zip
-or card number past the rules that leave pseudonyms alone.
+it does not). So no recognizer finds a number in it, and nobody can hide a postal code or a card
+number in a text of this form, which all rules leave alone.
 """
 
 import hmac
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Final
 
-TOKEN = r"<[A-Z][A-Z0-9_]{0,62}_(?![0-9a-f]*[0-9]{4})[0-9a-f]{10}(?:[0-9a-f]{10})?>"  # noqa: S105 - a shape, not a secret
+PSEUDONYM: Final = r"<[A-Z][A-Z0-9_]{0,62}_(?![0-9a-f]*[0-9]{4})[0-9a-f]{10}(?:[0-9a-f]{10})?>"
 """Pattern of a pseudonym (10 digits) or keyed hash (20 digits)."""
 
-_IS_TOKEN = re.compile(TOKEN)
+_IS_PSEUDONYM = re.compile(PSEUDONYM)
 _FOUR_DIGITS = re.compile(r"[0-9]{4}")
 _LETTERS = re.compile(r"[^\W\d_]")
 _NOT_DIGITS = re.compile(r"\D+")
 _SPACES = re.compile(r"\s+")
 
-PSEUDONYM_DIGITS = 10
-HASH_DIGITS = 20
+PSEUDONYM_DIGITS: Final = 10
+HASH_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class TenantKey:
-    """The secret under which one tenant's values are named; 32 bytes.
+    """The 32 secret bytes from which one tenant's pseudonyms are computed.
 
-    Destroying it unlinks them for ever.
+    Without the key nobody can link a pseudonym to its value again.
     """
 
     secret: bytes
 
-    def name(
+    def pseudonym(
         self, entity: str, value: str, *, scope: str = "", digits: int = PSEUDONYM_DIGITS
     ) -> str:
-        """The pseudonym of `value`; within another `scope` the same value has another one."""
+        """Return the pseudonym of `value`; it differs from one `scope` to another."""
         message = "\x1f".join((scope, entity, normalised(value))).encode("utf-8", "surrogatepass")
         counter = 0
         while True:
@@ -49,19 +51,22 @@ class TenantKey:
                 return f"<{entity}_{mac}>"
             counter += 1
 
-    def seal(self, purpose: str, value: str) -> str:
-        """64 hex digits that stand for `value` under this key."""
+    def keyed_digest(self, purpose: str, value: str) -> str:
+        """Return 64 hex digits that identify `value` under this key."""
         return hmac.digest(self.secret, f"{purpose}\x1f{value}".encode(), "sha256").hex()
 
 
 def normalised(value: str) -> str:
-    """What two spellings of one value have in common: case, width and spacing, and for numbers the punctuation, are ignored."""
+    """Return the form that all spellings of one value share.
+
+    Case, character width and spacing are ignored, and in numbers the punctuation.
+    """
     text = unicodedata.normalize("NFKC", value).casefold().strip()
     if _LETTERS.search(text) is None:
         return _NOT_DIGITS.sub("", text) or text
     return _SPACES.sub(" ", text)
 
 
-def is_token(text: str) -> bool:
-    """Whether the whole of `text` is a pseudonym or keyed hash."""
-    return _IS_TOKEN.fullmatch(text) is not None
+def is_pseudonym(text: str) -> bool:
+    """Return True when the whole of `text` is a pseudonym or keyed hash."""
+    return _IS_PSEUDONYM.fullmatch(text) is not None

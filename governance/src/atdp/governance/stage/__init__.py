@@ -1,1 +1,1 @@
-"""The Kafka stage around the pure core: consume, govern, produce, in one transaction."""
+"""The governance stage: the transactional loop from the raw topic to the governed ones."""

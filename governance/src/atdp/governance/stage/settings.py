@@ -2,47 +2,54 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, topic
 
-GROUP = "atdp-governance"
+GROUP: Final = "atdp-governance"
+"""The consumer group of the governance workers."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class StageSettings:
-    """How one worker talks to Kafka."""
+    """The Kafka settings of one worker."""
 
     kafka: KafkaSettings
     topic_prefix: str = ""
-    """Put before every topic name, the group and the transactional id: several stacks on one
-    cluster."""
+    """Prefix of every topic name, the group and the transactional id, so that several stacks can
+    use one cluster."""
     batch_records: int = 2_000
-    """Most records in one transaction. More would raise the latency of the first; fewer would spend
-    more time committing."""
+    """Most records in one transaction. More would raise the latency of the first record; fewer
+    would spend more time on commits."""
     batch_s: float = 10.0
-    """A transaction that has taken so long is committed with what is governed; the rest is read
-    again. Records that are slow to scan would otherwise outlast the transaction, which would be
-    repeated for ever."""
+    """Seconds after which a transaction is committed with what is governed; the rest is read again.
+    Otherwise records that are slow to scan would exceed the transaction's timeout, and the
+    transaction would be repeated without end."""
     batch_bytes: int = 64_000_000
-    """Likewise for bytes written: they wait in the producer's memory until the commit."""
+    """Bytes of output after which a transaction is committed; they wait in the producer's memory
+    until the commit."""
     batch_wait_s: float = 0.1
     """Longest wait for a batch to fill."""
     session_timeout_ms: int = 10_000
-    """After so long without a heartbeat a frozen worker's partitions go to another one."""
+    """Time without a heartbeat after which a frozen worker's partitions go to another worker."""
     commit_timeout_s: float = 30.0
+    """Longest time of one call that starts, commits or aborts a transaction."""
 
     def topic(self, role: TopicRole) -> str:
-        """The name of a topic on this cluster."""
+        """Return the name of a topic on this cluster."""
         return self.topic_prefix + topic(role).name
 
     @property
     def transactional_id(self) -> str:
-        """Stable, so that a worker that starts fences the one before it."""
+        """The same id at every start, so that a new worker fences its predecessor."""
         return f"{self.topic_prefix}{GROUP}"
 
     def consumer(self) -> Mapping[str, KafkaValue]:
-        """Properties of the consumer: committed records only, offsets committed by transactions only."""
+        """Return the properties of the consumer.
+
+        It reads committed records only, and its offsets are committed by transactions only.
+        """
         return {
             **self.kafka.config(),
             "group.id": f"{self.topic_prefix}{GROUP}",
@@ -57,15 +64,15 @@ class StageSettings:
         }
 
     def producer(self) -> Mapping[str, KafkaValue]:
-        """Properties of the transactional producer."""
+        """Return the properties of the transactional producer."""
         return {
             **self.kafka.config(),
             "transactional.id": self.transactional_id,
             "enable.idempotence": True,
             "compression.type": "zstd",
             "linger.ms": 5,
-            # A batch, the slowest record that the gate lets itself govern, and the commit, on a
-            # machine that is busy with other things.
+            # The time for a batch, for the slowest record that is governed completely, and for the
+            # commit, on a machine that is busy with other work.
             "transaction.timeout.ms": 180_000,
             "message.max.bytes": 9_437_184,
         }

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 
+from atdp.governance.decisions import OutputRecord
 from atdp.governance.errors import GovernanceError
-from atdp.governance.gate import Output
 from atdp.governance.stage.settings import StageSettings
 
-ANY_PARTITION = -1
+ANY_PARTITION: Final = -1
+_GIVE_UP_S: Final = 120.0
+"""Seconds for which one call is repeated while the broker is away. After them the process ends and
+the supervisor starts another one."""
 
 
 class Fenced(GovernanceError):
@@ -18,42 +21,45 @@ class Fenced(GovernanceError):
 
 
 class TransactionFailed(GovernanceError):
-    """The transaction did not commit; nothing of it is visible.
+    """The transaction did not commit, and nothing of it is visible.
 
-    Read the records again and retry.
+    The records are to be read again.
     """
 
 
 class TransactionStuck(GovernanceError):
-    """The producer can go neither forward nor back.
+    """The producer can neither commit nor abort.
 
-    Only a new process can, by fencing this one; the supervisor starts it.
+    Only a new process can continue, by fencing this one; the supervisor starts it.
     """
 
 
-class Writes(Protocol):
-    """Where the stage writes to. Calls come in the order begin, write…, commit or abort.
+class OutputTransaction(Protocol):
+    """The port through which the stage writes. The calls are begin, write…, then commit or abort.
 
     Raises:
         Fenced: from any call; the process must end.
-        TransactionFailed: from write or commit; abort, rewind and retry.
-        TransactionStuck: from any call; the process must end, too.
+        TransactionFailed: from write or commit; the caller must abort, rewind and try again.
+        TransactionStuck: from any call; the process must end.
     """
 
     def start(self) -> None:
-        """Once, before the first transaction: fence earlier workers and finish what they left open."""
+        """Fence earlier workers and end their transactions. Called once, before `begin`."""
         ...
 
     def begin(self) -> None:
         """Open a transaction."""
         ...
 
-    def write(self, topic: str, partition: int, output: Output) -> None:
+    def write(self, topic: str, partition: int, output: OutputRecord) -> None:
         """Add a record. `partition` may be `ANY_PARTITION`."""
         ...
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """Commit records and `offsets` (next to read, per partition) of the consumer whose group metadata is `group`."""
+        """Commit the records, and `offsets` (the next to read, per partition).
+
+        `group` is the group metadata of the consumer that read them.
+        """
         ...
 
     def abort(self) -> None:
@@ -62,22 +68,22 @@ class Writes(Protocol):
 
 
 class KafkaTransaction:
-    """The real thing, on a transactional producer."""
+    """The transaction of a transactional Kafka producer."""
 
     def __init__(self, settings: StageSettings) -> None:
         self._timeout_s = settings.commit_timeout_s
         self._producer = Producer(dict(settings.producer()))
 
     def start(self) -> None:
-        """See `Writes`."""
+        """See `OutputTransaction`."""
         self._call(self._producer.init_transactions, self._timeout_s)
 
     def begin(self) -> None:
-        """See `Writes`."""
+        """See `OutputTransaction`."""
         self._call(self._producer.begin_transaction)
 
-    def write(self, topic: str, partition: int, output: Output) -> None:
-        """See `Writes`; waits while the producer's queue is full."""
+    def write(self, topic: str, partition: int, output: OutputRecord) -> None:
+        """See `OutputTransaction`; waits while the producer's queue is full."""
         while True:
             try:
                 self._call(
@@ -95,14 +101,14 @@ class KafkaTransaction:
             return
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
-        """See `Writes`."""
+        """See `OutputTransaction`."""
         self._call(
             self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s
         )
         self._call(self._producer.commit_transaction, self._timeout_s)
 
     def abort(self) -> None:
-        """See `Writes`."""
+        """See `OutputTransaction`."""
         self._call(self._producer.abort_transaction, self._timeout_s)
 
     def _call(self, call: Any, *arguments: Any, **named: Any) -> None:
@@ -114,18 +120,13 @@ class KafkaTransaction:
                 error = failure.args[0]
                 if error.fatal():
                     raise Fenced(
-                        f"the broker refused this worker's transaction ({error.str()}); another worker with the same "
-                        "transactional id has taken over"
+                        f"the broker refused this worker's transaction ({error.str()}); "
+                        "another worker with the same transactional id has taken over"
                     ) from failure
                 if error.txn_requires_abort():
                     raise TransactionFailed(f"{error.str()} ({error.name()})") from failure
-                # A call that timed out may have had its effect: only the same call again can tell.
+                # A call that timed out may have had its effect. Only repeating it can tell.
                 if not error.retriable() or time.monotonic() > deadline:
                     raise TransactionStuck(f"{error.str()} ({error.name()})") from failure
                 continue
             return
-
-
-_GIVE_UP_S = 120.0
-"""How long one call is repeated while the broker is away; then the process ends and the supervisor
-starts another."""

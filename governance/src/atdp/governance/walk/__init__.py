@@ -1,5 +1,5 @@
-"""The walk: every string of an event record, decoded as far as it goes, governed and written back."""
+"""The walk: every string of an event is decoded completely, governed and written back."""
 
-from atdp.governance.walk.record import RecordWalk
+from atdp.governance.walk.record_walk import RecordWalk
 
 __all__ = ["RecordWalk"]

@@ -1,77 +1,81 @@
-"""JSON inside a string: read so that nothing hides, written back in the style it came in.
+"""JSON inside a string: read so that nothing is hidden, and written back in its original style.
 
-A plain `json.loads` keeps the last of two equal keys and forgets the first, which would still stand
-in the original text: such a text counts as changed, so that what is written is what was scanned.
+`json.loads` keeps only the last of two equal keys, but the first one still stands in the original
+text. A text with equal keys therefore counts as changed, so that the text that is written is the
+text that was scanned.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from atdp.governance.errors import Refusal
 
-_FIRST = frozenset('{["')
-_ROW = re.compile(
-    r"^(?P<before>[ \t]*(?:data:[ \t]*)?)(?P<json>\{[^\r\n]*\}|\[[^\r\n]*\])(?P<after>[ \t]*\r?\n?)",
+_FIRST: Final = frozenset('{["')
+_JSON_LINE = re.compile(
+    r"^(?P<before>[ \t]*(?:data:[ \t]*)?)"
+    r"(?P<json>\{[^\r\n]*\}|\[[^\r\n]*\])"
+    r"(?P<after>[ \t]*\r?\n?)",
     re.MULTILINE,
 )
 _INDENT = re.compile(r"[\[{]\r?\n( +|\t+)\S")
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
-    """A decoded JSON text. `lossy`: it held equal keys, so it must be written anew."""
+class ParsedJson:
+    """A decoded JSON text. `lossy` is true when it had equal keys and must be written anew."""
 
     value: Any
     lossy: bool
 
 
-def parse(text: str) -> Parsed | None:
-    """The JSON document that `text` is: an object, an array or a string; `None` for anything else.
+def parse(text: str) -> ParsedJson | None:
+    """Return the JSON object, array or string that `text` holds, or None for any other text.
 
     Raises:
-        Refusal: nested deeper than Python can follow.
+        Refusal: the JSON is nested deeper than Python can read.
     """
     stripped = text.lstrip(" \t\r\n\ufeff")
     if not stripped or stripped[0] not in _FIRST:
         return None
-    repeated = False
+    lossy = False
 
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
-        found = dict(items)
-        repeated = repeated or len(found) != len(items)
-        return found
+    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal lossy
+        result = dict(items)
+        lossy = lossy or len(result) != len(items)
+        return result
 
     try:
-        value = json.loads(stripped, object_pairs_hook=pairs)
+        value = json.loads(stripped, object_pairs_hook=object_of)
     except RecursionError as error:
         raise Refusal("json_depth", "JSON inside a string is nested too deeply to read") from error
     except ValueError:
         return None
-    return Parsed(value, repeated)
+    return ParsedJson(value, lossy)
 
 
-def lines(text: str) -> Iterator[tuple[str, str, str]] | None:
-    """The lines of a text of which some look like JSON each (NDJSON, server-sent events): what stands before, the JSON or "", the rest.
+def json_lines(text: str) -> Iterator[tuple[str, str, str]] | None:
+    """Return the lines of a text that has lines of JSON (NDJSON, server-sent events).
 
-    Joined, the pieces are the text. `None` when no line looks like an object or an array.
+    Each line is (text before the JSON, the JSON or "", the rest); joined, they are the text again.
+    Returns None when no line looks like a JSON object or array.
     """
-    if _ROW.search(text) is None:
+    if _JSON_LINE.search(text) is None:
         return None
-    return _rows(text)
+    return _split_lines(text)
 
 
-def _rows(text: str) -> Iterator[tuple[str, str, str]]:
+def _split_lines(text: str) -> Iterator[tuple[str, str, str]]:
     for line in text.splitlines(keepends=True):
-        match = _ROW.fullmatch(line)
+        match = _JSON_LINE.fullmatch(line)
         yield ("", "", line) if match is None else (match["before"], match["json"], match["after"])
 
 
 def write(value: Any, like: str) -> str:
-    """JSON text of `value` with the separators, indentation and escaping of `like`."""
+    """Return the JSON text of `value` with the separators, indentation and escaping of `like`."""
     indent = _INDENT.match(like.lstrip())
     if indent is not None:
         spaces: int | str = "\t" * len(indent[1]) if indent[1][0] == "\t" else len(indent[1])

@@ -1,9 +1,13 @@
-"""Which code decided: named in every audit record, so that a decision can be repeated with the same versions."""
+"""The versions of the code that decided.
+
+Every audit record names them, so that a decision can be repeated with the same code.
+"""
 
 import functools
 from importlib.metadata import version
+from typing import Final
 
-_DISTRIBUTIONS = (
+_DISTRIBUTIONS: Final = (
     "atdp-governance",
     "presidio-analyzer",
     "phonenumbers",
@@ -15,5 +19,5 @@ _DISTRIBUTIONS = (
 
 @functools.cache
 def engine_version() -> str:
-    """For example `atdp-governance 0.1.0; presidio-analyzer 2.2.366; …`."""
+    """Return for example `atdp-governance 0.1.0; presidio-analyzer 2.2.366; …`."""
     return "; ".join(f"{name} {version(name)}" for name in _DISTRIBUTIONS)

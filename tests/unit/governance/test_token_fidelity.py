@@ -1,4 +1,4 @@
-"""Token ids are raw text in another coding: what stays, what goes, and what is refused."""
+"""Token ids are raw text in another coding: what is kept, what is removed, and what is refused."""
 
 import hashlib
 import re
@@ -11,7 +11,8 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
 from atdp.governance.errors import Refusal
-from atdp.governance.fidelity import TokenizerFolder, govern_tokens
+from atdp.governance.token_fidelity import govern_tokens
+from atdp.governance.tokenizer_folder import TokenizerFolder
 
 HASH = "a1" * 32
 SECRET = "bob@x.org"
@@ -37,14 +38,14 @@ def generation(prompt: str | None, output: str | None, **fields: Any) -> dict[st
     }
 
 
-def judged(
+def governed_tokens(
     given: dict[str, Any], *, claimed: str | None = None, message_changed: bool = False
 ) -> tuple[dict[str, Any], str]:
     return govern_tokens(
         given,
         claimed=claimed,
         message_changed=message_changed,
-        changes=lambda text: SECRET in text,
+        is_changed=lambda text: SECRET in text,
         readings=readings,
     )
 
@@ -60,34 +61,34 @@ def judged(
         (None, "there", "context_changed", False, True),
     ],
 )
-def test_ids_go_where_a_finding_is(
+def test_ids_are_removed_where_a_value_is_detected(
     prompt: str | None, output: str, fidelity: str, prompt_kept: bool, output_kept: bool
 ) -> None:
     given = generation(prompt, output)
-    governed, said = judged(given)
-    assert said == fidelity
+    governed, result = governed_tokens(given)
+    assert result == fidelity
     assert (governed["prompt_token_ids"] is not None) is prompt_kept
     for name in ("output_token_ids", "output_logprobs"):
         assert governed[name] == (given[name] if output_kept else None)
 
 
 def test_an_unknown_tokenizer_or_a_changed_message_drops_the_ids() -> None:
-    assert judged(generation("hi", "there", tokenizer_hash="b2" * 32))[1] == "dropped"
-    assert judged(generation("hi", "there", tokenizer_hash=None))[1] == "dropped"
-    assert judged(generation("hi", "there"), message_changed=True)[1] == "dropped"
+    assert governed_tokens(generation("hi", "there", tokenizer_hash="b2" * 32))[1] == "dropped"
+    assert governed_tokens(generation("hi", "there", tokenizer_hash=None))[1] == "dropped"
+    assert governed_tokens(generation("hi", "there"), message_changed=True)[1] == "dropped"
 
 
 @pytest.mark.parametrize(
-    ("claimed", "said"),
+    ("claimed", "expected"),
     [("exact", "exact"), ("context_changed", "context_changed"), ("dropped", "dropped")],
 )
-def test_fidelity_can_get_worse_but_never_better(claimed: str, said: str) -> None:
-    assert judged(generation("hi", "there"), claimed=claimed)[1] == said
+def test_fidelity_can_get_worse_but_never_better(claimed: str, expected: str) -> None:
+    assert governed_tokens(generation("hi", "there"), claimed=claimed)[1] == expected
 
 
 def test_without_ids_exactness_cannot_be_claimed() -> None:
-    assert judged(generation(None, None), claimed="exact")[1] == "unknown"
-    assert judged(generation(None, None), claimed="dropped")[1] == "dropped"
+    assert governed_tokens(generation(None, None), claimed="exact")[1] == "unknown"
+    assert governed_tokens(generation(None, None), claimed="dropped")[1] == "dropped"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ def test_without_ids_exactness_cannot_be_claimed() -> None:
 )
 def test_arrays_that_do_not_fit_together_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(Refusal, match="bad_generation"):
-        judged(generation("hi", "there", **fields))
+        governed_tokens(generation("hi", "there", **fields))
 
 
 def register(folder: Path, *, decoder: bool) -> tuple[TokenizerFolder, str]:
@@ -147,14 +148,12 @@ def test_an_id_outside_the_vocabulary_an_altered_file_and_a_path_are_unknown(
     "before", ["x" * 50, "x" * 199, "x" * 250, "x" * 1_000, "word " * 100, "y\n" * 150]
 )
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
-def test_a_value_across_the_seam_is_seen_whatever_stands_before_and_behind_it(
-    before: str, cut: int
-) -> None:
+def test_a_value_across_the_seam_is_detected_in_any_context(before: str, cut: int) -> None:
     prompt, output = before + SECRET[:cut], SECRET[cut:] + before
-    governed, said = judged(generation(prompt, output))
-    assert said == "dropped"
+    governed, result = governed_tokens(generation(prompt, output))
+    assert result == "dropped"
     assert governed["prompt_token_ids"] is governed["output_token_ids"] is None
-    assert judged(generation(before, before))[1] == "exact"
+    assert governed_tokens(generation(before, before))[1] == "exact"
 
 
 def test_the_seam_does_not_cut_a_number_into_another() -> None:
@@ -167,14 +166,14 @@ def test_the_seam_does_not_cut_a_number_into_another() -> None:
         text = "x" * shift + " " + number * 60
         given = generation(text, text)
         assert govern_tokens(
-            given, claimed=None, message_changed=False, changes=scanned, readings=readings
+            given, claimed=None, message_changed=False, is_changed=scanned, readings=readings
         )[1] == "exact"  # fmt: skip
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_a_log_probability_that_is_no_number_takes_the_ids_with_it(value: float) -> None:
-    governed, said = judged(
+def test_a_log_probability_that_is_not_finite_removes_the_ids(value: float) -> None:
+    governed, result = governed_tokens(
         generation("hi", "there", output_logprobs=[-0.5, value, -0.5, -0.5, -0.5])
     )
-    assert said == "dropped"
+    assert result == "dropped"
     assert governed["output_logprobs"] is governed["output_token_ids"] is None

@@ -1,12 +1,12 @@
-"""Values under telling keys in text that is not JSON: found whole, wherever their own quote ends them."""
+"""Values under keys with rules in text that is not JSON are detected up to their closing quote."""
 
 import json
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from atdp.governance.detect.pairs import QuotedPairs
-from atdp.governance.walk.strings import StringGovernor
+from atdp.governance.detect.quoted_pairs import QuotedPairs
+from atdp.governance.walk.string_governor import StringGovernor
 
 PAIRS = QuotedPairs({"lastname": "PERSON"}, 5.0)
 VALUES = st.text(st.sampled_from("abO'\"\\ ,:{}[]éß\n\tn"), min_size=1, max_size=12).filter(
@@ -14,13 +14,13 @@ VALUES = st.text(st.sampled_from("abO'\"\\ ,:{}[]éß\n\tn"), min_size=1, max_si
 )
 
 
-def found(text: str) -> list[str]:
+def values_of(text: str) -> list[str]:
     return [text[one.start : one.end] for one in PAIRS.scan(text)]
 
 
 @settings(max_examples=300)
 @given(VALUES, st.integers(0, 3), st.booleans(), st.booleans())
-def test_a_value_is_found_whole_however_deep_in_strings_of_cut_json_it_stands(
+def test_a_value_is_detected_whole_however_deep_in_strings_of_cut_json_it_is(
     value: str, depth: int, ascii_only: bool, cut: bool
 ) -> None:
     escaped = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
@@ -28,13 +28,13 @@ def test_a_value_is_found_whole_however_deep_in_strings_of_cut_json_it_stands(
     for _ in range(depth):
         escaped = json.dumps(escaped, ensure_ascii=ascii_only)[1:-1]
         text = json.dumps({"x": text}, ensure_ascii=ascii_only)
-    assert found(text[:-1] if cut else text) == [escaped]
+    assert values_of(text[:-1] if cut else text) == [escaped]
 
 
 @settings(max_examples=200)
 @given(VALUES)
-def test_a_value_of_a_python_dictionary_is_found_whole(value: str) -> None:
-    assert found(f"got { ({'id': 7, 'last_name': value, 'x': ''}) }") == [repr(value)[1:-1]]
+def test_a_value_of_a_python_dictionary_is_detected_whole(value: str) -> None:
+    assert values_of(f"got { ({'id': 7, 'last_name': value, 'x': ''}) }") == [repr(value)[1:-1]]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_value_of_a_python_dictionary_is_found_whole(value: str) -> None:
     ],
 )
 def test_ends_of_values(text: str, values: list[str]) -> None:
-    assert found(text) == values
+    assert values_of(text) == values
 
 
 SURNAMES = ["O'Brien", "Müller", 'Jane "JJ" Roe', "D\\Angelo"]
@@ -61,25 +61,25 @@ SURNAMES = ["O'Brien", "Müller", 'Jane "JJ" Roe', "D\\Angelo"]
 @pytest.mark.parametrize("name", SURNAMES)
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_lines_of_json_are_read_as_json(
-    governor: StringGovernor, name: str, ascii_only: bool
+    strings: StringGovernor, name: str, ascii_only: bool
 ) -> None:
     row = json.dumps({"last_name": name, "id": 1}, ensure_ascii=ascii_only)
-    alone = json.loads(governor.text(row, "t").text or "")["last_name"]
+    alone = json.loads(strings.text(row, "t").text or "")["last_name"]
     assert alone.startswith("<PERSON_")
     for text in (
         f"{row}\n{row}\n",
         f"data: {row}\n\ndata: {row}\n\n",
         f"log of today:\n{row}\r\nend\n{row}",
     ):
-        governed = governor.text(text, "t").text
+        governed = strings.text(text, "t").text
         assert governed == text.replace(
             row, row.replace(json.dumps(name, ensure_ascii=ascii_only), f'"{alone}"')
         )
 
 
-def test_what_spans_lines_of_json_is_still_found(governor: StringGovernor) -> None:
+def test_a_value_that_spans_lines_of_json_is_still_detected(strings: StringGovernor) -> None:
     text = "call me, my phone is\n[4155552671]\nplease"
-    assert "4155552671" not in (governor.text(text, "t").text or "")
+    assert "4155552671" not in (strings.text(text, "t").text or "")
 
 
 @pytest.mark.parametrize(
@@ -97,17 +97,19 @@ def test_what_spans_lines_of_json_is_still_found(governor: StringGovernor) -> No
     ],
 )
 def test_a_number_is_scanned_as_people_write_it_and_stays_json(
-    governor: StringGovernor, written: str, kept: bool
+    strings: StringGovernor, written: str, kept: bool
 ) -> None:
-    governed = governor.text(f'{{"rows": [{written}], "note": "x"}}', "t").text or ""
+    governed = strings.text(f'{{"rows": [{written}], "note": "x"}}', "t").text or ""
     json.loads(governed)
     assert (written in governed) is kept
 
 
-def test_a_number_under_a_telling_key_goes_in_any_spelling(governor: StringGovernor) -> None:
+def test_a_number_under_a_key_with_a_rule_is_redacted_in_any_spelling(
+    strings: StringGovernor,
+) -> None:
     for written in ("536904399", "536904399.0", "5.36904399e8"):
-        assert json.loads(governor.text(f'{{"ssn": {written}}}', "t").text or "") == {
+        assert json.loads(strings.text(f'{{"ssn": {written}}}', "t").text or "") == {
             "ssn": "<US_SSN>"
         }
-    named = governor.text('{"phone": 4155552671.0}', "t").text
-    assert named == governor.text('{"phone": 4155552671}', "t").text
+    named = strings.text('{"phone": 4155552671.0}', "t").text
+    assert named == strings.text('{"phone": 4155552671}', "t").text

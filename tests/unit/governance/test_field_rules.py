@@ -1,4 +1,4 @@
-"""`drop_field` on event fields: what it names goes, wherever it stands in the schema, and a rule that cannot hold is refused."""
+"""Field rules empty any place of the schema, and a rule that cannot have its effect is refused."""
 
 import json
 from collections.abc import Sequence
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from atdp.governance.errors import PolicyError
-from atdp.governance.govern import GovernedEvent, TenantGate
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.schemas import decode_record, encode_record
 
 from .planted import NOW, record
@@ -32,12 +32,21 @@ def policy(document: PolicyDocument, *rules: tuple[str, str]) -> CompiledPolicy:
 
 
 def govern(compiled: CompiledPolicy, event: dict[str, Any]) -> GovernedEvent:
-    gate = TenantGate.of("acme", compiled, TenantTerms(), TenantKey(b"k" * 32), CodePoints())
-    return gate.govern(event, NOW)
+    key = TenantKey(b"k" * 32)
+    return TenantGovernor.of("acme", compiled, TenantTerms(), key, CodePoints()).govern(event, NOW)
 
 
 def planted(kind: str) -> dict[str, Any]:
     return record(kind, lambda number: f"word{'abcdefghij'[number % 10]}")
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Return the value at `path`, in the first item of each list."""
+    value = record
+    for name in path.split("."):
+        value = value[0] if isinstance(value, list) and value else value
+        value = value[name] if isinstance(value, dict) else None
+    return value
 
 
 def generation(prompt: str = SECRET) -> dict[str, Any]:
@@ -45,16 +54,22 @@ def generation(prompt: str = SECRET) -> dict[str, Any]:
     event["governance"] = None
     event["action"]["tool_call"] = None
     event["action"]["generation"].update(
-        prompt_token_ids=list(map(ord, prompt)), output_token_ids=[111, 107], output_logprobs=[-0.5, -0.5],
+        prompt_token_ids=list(map(ord, prompt)),
+        output_token_ids=[111, 107],
+        output_logprobs=[-0.5, -0.5],
         loss_mask=None,
-    )  # fmt: skip
+    )
     return event
 
 
 @pytest.mark.parametrize(
     ("path", "kind", "expected"),
     [
-        ("observation", "observation", {"observation": {"messages": [], "tools_json": None, "context_base": None}}),
+        (
+            "observation",
+            "observation",
+            {"observation": {"messages": [], "tools_json": None, "context_base": None}},
+        ),
         ("observation.*", "observation", {"observation": {"messages": [], "context_base": None}}),
         ("observation.messages", "observation", {"observation": {"messages": []}}),
         ("observation.messages.parts.text", "observation", {}),
@@ -70,30 +85,26 @@ def generation(prompt: str = SECRET) -> dict[str, Any]:
         ("outcome.error", "outcome", {"outcome": {"error": None}}),
         ("reward.value", "reward", {"reward": {"value": None}}),
     ],
-)  # fmt: skip
-def test_what_a_rule_names_is_emptied_and_said(
+)
+def test_a_place_that_a_rule_names_is_emptied_and_reported(
     default_document: PolicyDocument, path: str, kind: str, expected: dict[str, Any]
 ) -> None:
     compiled = policy(default_document, (path, "drop_field"))
     governed = govern(compiled, planted(kind))
-    value: Any = governed.record
-    for name in path.removesuffix(".*").split("."):
-        value = value[0] if isinstance(value, list) and value else value
-        value = value[name] if isinstance(value, dict) else None
+    value = value_at(governed.record, path.removesuffix(".*"))
     assert governed.changed
-    assert ("FIELD", "drop_field") in {(one.entity, one.operator) for one in governed.found}
+    assert ("FIELD", "drop_field") in {(one.entity, one.operator) for one in governed.replacements}
     for name, fields in expected.items():
         if isinstance(fields, dict):
             assert {key: governed.record[name][key] for key in fields} == fields
         else:
             assert governed.record[name] == fields
-    if not expected:
-        assert value is None
+    assert expected or value is None
     again = govern(compiled, decode_record(encode_record("event", governed.record))[1])
     assert again.record == governed.record
 
 
-def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(
+def test_the_first_rule_that_matches_a_field_or_its_container_decides(
     default_document: PolicyDocument,
 ) -> None:
     compiled = policy(
@@ -105,7 +116,7 @@ def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(
 
 
 @pytest.mark.parametrize(
-    ("path", "says"),
+    ("path", "problem"),
     [
         ("observaton.*", "fits no field"),
         ("observation.message", "fits no field"),
@@ -117,20 +128,28 @@ def test_the_first_rule_that_fits_a_field_or_what_holds_it_decides(
         ("reward", "would drop reward.observed_at"),
     ],
 )
-def test_a_rule_that_cannot_hold_closes_the_gate(
-    default_document: PolicyDocument, path: str, says: str
+def test_a_rule_that_cannot_have_its_effect_is_refused(
+    default_document: PolicyDocument, path: str, problem: str
 ) -> None:
-    with pytest.raises(PolicyError, match=says):
+    with pytest.raises(PolicyError, match=problem):
         policy(default_document, (path, "drop_field"))
     policy(default_document, ("reward.observed_at", "scan"), ("reward.*", "drop_field"))
 
 
 @pytest.mark.parametrize(
     "path",
-    ["observation", "observation.*", "observation.messages", "observation.messages.parts", "outcome.message",
-     "action.message.parts.text", "trajectory_started.task", "trajectory_started.*"],
-)  # fmt: skip
-def test_token_ids_never_spell_out_text_that_the_policy_drops(
+    [
+        "observation",
+        "observation.*",
+        "observation.messages",
+        "observation.messages.parts",
+        "outcome.message",
+        "action.message.parts.text",
+        "trajectory_started.task",
+        "trajectory_started.*",
+    ],
+)
+def test_token_ids_never_contain_text_that_the_policy_drops(
     default_document: PolicyDocument, path: str
 ) -> None:
     kept = govern(policy(default_document), generation())

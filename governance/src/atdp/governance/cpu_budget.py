@@ -1,0 +1,42 @@
+"""The limit on the CPU time that one record may take.
+
+Scanning a record of several megabytes of numbers can take minutes. Meanwhile its Kafka transaction
+times out, is repeated, and times out again. Therefore every record gets some seconds of CPU time. A
+record that cannot be scanned completely within them is refused as `too_costly`, because its
+unscanned rest may hold anything. Detectors that run long call `check_budget` from time to time;
+outside of `cpu_budget` there is no limit.
+
+The limit counts CPU time of the thread, not wall-clock time: a machine that is busy with other work
+must not cause refusals.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+from atdp.governance.errors import Refusal
+
+RECORD_S: Final = 20.0
+"""Seconds of CPU time for one record. They suffice for 2 MB of the slowest known text (numbers that
+look like phone numbers) or 20 MB of ordinary text."""
+
+_DEADLINE: ContextVar[float | None] = ContextVar("atdp_record_deadline", default=None)
+
+
+@contextmanager
+def cpu_budget(seconds: float) -> Iterator[None]:
+    """Make `check_budget` refuse once this thread has used `seconds` of CPU time in the block."""
+    token = _DEADLINE.set(time.thread_time() + seconds)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_budget() -> None:
+    """Raise `Refusal` (`too_costly`) when the current record has used up its CPU time."""
+    deadline = _DEADLINE.get()
+    if deadline is not None and time.thread_time() > deadline:
+        raise Refusal("too_costly", "scanning the record takes longer than one record may take")

@@ -1,0 +1,173 @@
+"""Builds decisions: the governed, quarantine and audit records that each decision writes."""
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from atdp.governance.decisions import DecisionName, GovernanceDecision, OutputRecord, RawRecord
+from atdp.governance.engine_version import engine_version
+from atdp.governance.errors import EventDropped, Refusal
+from atdp.governance.master_secret import MasterSecret
+from atdp.governance.quarantine import record_place, seal
+from atdp.governance.replacements import Replacement, finding_records
+from atdp.governance.tenant_governor import GovernedEvent
+from atdp.runtime import UNKNOWN_TENANT
+from atdp.schemas import HEADER_BYTES, REDELIVERY, encode_record, record_key
+
+MAX_VALUE_BYTES: Final = 8_000_000
+"""Largest governed value. It is below the topic's `max.message.bytes`; a larger record would make
+every transaction fail."""
+MAX_RAW_BYTES: Final = 8_388_608
+"""Largest raw value that is decoded, and kept in quarantine: the raw topic's own bound. That bound
+holds for compressed bytes, so larger values do arrive. Only their hash and size are kept."""
+MAX_AUDIT_BYTES: Final = 900_000
+"""Largest audit record. It is below Kafka's default bound on a record, which an audit topic may
+have that `atdp up` did not create."""
+
+
+@dataclass(kw_only=True, slots=True)
+class RecordFacts:
+    """The facts known about a raw record so far.
+
+    They are filled in while the record is governed, so that a refusal can name all that is certain.
+    """
+
+    raw: RawRecord
+    now: datetime
+    tenant: str = UNKNOWN_TENANT
+    event_id: str | None = None
+    trajectory_id: str | None = None
+    kind: str | None = None
+    occurred_at: datetime | None = None
+    policy: tuple[str, int, str] | None = None
+    """Id, version and content hash."""
+
+
+def passed(facts: RecordFacts, event: GovernedEvent) -> GovernanceDecision:
+    """Return the decision that lets a governed event pass.
+
+    Raises:
+        Refusal: the governed event is larger than its topic allows.
+    """
+    value = encode_record("event", event.record)
+    if len(value) > MAX_VALUE_BYTES:
+        raise Refusal("too_large", f"the governed event has more than {MAX_VALUE_BYTES} bytes")
+    decision: DecisionName = "changed" if event.changed else "passed"
+    return GovernanceDecision(
+        decision=decision,
+        reason=None,
+        tenant=facts.tenant,
+        replacements=event.replacements,
+        governed=OutputRecord(
+            key=record_key(event.record["tenant_id"], event.record["trajectory_id"]),
+            value=value,
+            headers=_headers(facts.raw),
+        ),
+        audit=_audit(
+            facts,
+            decision,
+            replacements=event.replacements,
+            output_sha256=hashlib.sha256(value).hexdigest(),
+        ),
+    )
+
+
+def dropped(facts: RecordFacts, drop: EventDropped) -> GovernanceDecision:
+    """Return the decision about an event that the policy drops."""
+    reason = f"policy_drop:{drop.entity}"
+    return GovernanceDecision(
+        decision="dropped",
+        reason=reason,
+        tenant=facts.tenant,
+        replacements=(),
+        audit=_audit(facts, "dropped", reason=reason),
+    )
+
+
+def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> GovernanceDecision:
+    """Return the decision about a record that is refused."""
+    raw = facts.raw
+    detail, sealed = refusal.detail, b""
+    if len(raw.value) <= MAX_RAW_BYTES:
+        place = record_place(raw.topic, raw.partition, raw.offset)
+        sealed = seal(secret, facts.tenant, raw.value, place)
+    else:
+        digest = hashlib.sha256(raw.value).hexdigest()
+        detail += f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
+    record = {
+        "event_id": facts.event_id,
+        "tenant_id": facts.tenant,
+        "reason": refusal.reason,
+        "detail": detail,
+        "source_topic": raw.topic,
+        "source_partition": raw.partition,
+        "source_offset": raw.offset,
+        "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
+        "payload_encrypted": sealed,
+        "encryption_key_id": secret.key_id,
+        "occurred_at": raw.timestamp,
+        "quarantined_at": facts.now,
+        "redelivered": raw.redelivered,
+    }
+    return GovernanceDecision(
+        decision="quarantined",
+        reason=refusal.reason,
+        tenant=facts.tenant,
+        replacements=(),
+        quarantined=OutputRecord(
+            key=facts.tenant.encode(),
+            value=encode_record("quarantine", record),
+            headers=_headers(raw),
+        ),
+        audit=_audit(facts, "quarantined", reason=refusal.reason),
+    )
+
+
+def _audit(
+    facts: RecordFacts,
+    decision: DecisionName,
+    *,
+    reason: str | None = None,
+    replacements: tuple[Replacement, ...] = (),
+    output_sha256: str | None = None,
+) -> OutputRecord:
+    raw = facts.raw
+    audit_id = f"{raw.topic}/{raw.partition}/{raw.offset}"
+    policy_id, policy_version, policy_hash = facts.policy or (None, None, None)
+    record: dict[str, Any] = {
+        "audit_id": audit_id,
+        "event_id": facts.event_id,
+        "tenant_id": facts.tenant,
+        "trajectory_id": facts.trajectory_id,
+        "kind": facts.kind,
+        "decision": decision,
+        "reason": reason,
+        "policy_id": policy_id,
+        "policy_version": policy_version,
+        "policy_hash": policy_hash,
+        "findings": finding_records(replacements),
+        "source_topic": raw.topic,
+        "source_partition": raw.partition,
+        "source_offset": raw.offset,
+        "output_sha256": output_sha256,
+        "engine_version": engine_version(),
+        "occurred_at": facts.occurred_at or raw.timestamp,
+        "decided_at": facts.now,
+        "redelivered": raw.redelivered,
+    }
+    value = encode_record("audit", record)
+    if len(value) > MAX_AUDIT_BYTES:
+        # A record that the broker refuses would make every transaction fail.
+        record["findings"] = finding_records(replacements, limit_bytes=0)
+        value = encode_record("audit", record)
+    return OutputRecord(
+        key=record_key(facts.tenant, facts.trajectory_id or audit_id),
+        value=value,
+        headers=_headers(raw),
+    )
+
+
+def _headers(raw: RawRecord) -> list[tuple[str, bytes]]:
+    """Return the headers that every output keeps: only the mark of a redelivery."""
+    return [(REDELIVERY, b"1")] if raw.redelivered else []

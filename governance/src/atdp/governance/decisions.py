@@ -1,0 +1,56 @@
+"""The values at the border of governance: a raw record in, a decision with its records out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from atdp.governance.replacements import Replacement
+from atdp.schemas import REDELIVERY, header
+
+DecisionName: TypeAlias = Literal["passed", "changed", "quarantined", "dropped"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RawRecord:
+    """A record of the raw topic, as consumed."""
+
+    value: bytes
+    headers: Sequence[tuple[str, bytes]]
+    topic: str
+    partition: int
+    offset: int
+    timestamp: datetime
+    appended: bool = False
+    """True when `timestamp` is the broker's (log append time), not the producer's."""
+
+    @property
+    def redelivered(self) -> bool:
+        """True for a record that its sender marked as sent again."""
+        return header(self.headers, REDELIVERY) == b"1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputRecord:
+    """A record to write to Kafka."""
+
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GovernanceDecision:
+    """The decision about one raw record, with all records that it writes.
+
+    `governed` is set for `passed` and `changed`, `quarantined` for `quarantined`; `dropped` sets
+    neither. `audit` is always set.
+    """
+
+    decision: DecisionName
+    reason: str | None
+    tenant: str
+    replacements: tuple[Replacement, ...]
+    governed: OutputRecord | None = None
+    quarantined: OutputRecord | None = None
+    audit: OutputRecord

@@ -1,0 +1,55 @@
+"""The interface of detectors, and the span that they report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DetectedSpan:
+    """Characters `start` (inclusive) to `end` (exclusive) of a string look like `entity`.
+
+    `score` is in (0, 1]; the policy decides from which score on a span counts. `rule` names the
+    pattern, never the value.
+    """
+
+    start: int
+    end: int
+    entity: str
+    score: float
+    rule: str
+
+    def covers(self, other: "DetectedSpan") -> bool:
+        """Return True when `other` lies within this span."""
+        return self.start <= other.start and self.end >= other.end
+
+
+class Detector(Protocol):
+    """Detects entities in a decoded string.
+
+    `scan` is pure: the same text gives the same spans in any process. It raises
+    `atdp.governance.errors.DetectorError` when it cannot return all spans; it never returns some of
+    them.
+    """
+
+    @property
+    def entity(self) -> str | None:
+        """The entity of all its spans, or None when they differ."""
+        ...
+
+    @property
+    def context(self) -> frozenset[str]:
+        """Lower-case words that make a span of low score credible when they precede it closely."""
+        ...
+
+    @property
+    def best_score(self) -> float:
+        """The highest score that a span can have.
+
+        When it is below the entity's threshold, no span counts without a context word.
+        """
+        ...
+
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        """Return all spans, in order of position."""
+        ...

@@ -1,0 +1,85 @@
+"""Loads the pattern recognizers of Presidio.
+
+Importing Presidio imports spaCy, which imports torch and transformers where they are installed.
+That takes 12 s and 790 MB in a worker that needs neither. Such packages are hidden during the
+import (1.9 s, 110 MB), but only those that the process has not imported yet.
+
+`EmailRecognizer` calls `tldextract`, which downloads a list at its first use. Here it uses the list
+that `tldextract` includes.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import inspect
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+_HIDDEN_WHILE_IMPORTING: Final = frozenset(
+    {"torch", "transformers", "stanza", "gliner", "cupy", "tensorflow", "mxnet"}
+)
+_IMPORT_LOCK: Final = threading.Lock()
+
+
+@functools.cache
+def recognizer_classes() -> Mapping[str, Sequence[Callable[[], Any]]]:
+    """Return Presidio's pattern recognizers by the entity that they detect."""
+    with _IMPORT_LOCK, _hidden(_HIDDEN_WHILE_IMPORTING):
+        predefined = importlib.import_module("presidio_analyzer.predefined_recognizers")
+        base = importlib.import_module("presidio_analyzer").PatternRecognizer
+    # Presidio's log messages quote the analysed text.
+    logging.getLogger("presidio-analyzer").disabled = True
+    _use_included_suffix_list()
+    classes: dict[str, list[Callable[[], Any]]] = {}
+    for name in predefined.__all__:
+        candidate: Any = getattr(predefined, name)
+        if inspect.isclass(candidate) and issubclass(candidate, base):
+            make: Any = candidate
+            for entity in make().supported_entities:
+                classes.setdefault(entity, []).append(candidate)
+    return classes
+
+
+def _use_included_suffix_list() -> None:
+    tldextract = importlib.import_module("tldextract")
+    email: Any = importlib.import_module(
+        "presidio_analyzer.predefined_recognizers.generic.email_recognizer"
+    )
+    included = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+    email.tldextract = _IncludedSuffixes(included)
+
+
+class _IncludedSuffixes:
+    """Replaces the module `tldextract` in `EmailRecognizer`.
+
+    It has the same function `extract`, without network access or cache files.
+    """
+
+    def __init__(self, extract: Callable[[str], Any]) -> None:
+        self.extract = functools.lru_cache(maxsize=4096)(extract)
+
+
+@contextmanager
+def _hidden(names: frozenset[str]) -> Iterator[None]:
+    finder = _HidingFinder(names - sys.modules.keys())
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _HidingFinder(importlib.abc.MetaPathFinder):
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def find_spec(self, fullname: str, *_: object) -> None:
+        """Refuse the hidden packages; None leaves all others to the next finder."""
+        if fullname.partition(".")[0] in self._names:
+            raise ModuleNotFoundError(
+                f"{fullname} is not needed for pattern recognizers", name=fullname
+            )

@@ -1,0 +1,112 @@
+"""Keys with quoted values inside text that is not JSON.
+
+Examples are `"zip": "19122"` in JSON that was cut off, Python dictionaries, logs, and server-sent
+events. The same key rules apply as for decoded JSON, by normalised key name.
+
+A value ends at the quote that closes it: an apostrophe within double quotes does not end it, nor
+does a quote after a backslash. A value whose closing quote is missing, because the text was cut,
+ends with its line. In a string of JSON that was cut, the quotes of inner JSON follow one backslash,
+and the quotes of JSON inside that follow three: every level of strings escapes each backslash and
+each quote of the level within.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import regex
+
+from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.errors import DetectorError
+from atdp.governance.redact.pseudonyms import is_pseudonym
+
+_ValueSpan: TypeAlias = tuple[int, int, int]
+"""Start and end (exclusive) of a value without its quotes, and the position after the value."""
+
+_KEY = regex.compile(
+    r"""\\*(?P<open>["'])(?P<key>[^\W\d_][\w .-]{0,39})\\*(?P=open)\s{0,4}:\s{0,4}"""
+    r"""(?P<list>\[\s{0,40})?"""
+)
+_OPENING = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])""")
+_NUMBER = regex.compile(r"-?[0-9][0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
+_COMMA = regex.compile(r"\s{0,40},\s{0,40}")
+_STOP = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])|[\r\n]""")
+
+
+class QuotedPairs:
+    """The values of all keys that have a rule (normalised key name → entity)."""
+
+    entity: str | None = None
+    context: frozenset[str] = frozenset()
+    best_score = 1.0
+
+    def __init__(self, rules: Mapping[str, str], timeout_s: float) -> None:
+        self._rules = rules
+        self._timeout_s = timeout_s
+
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        """Return one span per value, and one per item of a list."""
+        if ":" not in text or ('"' not in text and "'" not in text):
+            return ()
+        spans = []
+        position = 0
+        try:
+            for match in _KEY.finditer(text, timeout=self._timeout_s):
+                entity = self._rules.get(key_name(match["key"]))
+                # A text within a value that looks like a key is part of the value.
+                if entity is None or match.start() < position:
+                    continue
+                listed = match["list"] is not None
+                for start, end, after in _values(text, match.end(), listed=listed):
+                    position = after
+                    if text[start:end].strip() and not is_pseudonym(text[start:end]):
+                        spans.append(DetectedSpan(start, end, entity, 1.0, "key-in-text"))
+        except TimeoutError as error:
+            raise DetectorError(
+                f"the search for keys in text ran longer than {self._timeout_s} s"
+            ) from error
+        return spans
+
+
+def key_name(key: str) -> str:
+    """Return a key without case and punctuation.
+
+    `zipCode`, `zip_code` and `ZIP-Code` have one name.
+    """
+    return "".join(character for character in key.lower() if character.isalnum())
+
+
+def _values(text: str, start: int, *, listed: bool) -> Iterator[_ValueSpan]:
+    while (value := _value(text, start)) is not None:
+        yield value
+        comma = _COMMA.match(text, value[2]) if listed else None
+        if comma is None:
+            return
+        start = comma.end()
+
+
+def _value(text: str, position: int) -> _ValueSpan | None:
+    opening = _OPENING.match(text, position)
+    if opening is None:
+        number = _NUMBER.match(text, position)
+        return None if number is None else (number.start(), number.end(), number.end())
+    level = len(opening["escapes"]).bit_length()
+    start = opening.end()
+    for stop in _STOP.finditer(text, start):
+        if stop["quote"] is None:
+            return start, stop.start(), stop.start()
+        if stop["quote"] == opening["quote"]:
+            escapes = len(stop["escapes"])
+            if _closes(escapes, level):
+                # The backslashes that belong to the quote are not part of the value; those before
+                # them are.
+                return start, stop.end() - 1 - min(escapes, len(opening["escapes"])), stop.end()
+    return start, len(text), len(text)
+
+
+def _closes(escapes: int, level: int) -> bool:
+    """Return True when a quote after `escapes` backslashes ends a string `level` strings deep."""
+    for _ in range(level):
+        if escapes % 2 == 0:
+            return True  # The quote ends one of the strings around this one.
+        escapes //= 2
+    return escapes % 2 == 0

@@ -1,0 +1,201 @@
+"""Governs decoded events: one event record in, the governed event record out.
+
+No clock, no broker and no files are used here. Time, keys, tokenizers and policy are arguments, so
+the same event under the same policy gives the same bytes in any process. An event that must not
+pass raises `Refusal` or `EventDropped`; a partly governed value is never returned.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from atdp.governance.byte_lru import ByteLru
+from atdp.governance.consent import permission
+from atdp.governance.errors import Refusal
+from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.policy.document import TenantTerms
+from atdp.governance.redact.operators import SEVERITY
+from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.replacements import Replacement, finding_records, merge_replacements
+from atdp.governance.token_fidelity import DROPPED, govern_tokens, without_tokens
+from atdp.governance.tokenizer_folder import Tokenizers
+from atdp.governance.walk.record_walk import FIELD, RecordWalk
+from atdp.governance.walk.string_governor import GovernedString, StringGovernor
+from atdp.schemas import KIND_OF_BODY
+
+_KINDS_WITH_VALUE: Final = frozenset({"reward", "feedback"})
+_BODIES: Final = tuple(KIND_OF_BODY.values())
+_FINDING_PATH = re.compile(r"\$[\w.\[\]*#{}<>…-]{1,400}|…")
+_UNSTAMPED: Mapping[str, Any] = {
+    "classification": "unclassified",
+    "purposes": [],
+    "consent": "unknown",
+    "retention_class": None,
+    "data_subjects": [],
+    "replay_class": "unknown",
+}
+"""The stamp of an event that has none yet, before governance fills it in."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GovernedEvent:
+    """An event record after governance.
+
+    `replacements`: what this pass replaced. `changed`: whether it replaced or removed anything,
+    token ids included.
+    """
+
+    record: dict[str, Any]
+    replacements: tuple[Replacement, ...]
+    changed: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TenantGovernor:
+    """Governs one tenant's events under one policy. Build it once and use it for many events."""
+
+    tenant: str
+    policy: CompiledPolicy
+    terms: TenantTerms
+    strings: StringGovernor
+    tokenizers: Tokenizers
+
+    @classmethod
+    def of(
+        cls,
+        tenant: str,
+        policy: CompiledPolicy,
+        terms: TenantTerms,
+        key: TenantKey,
+        tokenizers: Tokenizers,
+        cache: ByteLru[GovernedString] | None = None,
+    ) -> "TenantGovernor":
+        """Return the governor of a tenant under a policy.
+
+        `cache` may be shared with other tenants' governors; by default the governor has its own.
+        """
+        strings = StringGovernor(policy, key, cache)
+        return cls(
+            tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers
+        )
+
+    def govern(self, record: Mapping[str, Any], now: datetime) -> GovernedEvent:
+        """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
+
+        Raises:
+            Refusal: the event must be quarantined, under the refusal's reason.
+            EventDropped: the policy drops the event.
+        """
+        _check_body(record)
+        trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
+        governed, replacements = RecordWalk(self.policy, self.strings, trajectory).run(dict(record))
+        fidelity, tokens_removed = self._govern_tokens(record, governed, replacements)
+        governed["governance"] = self._stamp(record, governed, replacements, fidelity, now)
+        return GovernedEvent(
+            record=governed,
+            replacements=replacements,
+            changed=bool(replacements) or tokens_removed,
+        )
+
+    def _govern_tokens(
+        self,
+        record: Mapping[str, Any],
+        governed: dict[str, Any],
+        replacements: tuple[Replacement, ...],
+    ) -> tuple[str | None, bool]:
+        """Return the fidelity (None without a generation), and whether ids were removed."""
+        action = governed["action"]
+        generation = action and action["generation"]
+        if not generation:
+            return None, False
+        claimed = record["governance"] and record["governance"]["token_fidelity"]
+        message_changed = any(
+            each.path.startswith(("$.action.message", "$.action.tool_call"))
+            for each in replacements
+        )
+        # Log-probabilities and masks have no meaning without their ids. Where the policy drops the
+        # ids, all of them are removed.
+        ids_dropped = (
+            record["action"]["generation"]["output_token_ids"] is not None
+            and generation["output_token_ids"] is None
+        )
+        if ids_dropped:
+            generation = without_tokens(generation)
+        with_tokens, fidelity = govern_tokens(
+            generation,
+            claimed=DROPPED if ids_dropped else claimed,
+            message_changed=message_changed or self.policy.drops_context,
+            is_changed=self._is_changed,
+            readings=self.tokenizers.readings,
+        )
+        action["generation"] = with_tokens
+        return fidelity, with_tokens != generation
+
+    def _is_changed(self, text: str) -> bool:
+        return self.strings.text(text, "").text != text
+
+    def _stamp(
+        self,
+        record: Mapping[str, Any],
+        governed: Mapping[str, Any],
+        replacements: tuple[Replacement, ...],
+        fidelity: str | None,
+        now: datetime,
+    ) -> dict[str, Any]:
+        """Return the governance stamp of an event, whatever stamp its producer wrote."""
+        before = record["governance"] or {}
+        allowed = permission(
+            self.policy,
+            self.terms,
+            self.tenant,
+            event_consent=before.get("consent", "unknown"),
+            # A producer that names no purpose sets no limit. A stamp of an earlier governance that
+            # names none allows none.
+            event_purposes=before.get("purposes") or (() if before.get("policy_hash") else None),
+            fidelity=fidelity,
+        )
+        all_replacements = merge_replacements((*self._earlier_replacements(before), *replacements))
+        return {
+            **(governed["governance"] or _UNSTAMPED),
+            "purposes": list(allowed.purposes),
+            "consent": allowed.consent,
+            "policy_id": self.policy.id,
+            "policy_version": self.policy.version,
+            "policy_hash": self.policy.content_hash,
+            "governed_at": now,
+            "findings": finding_records(all_replacements),
+            "training_eligible": allowed.eligible,
+            "eligibility_reason": allowed.reason,
+            "token_fidelity": fidelity,
+        }
+
+    def _earlier_replacements(self, before: Mapping[str, Any]) -> tuple[Replacement, ...]:
+        """Return what an earlier pass under this same policy replaced.
+
+        Findings of any other form are not carried over: the producer may have invented them.
+        """
+        if before.get("policy_hash") != self.policy.content_hash:
+            return ()
+        return tuple(
+            Replacement(each["path"], each["entity"], each["operator"], each["count"])
+            for each in before["findings"]
+            if (each["entity"] in self.policy.operators or each["entity"] == FIELD)
+            and each["operator"] in SEVERITY
+            and _FINDING_PATH.fullmatch(each["path"])
+            and not self._is_changed(each["path"])
+        )
+
+
+def _check_body(record: Mapping[str, Any]) -> None:
+    kind = record["kind"]
+    if kind not in _BODIES or [name for name in _BODIES if record[name] is not None] != [kind]:
+        raise Refusal("bad_body", "the event does not have exactly the body that its kind names")
+    # A reward that is not a finite number would make every mean that it enters useless, so the
+    # event is refused. (Where a log-probability is not finite, only the token ids are removed: the
+    # conversation around them keeps its value.)
+    value = record[kind].get("value") if kind in _KINDS_WITH_VALUE else None
+    if value is not None and not math.isfinite(value):
+        raise Refusal("not_finite", f"$.{kind}.value is not a finite number")

@@ -1,0 +1,62 @@
+"""The tokenizers with which governance decodes token ids.
+
+A tokenizer is identified by the SHA-256 of its `tokenizer.json`, and is used only while the file
+still has that hash.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import tokenizers
+
+_SHA256_DIGITS: Final = 64
+
+
+class Tokenizers(Protocol):
+    """Decoders by tokenizer hash."""
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        """Return every text that the ids may stand for, special tokens included.
+
+        Returns None for an unknown tokenizer, and when an id is not in its vocabulary.
+        """
+        ...
+
+
+class TokenizerFolder:
+    """The tokenizers of a home: `<hash>/tokenizer.json` below `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loaded: dict[str, tokenizers.Tokenizer] = {}
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        """See `Tokenizers`."""
+        tokenizer = self._loaded.get(tokenizer_hash) or self._load(tokenizer_hash)
+        if tokenizer is None:
+            return None
+        tokens = {each: tokenizer.id_to_token(each) if each >= 0 else None for each in set(ids)}
+        # The library skips ids that it does not know. Their text would then stay unscanned.
+        if None in tokens.values():
+            return None
+        decoded = str(tokenizer.decode(list(ids), skip_special_tokens=False))
+        if tokenizer.decoder is None:
+            # Without a decoder the library puts spaces between tokens. They would hide every value
+            # that has more than one token.
+            return decoded, "".join(str(tokens[each]) for each in ids)
+        return (decoded,)
+
+    def _load(self, tokenizer_hash: str) -> tokenizers.Tokenizer | None:
+        if not (len(tokenizer_hash) == _SHA256_DIGITS and tokenizer_hash.isalnum()):
+            return None
+        try:
+            content = (self._folder / tokenizer_hash / "tokenizer.json").read_bytes()
+        except OSError:
+            # The failure is not cached: the tokenizer may be registered while the stage runs.
+            return None
+        if hashlib.sha256(content).hexdigest() != tokenizer_hash:
+            return None
+        self._loaded[tokenizer_hash] = tokenizers.Tokenizer.from_buffer(content)
+        return self._loaded[tokenizer_hash]

@@ -1,0 +1,128 @@
+"""The classes of the string fields of an event, read from the Avro schema.
+
+Every string field is scanned. The few structural fields are left alone only while their content has
+the form that their class demands (a UUID, a hex digest). Any other content in them is treated as an
+identifier. A field that a later schema version adds is not listed, so it is scanned as free text,
+which is the strictest treatment.
+"""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from atdp.governance.event_paths import event_paths
+
+
+class FieldClass(Enum):
+    """The treatment of a string field."""
+
+    TEXT = "text"
+    """Scanned. When the content is JSON, its decoded leaves and keys are scanned."""
+    IDENTIFIER = "identifier"
+    """A UUID is left alone. Other content is scanned, and detected values become pseudonyms that
+    are the same throughout the tenant, so that joins still work."""
+    DIGEST = "digest"
+    """A hex digest is left alone. Other content is treated as an identifier."""
+    CONTEXT_DIGEST = "context_digest"
+    """The digest of text that may hold what was redacted: somebody who has the rest of the text
+    could guess the redacted part. It is replaced by a digest under the tenant's key."""
+    SUBJECT = "subject"
+    """Names a person by definition; always replaced by a pseudonym."""
+    EXEMPT = "exempt"
+    """Not scanned: governance writes the field itself after the walk, or checked it before."""
+
+
+FIELD_CLASSES: Mapping[str, FieldClass] = {
+    # Checked against the producer's key before the walk.
+    "tenant_id": FieldClass.EXEMPT,
+    # The stamp, which governance writes over whatever the producer wrote.
+    "governance.policy_id": FieldClass.EXEMPT,
+    "governance.policy_hash": FieldClass.EXEMPT,
+    "governance.findings.path": FieldClass.EXEMPT,
+    "governance.findings.entity": FieldClass.EXEMPT,
+    "governance.findings.operator": FieldClass.EXEMPT,
+    "governance.eligibility_reason": FieldClass.EXEMPT,
+    "governance.purposes": FieldClass.EXEMPT,
+    "governance.data_subjects": FieldClass.SUBJECT,
+    "event_id": FieldClass.IDENTIFIER,
+    "caused_by": FieldClass.IDENTIFIER,
+    "spawned_by": FieldClass.IDENTIFIER,
+    "reward.target_event_id": FieldClass.IDENTIFIER,
+    "reward.supersedes": FieldClass.IDENTIFIER,
+    "feedback.target_event_id": FieldClass.IDENTIFIER,
+    "annotation.target_event_id": FieldClass.IDENTIFIER,
+    "observation.context_hash": FieldClass.CONTEXT_DIGEST,
+    "observation.tools_hash": FieldClass.DIGEST,
+    "action.generation.tokenizer_hash": FieldClass.DIGEST,
+    "action.generation.template_hash": FieldClass.DIGEST,
+    "trajectory_id": FieldClass.IDENTIFIER,
+    "producer_id": FieldClass.IDENTIFIER,
+    "session_id": FieldClass.IDENTIFIER,
+    "task_id": FieldClass.IDENTIFIER,
+    "parent_trajectory_id": FieldClass.IDENTIFIER,
+    "agent.id": FieldClass.IDENTIFIER,
+    "action.handoff.trajectory_id": FieldClass.IDENTIFIER,
+    "action.generation.request_id": FieldClass.IDENTIFIER,
+}
+"""Classes by path without indexes. Fields named `call_id` are identifiers and fields named `sha256`
+are digests wherever they occur (see `class_of`)."""
+
+_CLASS_BY_LAST_NAME: Mapping[str, FieldClass] = {
+    "call_id": FieldClass.IDENTIFIER,
+    "sha256": FieldClass.DIGEST,
+}
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_DIGEST = re.compile(r"(?:sha256[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
+KEYED_DIGEST = re.compile(r"keyed:[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class StringField:
+    """The treatment of the strings at one path.
+
+    `finding_path` is the path as findings name it, with `[*]` after each list. `required` is true
+    where a removed string leaves an empty string instead of null.
+    """
+
+    finding_path: str
+    kind: FieldClass
+    scanned: bool
+    required: bool
+
+
+def class_of(path: str) -> FieldClass:
+    """Return the class of the string field at `path` (without indexes)."""
+    last_name = path.rpartition(".")[2]
+    return FIELD_CLASSES.get(path) or _CLASS_BY_LAST_NAME.get(last_name, FieldClass.TEXT)
+
+
+@functools.cache
+def string_field(path: str) -> StringField:
+    """Return the field at `path` (without indexes).
+
+    Words of an enum are not scanned, because the schema itself limits them. A path that the schema
+    does not have is scanned as text.
+    """
+    place = event_paths().get(path)
+    kind = class_of(path)
+    scanned = kind is not FieldClass.EXEMPT
+    if place is None:
+        return StringField(f"$.{path}", kind, scanned, required=False)
+    scanned = scanned and place.kind != "enum"
+    return StringField(f"$.{place.finding_path}", kind, scanned, required=place.empty == "")
+
+
+def is_uuid(text: str) -> bool:
+    """Return True for a UUID in its canonical lower-case form."""
+    return _UUID.fullmatch(text) is not None
+
+
+def is_digest(text: str) -> bool:
+    """Return True for an MD5, SHA-1 or SHA-256 in hex.
+
+    A text of decimal digits alone is treated as a number, not as a digest.
+    """
+    return _DIGEST.fullmatch(text) is not None and not text.isdecimal()

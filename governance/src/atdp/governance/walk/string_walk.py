@@ -1,0 +1,237 @@
+"""The walk through one string of an event: decoded, scanned, redacted, written back.
+
+A string that is JSON is decoded, and its leaves and keys are governed one by one, up to
+`json_depth` strings within strings. Any other string is scanned as text, after those of its lines
+that are JSON documents of their own (NDJSON, server-sent events). Key rules decide about values by
+the name of their key.
+
+Redaction repeats until the text does not change any more, because removing a value can join the
+text on both sides of it to a new value. A text that keeps changing is refused.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from atdp.governance.errors import Refusal
+from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.redact.operators import RedactionOperator
+from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
+from atdp.governance.replacements import Replacement, sorted_replacements
+from atdp.governance.walk import json_text
+
+_ROUNDS: Final = 4
+_NESTING: Final = 200
+"""Levels of objects and arrays within one JSON text. Deeper JSON is refused before Python's own
+limit is reached."""
+_NUMBER_DIGITS: Final = 7
+"""Numbers with at least this many digits before the point are scanned like text. Smaller ones are
+counts, amounts and measures."""
+_EXACT_BELOW: Final = 1e40
+"""A whole float below this is spelled out. Above it the digits carry no information, and no
+number that names a person or an account is so long."""
+_KEY_CHARS: Final = 40
+"""Characters of a key that a finding's path shows."""
+_LIST: Final = "[*]"
+_JSON: Final = "#"
+"""Marks in a path that the string before it was decoded as JSON."""
+
+
+class _Removed:
+    """Marks a JSON value that the policy removes."""
+
+
+_REMOVED: Final = _Removed()
+_NUMBER_TYPES: Final = (int, float)
+_IDENTIFIER_OPERATOR: Final = RedactionOperator("pseudonym")
+
+
+class StringWalk:
+    """Governs one string of an event. Each instance is used once."""
+
+    def __init__(
+        self, policy: CompiledPolicy, key: TenantKey, trajectory: str, *, identifier: bool
+    ) -> None:
+        self._policy = policy
+        self._scan = policy.scanner.scan
+        self._key = key
+        self._trajectory = trajectory
+        self._identifier = identifier
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+
+    def run(self, text: str) -> tuple[str | None, tuple[Replacement, ...]]:
+        """Return the governed text (None when it is removed) and what was replaced.
+
+        Raises:
+            Refusal, EventDropped: the event must not pass, or the policy drops it.
+        """
+        limit = self._policy.document.limits.leaf_chars
+        if len(text) > limit:
+            raise Refusal("leaf_too_long", f"one string has more than {limit} characters")
+        return self._string(text, "", "", 0), sorted_replacements(self._counts)
+
+    def _string(self, text: str, path: str, key: str, depth: int) -> str | None:
+        """Govern a string; `depth` counts the JSON strings around it."""
+        parsed = json_text.parse(text)
+        if parsed is None:
+            return self._plain_text(self._json_lines(text, path, depth), path, key)
+        value = self._document(parsed, path, key, depth)
+        if value is parsed.value and not parsed.lossy:
+            return text
+        return None if isinstance(value, _Removed) else json_text.write(value, text)
+
+    def _json_lines(self, text: str, path: str, depth: int) -> str:
+        """Govern the lines that are JSON documents of their own.
+
+        The whole text is scanned afterwards, because values may extend over several lines.
+        """
+        lines = json_text.json_lines(text)
+        if lines is None:
+            return text
+        pieces: list[str] = []
+        for before, line, after in lines:
+            governed = line
+            parsed = json_text.parse(line) if line else None
+            if parsed is not None:
+                value = self._document(parsed, path, "", depth)
+                if value is not parsed.value or parsed.lossy:
+                    governed = json_text.write(value, line)
+            pieces += (before, governed, after)
+        return "".join(pieces)
+
+    def _document(self, parsed: json_text.ParsedJson, path: str, key: str, depth: int) -> Any:
+        if depth >= self._policy.document.limits.json_depth:
+            raise Refusal("json_depth", f"JSON is nested more than {depth} strings deep")
+        return self._value(parsed.value, path + _JSON, key, depth + 1, 0)
+
+    def _value(self, value: Any, path: str, key: str, depth: int, nesting: int) -> Any:
+        """Return the governed JSON value: the same object when nothing changed."""
+        if isinstance(value, str):
+            return self._string_value(value, path, key, depth)
+        if isinstance(value, bool) or value is None:
+            return value
+        if isinstance(value, _NUMBER_TYPES):
+            return self._number(value, path, key)
+        if nesting >= _NESTING:
+            raise Refusal("json_depth", f"JSON is nested more than {_NESTING} levels deep")
+        if isinstance(value, list):
+            return self._list(value, path, key, depth, nesting)
+        return self._object(value, path, depth, nesting)
+
+    def _list(self, value: list[Any], path: str, key: str, depth: int, nesting: int) -> list[Any]:
+        items = [self._value(item, path + _LIST, key, depth, nesting + 1) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        # Null replaces a removed item, so that the others keep their positions.
+        return [None if item is _REMOVED else item for item in items]
+
+    def _object(
+        self, value: Mapping[str, Any], path: str, depth: int, nesting: int
+    ) -> Mapping[str, Any]:
+        governed: dict[str, Any] = {}
+        changed = False
+        for key, item in value.items():
+            new_key = self._plain_text(key, path + ".{key}", "") if key else key
+            if new_key is None:
+                changed = True
+                continue
+            # The keys of an object decide about its values; a list's items fall under the list's
+            # own key.
+            inner_key = "" if isinstance(item, dict) else key
+            inner_path = f"{path}.{_shortened_key(new_key)}"
+            new_item = self._value(item, inner_path, inner_key, depth, nesting + 1)
+            changed = changed or new_key is not key or new_item is not item
+            if new_item is not _REMOVED:
+                governed[_unused_key(new_key, governed)] = new_item
+        return governed if changed else value
+
+    def _string_value(self, value: str, path: str, key: str, depth: int) -> Any:
+        entity = self._policy.entity_of_key(key) if key else None
+        if entity is not None:
+            return self._by_key_rule(value, entity, path)
+        if not value:
+            return value
+        governed = self._string(value, path, key, depth)
+        if governed == value:
+            return value
+        return _REMOVED if governed is None else governed
+
+    def _number(self, value: float, path: str, key: str) -> Any:
+        entity = self._policy.entity_of_key(key) if key else None
+        text = _spelled_out(value)
+        if entity is not None:
+            redacted = self._by_key_rule(text, entity, path)
+            return value if redacted == text else redacted
+        # Digits behind the point belong to a measure. One in sixteen such numbers would pass for a
+        # card number.
+        if len(text.partition(".")[0]) < _NUMBER_DIGITS:
+            return value
+        governed = self._plain_text(text, path, key)
+        if governed == text:
+            return value
+        return _REMOVED if governed is None else governed
+
+    def _by_key_rule(self, value: str, entity: str, path: str) -> Any:
+        """Redact a whole value whose key names its entity."""
+        if not value.strip() or is_pseudonym(value):
+            return value
+        redacted = self._redacted(entity, value, path)
+        if redacted == value:
+            return value
+        return _REMOVED if redacted is None else redacted
+
+    def _plain_text(self, text: str, path: str, key: str) -> str | None:
+        """Govern text without structure; returns the same object when nothing was detected."""
+        for _ in range(_ROUNDS):
+            spans = self._scan(text, key)
+            if not spans:
+                return text
+            pieces: list[str] = []
+            end = 0
+            changed = False
+            for span in spans:
+                value = text[span.start : span.end]
+                replacement = self._redacted(span.entity, value, path)
+                if replacement is None:
+                    return None
+                changed = changed or replacement != value
+                pieces += (text[end : span.start], replacement)
+                end = span.end
+            if not changed:
+                return text
+            text = "".join((*pieces, text[end:]))
+        raise Refusal("unstable_redaction", "redacting a string kept bringing up new findings")
+
+    def _redacted(self, entity: str, value: str, path: str) -> str | None:
+        """Apply the entity's operator to `value` and count the replacement if it changes it."""
+        operator = self._policy.operators[entity]
+        if self._identifier and operator.name not in {"quarantine", "drop_event"}:
+            operator = _IDENTIFIER_OPERATOR
+        replacement = operator.apply(entity, value, self._key, self._trajectory)
+        if replacement != value:
+            self._counts[path, entity, operator.name] += 1
+        return replacement
+
+
+def _spelled_out(value: float) -> str:
+    """Return a number without an exponent or a zero fraction, as people write it.
+
+    4111111111111111.0 and 4.111111111111111e15 both give 4111111111111111.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT_BELOW:
+        return str(int(value))
+    return repr(value)
+
+
+def _shortened_key(key: str) -> str:
+    return key if len(key) <= _KEY_CHARS else key[:_KEY_CHARS] + "…"
+
+
+def _unused_key(key: str, taken: Mapping[str, Any]) -> str:
+    """Return `key`, with a number where another key was redacted to the same text."""
+    if key not in taken:
+        return key
+    number = 2
+    while f"{key}#{number}" in taken:
+        number += 1
+    return f"{key}#{number}"

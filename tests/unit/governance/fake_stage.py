@@ -1,0 +1,137 @@
+"""A consumer, a transaction and a governor in memory, for the loop of the governance stage."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from confluent_kafka import TopicPartition
+
+from atdp.governance.decisions import GovernanceDecision, OutputRecord
+
+
+class FakeMessage:
+    def __init__(self, partition: int, offset: int) -> None:
+        self._at = partition, offset
+
+    def value(self) -> bytes:
+        return b"v"
+
+    def partition(self) -> int:
+        return self._at[0]
+
+    def offset(self) -> int:
+        return self._at[1]
+
+    def topic(self) -> str:
+        return "raw"
+
+    def headers(self) -> None:
+        return None
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 0
+
+    def error(self) -> None:
+        return None
+
+
+class FakeConsumer:
+    """Two partitions of ten records each, read in turns.
+
+    After a seek the records from the new position on are read again.
+    """
+
+    def __init__(self) -> None:
+        self.positions = {0: 0, 1: 0}
+        self.committed_offsets: list[TopicPartition] = []
+        self.closed = False
+        self.paused = False
+
+    def consume(self, count: int, _wait_s: float) -> list[FakeMessage]:
+        if self.paused:
+            return []
+        messages: list[FakeMessage] = []
+        while len(messages) < count and any(position < 10 for position in self.positions.values()):
+            partition = min(self.positions, key=lambda each: self.positions[each])
+            messages.append(FakeMessage(partition, self.positions[partition]))
+            self.positions[partition] += 1
+        return messages
+
+    def seek(self, to: TopicPartition) -> None:
+        self.positions[to.partition] = max(0, to.offset)
+
+    def committed(self, *_: object) -> list[TopicPartition]:
+        return self.committed_offsets
+
+    def assignment(self) -> list[TopicPartition]:
+        return []
+
+    def pause(self, _: object) -> None:
+        self.paused = True
+
+    def resume(self, _: object) -> None:
+        self.paused = False
+
+    def position(self, *_: object) -> list[TopicPartition]:
+        return []
+
+    def consumer_group_metadata(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+    def subscribe(self, _: object) -> None:
+        return None
+
+
+class FakeTransaction:
+    """Keeps what was committed; a write outside a transaction is an error."""
+
+    def __init__(self) -> None:
+        self.open: list[OutputRecord] | None = None
+        self.committed: list[list[OutputRecord]] = []
+        self.offsets: list[dict[int, int]] = []
+
+    def start(self) -> None: ...
+
+    def begin(self) -> None:
+        self.open = []
+
+    def write(self, _topic: str, _partition: int, output: OutputRecord) -> None:
+        assert self.open is not None
+        self.open.append(output)
+
+    def commit(self, offsets: Sequence[TopicPartition], _group: Any) -> None:
+        assert self.open is not None
+        self.committed.append(self.open)
+        self.offsets.append({each.partition: each.offset for each in offsets})
+        self.open = None
+
+    def abort(self) -> None:
+        self.open = None
+
+
+class FakeGovernor:
+    """Decides that every record passes, with an audit record of `size` bytes."""
+
+    class policies:
+        @staticmethod
+        def refresh() -> bool:
+            return False
+
+    def check_home(self) -> None:
+        return None
+
+    def __init__(self, on_decide: Callable[[], None], size: int) -> None:
+        self.on_decide = on_decide
+        self.size = size
+
+    def decide(self, raw: Any, _now: datetime) -> GovernanceDecision:
+        self.on_decide()
+        output = OutputRecord(
+            key=f"{raw.partition}/{raw.offset}".encode(), value=b"x" * self.size, headers=[]
+        )
+        return GovernanceDecision(
+            decision="passed", reason=None, tenant="acme", replacements=(), audit=output
+        )

@@ -1,0 +1,30 @@
+"""Tenant governors for tests."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
+from atdp.governance.policy.document import TenantTerms
+from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.tenant_governor import TenantGovernor
+
+KEY = TenantKey(b"k" * 32)
+
+
+class NoTokenizers:
+    """A home without registered tokenizers."""
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
+        return None
+
+
+def governor_of(policy: CompiledPolicy, terms: TenantTerms | None = None) -> TenantGovernor:
+    """Return the governor of the tenant acme under a policy."""
+    return TenantGovernor.of("acme", policy, terms or TenantTerms(), KEY, NoTokenizers())
+
+
+def with_entities(document: PolicyDocument, **rules: dict[str, Any]) -> CompiledPolicy:
+    """Return the policy with other rules for some entities, compiled."""
+    data = document.model_dump(mode="json")
+    data["entities"].update(rules)
+    return compile_policy(PolicyDocument.model_validate(data))

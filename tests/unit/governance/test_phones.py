@@ -1,0 +1,108 @@
+"""Phone numbers: what Presidio's recognizer detects, with and without the prefilters."""
+
+from typing import Any
+
+import phonenumbers
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from atdp.governance.cpu_budget import cpu_budget
+from atdp.governance.detect.phone_prefilter import possible_number_test
+from atdp.governance.detect.phones import PhoneDetector
+from atdp.governance.errors import PolicyError, Refusal
+
+from .detection_corpus import ALPHABET, CORPUS, compared, presidio_spans
+
+
+def test_an_unknown_phone_region_is_refused() -> None:
+    with pytest.raises(PolicyError, match="UK"):
+        PhoneDetector(["UK"])
+
+
+@pytest.mark.parametrize("text", CORPUS)
+def test_phones_are_those_of_presidio(text: str) -> None:
+    from presidio_analyzer.predefined_recognizers import PhoneRecognizer
+
+    recognizer = PhoneRecognizer(supported_regions=["US", "GB"])
+    assert compared(PhoneDetector(["US", "GB"]).scan(text)) == presidio_spans(recognizer, text)
+
+
+@settings(max_examples=150)
+@given(st.text(alphabet=ALPHABET, max_size=60))
+def test_the_prefilters_never_hide_a_number(text: str) -> None:
+    for regions in (["US", "GB"], ["DE"], ["FR", "IL"]):
+        assert compared(PhoneDetector(regions).scan(text)) == compared(
+            PhoneDetector(regions, prefiltered=False).scan(text)
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["US", "GB", "DE", "FR", "IT", "BR", "AR", "IN", "GG", "JP", "NZ", "BS"]),
+    st.lists(
+        st.from_regex(r"(00|011|0|1|44|49|39|55|54|9)?[0-9]{1,11}", fullmatch=True)
+        | st.from_regex(r"[0-9]{1,5}", fullmatch=True),
+        max_size=8,
+    ),
+    st.sampled_from([" ", "-", ".", " - ", ") (", "/", "\n", "  ", ", "]),
+)
+def test_a_candidate_that_is_not_parsed_is_no_number(
+    region: str, numbers: list[str], between: str
+) -> None:
+    text = between.join(numbers)
+    assert compared(PhoneDetector([region]).scan(text)) == compared(
+        PhoneDetector([region], prefiltered=False).scan(text)
+    )
+
+
+@pytest.mark.parametrize(
+    ("region", "local"), [("NF", "54459"), ("DM", "5028263"), ("JE", "028907")]
+)
+def test_a_local_number_that_parsing_completes_is_found(region: str, local: str) -> None:
+    assert [one.end for one in PhoneDetector([region]).scan(local)] == [len(local)]
+
+
+def test_the_examples_of_every_region_are_possible_numbers() -> None:
+    for region in phonenumbers.SUPPORTED_REGIONS:
+        for kind in range(11):
+            example = phonenumbers.example_number_for_type(region, kind)
+            if example is None:
+                continue
+            for style in (
+                phonenumbers.PhoneNumberFormat.NATIONAL,
+                phonenumbers.PhoneNumberFormat.INTERNATIONAL,
+            ):
+                text = phonenumbers.format_number(example, style).lstrip("+")
+                try:
+                    valid = phonenumbers.is_valid_number(phonenumbers.parse(text, region))
+                except phonenumbers.NumberParseException:
+                    continue
+                assert possible_number_test(region)(text) or not valid, (region, text)
+
+
+def test_a_table_of_numbers_is_searched_without_parsing_its_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    matcher: Any = phonenumbers.phonenumbermatcher
+    whole = matcher.parse
+
+    def counted(candidate: str, *arguments: Any, **named: Any) -> Any:
+        parsed.append(candidate)
+        return whole(candidate, *arguments, **named)
+
+    monkeypatch.setattr(matcher, "parse", counted)
+    table = "\n".join(
+        " ".join(str((row * 37 + cell * 101) % 1000) for cell in range(12)) for row in range(50)
+    )
+    PhoneDetector(["US", "GB"]).scan(table)
+    with_prefilters = len(parsed)
+    PhoneDetector(["US", "GB"], prefiltered=False).scan(table)
+    assert with_prefilters < (len(parsed) - with_prefilters) / 20
+
+
+def test_a_record_that_takes_too_long_is_refused_while_it_is_searched() -> None:
+    text = "415 555 2671 " * 5_000
+    with cpu_budget(0.05), pytest.raises(Refusal, match="too_costly"):
+        PhoneDetector(["US", "GB"]).scan(text)
+    assert PhoneDetector(["US", "GB"]).scan("415 555 2671")

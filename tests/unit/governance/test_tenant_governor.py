@@ -1,0 +1,241 @@
+"""Tenant governors: no planted value comes out, and the result depends on the arguments alone."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from atdp.governance.errors import EventDropped, Refusal
+from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
+from atdp.governance.policy.document import ConsentTerms, TenantTerms
+from atdp.governance.redact.pseudonyms import is_pseudonym
+from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
+from atdp.governance.walk.string_fields import FieldClass, class_of, string_field
+from atdp.schemas import decode_record, encode_record
+
+from .governors import governor_of, with_entities
+from .planted import CANARY_HOST, ENCODINGS, KINDS, NOW, address, record
+
+
+@pytest.fixture
+def governor(default_policy: CompiledPolicy) -> TenantGovernor:
+    return governor_of(default_policy)
+
+
+def everything(event: GovernedEvent) -> str:
+    """Return everything that leaves governance: the encoded record and the audit's findings."""
+    value = encode_record("event", event.record).decode("utf-8", "replace")
+    return value + repr(event.replacements)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_canary_survives_in_any_field_of_any_kind_in_any_encoding(
+    governor: TenantGovernor, kind: str, encoding: str
+) -> None:
+    planted = record(kind, ENCODINGS[encoding])
+    assert CANARY_HOST in encode_record("event", planted).decode("utf-8", "replace")
+    if encoding == "json 8 deep":
+        # An identifier cannot be that long; such an event does not come out at all.
+        with pytest.raises(Refusal, match="identifier_too_long"):
+            governor.govern(planted, NOW)
+        planted = _with_short_identifiers(planted)
+    governed = governor.govern(planted, NOW)
+    assert CANARY_HOST not in everything(governed)
+
+
+def test_the_canaries_would_be_seen_if_nothing_were_scanned(governor: TenantGovernor) -> None:
+    """Checks the check: without detectors the canaries come out."""
+    blind = dataclasses.replace(governor.policy, scanner=_Blind(), key_entities={})  # type: ignore[arg-type]
+    assert CANARY_HOST in everything(governor_of(blind).govern(record("observation", address), NOW))
+
+
+def _with_short_identifiers(planted: dict[str, Any]) -> dict[str, Any]:
+    def shortened(value: Any, path: str) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: shortened(item, f"{path}.{key}" if path else key)
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [shortened(item, path) for item in value]
+        long = (
+            isinstance(value, str) and len(value) > 1_000 and class_of(path) is not FieldClass.TEXT
+        )
+        return address(1) if long else value
+
+    shorter: dict[str, Any] = shortened(planted, "")
+    return shorter
+
+
+class _Blind:
+    def scan(self, text: str, key: str = "") -> tuple[()]:
+        return ()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_governing_twice_is_governing_once(
+    governor: TenantGovernor, kind: str, encoding: str
+) -> None:
+    once = governor.govern(_with_short_identifiers(record(kind, ENCODINGS[encoding])), NOW).record
+    again = governor.govern(decode_record(encode_record("event", once))[1], NOW)
+    assert again.record == decode_record(encode_record("event", once))[1]
+    assert not again.changed
+
+
+def test_identifiers_keep_joins_across_events_and_fields(governor: TenantGovernor) -> None:
+    first = governor.govern(record("reward", lambda n: "run:bob@corp.io:1"), NOW).record
+    other = governor.govern(record("trajectory_ended", lambda n: "run:bob@corp.io:1"), NOW).record
+    assert first["trajectory_id"] == other["trajectory_id"] == other["parent_trajectory_id"]
+    assert first["trajectory_id"].startswith("run:<EMAIL_ADDRESS_")
+
+
+def test_uuids_and_digests_are_left_alone_and_the_context_hash_is_keyed(
+    governor: TenantGovernor,
+) -> None:
+    uuid, digest = "01a19467-e811-70be-94a7-ab4404411112", "a1" * 32
+    planted = record("observation", lambda n: "x")
+    planted["event_id"] = planted["trajectory_id"] = uuid
+    planted["caused_by"] = [uuid]
+    planted["observation"]["tools_hash"] = planted["observation"]["context_hash"] = digest
+    governed = governor.govern(planted, NOW).record
+    assert (governed["event_id"], governed["trajectory_id"], governed["caused_by"]) == (
+        uuid,
+        uuid,
+        [uuid],
+    )
+    assert governed["observation"]["tools_hash"] == digest
+    assert governed["observation"]["context_hash"].startswith("keyed:")
+    assert digest not in governed["observation"]["context_hash"]
+
+
+def test_a_stamp_that_a_producer_forged_is_replaced(governor: TenantGovernor) -> None:
+    governed = governor.govern(record("action", address), NOW).record["governance"]
+    assert governed["policy_hash"] == governor.policy.content_hash
+    assert governed["governed_at"] == NOW
+    assert {one["entity"] for one in governed["findings"]} <= set(governor.policy.operators)
+
+
+def test_an_event_whose_body_is_not_its_kinds_is_refused(governor: TenantGovernor) -> None:
+    planted = record("observation", address)
+    planted["kind"] = "reward"
+    with pytest.raises(Refusal, match="bad_body"):
+        governor.govern(planted, NOW)
+
+
+def test_fields_and_events_can_be_dropped_by_policy(default_document: PolicyDocument) -> None:
+    data = default_document.model_dump(mode="json")
+    data["fields"].insert(0, {"path": "ext_json", "do": "drop_field"})
+    data["entities"]["EMAIL_ADDRESS"] = {"do": "drop_field"}
+    policy = compile_policy(PolicyDocument.model_validate(data))
+    governed = governor_of(policy).govern(record("observation", address), NOW).record
+    assert governed["ext_json"] is None
+    part = governed["observation"]["messages"][0]
+    assert part["parts"][0]["text"] is None
+    assert part["role"] == ""
+    assert is_pseudonym(governed["trajectory_id"])
+
+    with pytest.raises(EventDropped, match="EMAIL_ADDRESS"):
+        governor_of(with_entities(default_document, EMAIL_ADDRESS={"do": "drop_event"})).govern(
+            record("observation", address), NOW
+        )
+
+
+@pytest.mark.parametrize(
+    ("registered", "given", "purposes", "expected"),
+    [
+        (None, "unknown", [], (True, "granted", "ok")),
+        (None, "granted", [], (True, "granted", "ok")),
+        (None, "withdrawn", [], (False, "withdrawn", "consent_withdrawn")),
+        ("withdrawn", "granted", [], (False, "withdrawn", "consent_withdrawn")),
+        ("perhaps", "unknown", [], (False, "unknown", "consent_unknown")),
+        ("granted", "unknown", ["analytics"], (False, "granted", "purpose_not_allowed")),
+    ],
+)
+def test_training_needs_everyones_consent(
+    default_policy: CompiledPolicy,
+    registered: str | None,
+    given: str,
+    purposes: list[str],
+    expected: tuple[bool, str, str],
+) -> None:
+    terms = TenantTerms(consent=ConsentTerms(train=registered) if registered else None)
+    planted = record("reward", lambda n: "x")
+    planted["governance"].update(consent=given, purposes=purposes, policy_hash=None)
+    stamp = governor_of(default_policy, terms).govern(planted, NOW).record["governance"]
+    assert (stamp["training_eligible"], stamp["consent"], stamp["eligibility_reason"]) == expected
+    assert ("train" in stamp["purposes"]) is expected[0]
+
+
+def test_an_event_that_was_governed_for_no_purpose_gets_none_by_being_governed_again(
+    governor: TenantGovernor,
+) -> None:
+    planted = record("reward", lambda n: "x")
+    planted["governance"].update(purposes=["marketing"], policy_hash=None)
+    once = governor.govern(planted, NOW).record
+    assert once["governance"]["purposes"] == []
+    assert governor.govern(once, NOW).record["governance"]["purposes"] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "kind",
+        "status",
+        "governance.consent",
+        "outcome.message.parts.type",
+        "feedback.target_kind",
+    ],
+)
+def test_words_of_enums_are_not_scanned(path: str) -> None:
+    assert not string_field(path).scanned
+
+
+def test_two_processes_with_other_hash_seeds_give_the_same_bytes() -> None:
+    script = (
+        "import hashlib, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from planted import *\n"
+        "from atdp.governance.tenant_governor import TenantGovernor\n"
+        "from atdp.governance.policy import compile_policy, parse_policy\n"
+        "from atdp.governance.policy.document import TenantTerms\n"
+        "from atdp.governance.policy.store import default_policy_text\n"
+        "from atdp.governance.redact.pseudonyms import TenantKey\n"
+        "from atdp.schemas import encode_record\n"
+        "policy = compile_policy(parse_policy(default_policy_text(), where='x'))\n"
+        "governor = TenantGovernor.of('acme', policy, TenantTerms(), TenantKey(b'k' * 32), None)\n"
+        "def govern(plant):\n"
+        "    governed = governor.govern(record('observation', plant), NOW)\n"
+        "    return encode_record('event', governed.record)\n"
+        "out = [govern(plant) for name, plant in ENCODINGS.items() if name != 'json 8 deep']\n"
+        "print(hashlib.sha256(b''.join(out)).hexdigest())\n"
+    )
+    folder = os.path.dirname(__file__)  # noqa: PTH120
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script, folder],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("kind", ["reward", "feedback"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_reward_that_is_no_number_does_not_pass(
+    governor: TenantGovernor, kind: str, value: float
+) -> None:
+    event = record(kind, lambda number: "x")
+    governor.govern(event, NOW)
+    event[kind]["value"] = value
+    with pytest.raises(Refusal, match=rf"not_finite: \$\.{kind}\.value"):
+        governor.govern(event, NOW)
+    event[kind]["value"] = None
+    governor.govern(event, NOW)
