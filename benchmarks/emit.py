@@ -1,4 +1,6 @@
-"""What one `emit` costs the agent: latency at a calm pace and rate without a pause, beside a bare append and OpenTelemetry.
+"""The cost of one `emit` to the agent, beside a bare append and OpenTelemetry.
+
+Measured are the latency at a calm pace and the rate without a pause.
 
     python benchmarks/emit.py [--bootstrap HOST:PORT] [--otel-python PATH] [--json]
 
@@ -255,7 +257,8 @@ def main() -> None:
         )
         return
     print(
-        f"{'':14}{'p50 us':>9}{'p99 us':>9}{'max us':>9}{'cpu us':>8}{'emits/s':>10}{'delivered/s':>13}{'lost':>7}{'p50 ratio':>11}"
+        f"{'':14}{'p50 us':>9}{'p99 us':>9}{'max us':>9}{'cpu us':>8}{'emits/s':>10}"
+        f"{'delivered/s':>13}{'lost':>7}{'p50 ratio':>11}"
     )
     for name, result in measured.items():
         print(

@@ -56,45 +56,129 @@ HELLO = Message(role="user", parts=(Part(text="Grüß Gott, 7 rope?"),), ext_jso
 
 BODIES: dict[str, Body] = {
     "trajectory_started": TrajectoryStarted(task="sell rope", environment="order-desk", seed=7),
-    "observation": Observation(messages=(HELLO,), context_base=0, context_hash="ab" * 32, tools_hash="cd" * 32, tools_json="[]"),
-    "internal_state": InternalState(type="plan", text="look up, multiply", confidence=0.5, provenance="harness"),
+    "observation": Observation(
+        messages=(HELLO,),
+        context_base=0,
+        context_hash="ab" * 32,
+        tools_hash="cd" * 32,
+        tools_json="[]",
+    ),
+    "internal_state": InternalState(
+        type="plan", text="look up, multiply", confidence=0.5, provenance="harness"
+    ),
     "generation": Action(
         type="generation",
         message=Message(role="assistant", parts=(Part(text="91"),)),
         generation=Generation(
-            model="orderdesk", served_model="orderdesk", provider="sglang", request_id="r-1", prompt_token_ids=(1, 2, 3),
-            output_token_ids=(57, 49, 2), output_logprobs=(-0.5, -0.25, -0.125), loss_mask=(1, 1, 0),
-            policy_versions=(VersionSpan(version="v1", start=0, end=2), VersionSpan(version="v2", start=2, end=3)),
-            sampling=Sampling(temperature=1.0, top_p=1.0, top_k=-1, min_p=0.0, max_tokens=16, seed=1, stop=("###",)),
-            tokenizer_hash="ef" * 32, template_hash="01" * 32, finish_reason="stop",
+            model="orderdesk",
+            served_model="orderdesk",
+            provider="sglang",
+            request_id="r-1",
+            prompt_token_ids=(1, 2, 3),
+            output_token_ids=(57, 49, 2),
+            output_logprobs=(-0.5, -0.25, -0.125),
+            loss_mask=(1, 1, 0),
+            policy_versions=(
+                VersionSpan(version="v1", start=0, end=2),
+                VersionSpan(version="v2", start=2, end=3),
+            ),
+            sampling=Sampling(
+                temperature=1.0,
+                top_p=1.0,
+                top_k=-1,
+                min_p=0.0,
+                max_tokens=16,
+                seed=1,
+                stop=("###",),
+            ),
+            tokenizer_hash="ef" * 32,
+            template_hash="01" * 32,
+            finish_reason="stop",
         ),
     ),
-    "tool_call": Action(type="tool_call", tool_call=ToolCall(call_id="c1", name="calc", arguments="{oops", side_effect="read")),
-    "outcome": Outcome(call_id="c1", name="calc", message=Message(role="tool", call_id="c1"), result="error", exit_code=1,
-                       error=Error(type="ValueError", message="oops"), decision="rejected"),
-    "reward": Reward(value=0.0, source_name="checker", evaluator_version="1", observed_at=WHEN, dimension="outcome"),
-    "feedback": Feedback(target_kind="step", target_step=2, type="correction", text="no, 91", actor="customer"),
-    "annotation": Annotation(target_kind="event", target_event_id="e", name="failure", value_json='"tool"', annotator="human"),
+    "tool_call": Action(
+        type="tool_call",
+        tool_call=ToolCall(call_id="c1", name="calc", arguments="{oops", side_effect="read"),
+    ),
+    "outcome": Outcome(
+        call_id="c1",
+        name="calc",
+        message=Message(role="tool", call_id="c1"),
+        result="error",
+        exit_code=1,
+        error=Error(type="ValueError", message="oops"),
+        decision="rejected",
+    ),
+    "reward": Reward(
+        value=0.0,
+        source_name="checker",
+        evaluator_version="1",
+        observed_at=WHEN,
+        dimension="outcome",
+    ),
+    "feedback": Feedback(
+        target_kind="step", target_step=2, type="correction", text="no, 91", actor="customer"
+    ),
+    "annotation": Annotation(
+        target_kind="event",
+        target_event_id="e",
+        name="failure",
+        value_json='"tool"',
+        annotator="human",
+    ),
     "gap": Gap(code="queue_full", detail="3 events dropped", from_seq=4, to_seq=6),
     "trajectory_ended": TrajectoryEnded(status="failed", error=Error(type="Timeout")),
-}  # fmt: skip
+}
 
 
 def golden_event(index: int, body: Body) -> Event:
     return Event(
-        event_id=EventId(f"019aa5c0-0000-7000-8000-{index:012d}"), tenant_id=TenantId("acme"), trajectory_id=TrajectoryId("t-1"),
-        attempt=1, producer_id="p-1", seq=index, step=2, occurred_at=WHEN, ended_at=WHEN, session_id="s-1", task_id="task-1",
-        caused_by=("019aa5c0-0000-7000-8000-000000000000",), parent_trajectory_id="t-0", spawned_by="e-0",
-        agent=Agent(id="desk", version="3", framework="openai"), source=Source(format="sdk", version="0.1.0"),
-        versions=Versions(harness="h1", weights="v2"), usage=Usage(input_tokens=3, output_tokens=3), cost=Cost(amount=0.25),
-        latency_us=1500, status="ok", metadata_json='{"a":1}', ext_json='{"trial":3}',
+        event_id=EventId(f"019aa5c0-0000-7000-8000-{index:012d}"),
+        tenant_id=TenantId("acme"),
+        trajectory_id=TrajectoryId("t-1"),
+        attempt=1,
+        producer_id="p-1",
+        seq=index,
+        step=2,
+        occurred_at=WHEN,
+        ended_at=WHEN,
+        session_id="s-1",
+        task_id="task-1",
+        caused_by=("019aa5c0-0000-7000-8000-000000000000",),
+        parent_trajectory_id="t-0",
+        spawned_by="e-0",
+        agent=Agent(id="desk", version="3", framework="openai"),
+        source=Source(format="sdk", version="0.1.0"),
+        versions=Versions(harness="h1", weights="v2"),
+        usage=Usage(input_tokens=3, output_tokens=3),
+        cost=Cost(amount=0.25),
+        latency_us=1500,
+        status="ok",
+        metadata_json='{"a":1}',
+        ext_json='{"trial":3}',
         governance=Governance(
-            purposes=("train", "analytics"), consent="granted", data_subjects=("s",), replay_class="deterministic", policy_id="default",
-            policy_version=1, policy_hash="23" * 32, governed_at=WHEN, training_eligible=True, eligibility_reason="ok", token_fidelity="exact",
-            findings=(Finding(path="$.observation.messages[0]", entity="EMAIL_ADDRESS", operator="pseudonym", count=2),),
+            purposes=("train", "analytics"),
+            consent="granted",
+            data_subjects=("s",),
+            replay_class="deterministic",
+            policy_id="default",
+            policy_version=1,
+            policy_hash="23" * 32,
+            governed_at=WHEN,
+            training_eligible=True,
+            eligibility_reason="ok",
+            token_fidelity="exact",
+            findings=(
+                Finding(
+                    path="$.observation.messages[0]",
+                    entity="EMAIL_ADDRESS",
+                    operator="pseudonym",
+                    count=2,
+                ),
+            ),
         ),
         body=body,
-    )  # fmt: skip
+    )
 
 
 def files() -> list[Path]:

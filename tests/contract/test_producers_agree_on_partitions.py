@@ -1,4 +1,7 @@
-"""Whoever produces a trajectory's records, they go to the same partition: order per trajectory depends on it."""
+"""Every producer sends a trajectory's records to the same partition.
+
+The order of a trajectory's events depends on it.
+"""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Released schemas never break: neither their own form, nor readers and writers of any other version."""
+"""Released schemas never change, and readers and writers of all versions stay compatible."""
 
 import copy
 import itertools

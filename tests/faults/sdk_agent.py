@@ -1,4 +1,6 @@
-"""An agent to be killed: emits numbered events and reports each one to its parent through a pipe, after `emit` returned.
+"""An agent to be killed: it emits numbered events and reports each to its parent.
+
+The report goes through a pipe after `emit` has returned.
 
 Run as a script by test_sdk_*.py. Everything it says goes to standard output, one line per event;
 the parent believes only whole lines.

@@ -17,7 +17,7 @@ AGENT = Path(__file__).with_name("sdk_agent.py")
 
 @dataclass(frozen=True)
 class Run:
-    """What an agent said it emitted, its own report if it came to that, and how it ended."""
+    """The events that an agent reported, its flush report if it made one, and its exit status."""
 
     emitted: tuple[str, ...]
     report: dict[str, int] | None
@@ -43,15 +43,15 @@ class Agents:
         return outcome(lines, process.wait(120))
 
     def recover(self) -> Run:
-        """A new process that emits nothing: it delivers what the dead ones left."""
+        """Start a process that emits nothing and delivers the records of dead processes."""
         return self.run()
 
     def delivered(self) -> Counter[tuple[str, bool]]:
-        """How often each event id is in the topic, by (id, marked as redelivery)."""
+        """Return the count of each event id in the topic, by (id, marked as redelivery)."""
         return Counter((event.event_id, marked) for event, marked in self._records())
 
     def gaps(self) -> dict[str, list[int]]:
-        """Numbers that are missing below the highest one, by producer; producers without any left out."""
+        """Return the numbers missing below the highest one, by producer that misses any."""
         numbers: dict[str, set[int]] = defaultdict(set)
         for event, _ in self._records():
             numbers[event.producer_id].add(event.seq)
@@ -84,7 +84,7 @@ class Agents:
 
 
 def lines_of(process: "subprocess.Popen[bytes]", kill_after: int | None = None) -> list[str]:
-    """The whole lines of a process, until it ends; SIGKILL for it after `kill_after` of them."""
+    """Return the whole lines of a process until it ends; kill it after `kill_after` of them."""
     assert process.stdout is not None
     lines = []
     with process.stdout:
@@ -105,12 +105,12 @@ def outcome(lines: Sequence[str], exit_code: int) -> Run:
 
 
 def lost(emitted: Sequence[str], delivered: Counter[tuple[str, bool]]) -> set[str]:
-    """Event ids that were emitted and are not in the topic."""
+    """Return the event ids that were emitted and are not in the topic."""
     return set(emitted) - {event_id for event_id, _ in delivered}
 
 
 def unmarked_duplicates(delivered: Counter[tuple[str, bool]]) -> dict[str, int]:
-    """Event ids that are more than once in the topic without the mark that makes consumers look."""
+    """Return the event ids that are in the topic more than once without the redelivery mark."""
     return {
         event_id: count
         for (event_id, marked), count in delivered.items()

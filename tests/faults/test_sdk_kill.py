@@ -1,4 +1,7 @@
-"""What `emit` took survives the death of the agent, on the real broker: no loss, and no duplicate without its mark."""
+"""Events that `emit` took survive the death of the agent, on the real broker.
+
+None is lost, and a duplicate always carries its mark.
+"""
 
 import random
 import signal
@@ -77,7 +80,7 @@ def test_after_a_fork_parent_and_child_both_lose_nothing(agents: Agents, child_e
 def test_only_a_spool_on_disk_survives_a_kill_while_no_broker_answers(
     agents: Agents, durability: str, all_lost: bool
 ) -> None:
-    """With the guard off (memory) the same kill loses everything: so the tests above can fail."""
+    """Without a durable spool the same kill loses everything, so the tests above can fail."""
     nowhere = Agents("127.0.0.1:1", agents.topic, agents.spool)
     run = nowhere.run("--count", 100, "--die-after", 99, "--durability", durability)
     assert run.exit_code == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""A broker that is gone for a while, a spool that is full, a disk that is full: nothing is lost in silence."""
+"""No event is lost without being counted: broker gone for a while, spool full, disk full."""
 
 from collections.abc import Callable
 from pathlib import Path

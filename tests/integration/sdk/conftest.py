@@ -17,7 +17,7 @@ from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, 
 from atdp.sdk import GatewaySender, KafkaSender, MemorySender, Sender
 from atdp.sdk.record_framing import SpoolRecord
 
-from ..gateway.serving import serving  # noqa: TID252 - the tests are no package with an absolute name
+from ..gateway.serving import serving
 
 API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 TENANT = "acme"

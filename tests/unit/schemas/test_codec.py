@@ -1,4 +1,4 @@
-"""What is encoded is what is decoded, and what does not fit is refused with the place named."""
+"""An encoded event is decoded to the same event; misfits are refused with the place named."""
 
 import dataclasses
 import typing
@@ -36,7 +36,11 @@ from atdp.schemas import (
     values,
 )
 
-TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001  # the strategy adds the zone
+TIMES = st.datetimes(
+    datetime(1970, 1, 2),  # noqa: DTZ001 - the strategy adds the zone
+    datetime(2200, 1, 1),  # noqa: DTZ001 - the strategy adds the zone
+    timezones=st.just(UTC),
+)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 FLOATS = st.floats(width=32, allow_nan=False)
 LONGS = st.integers(-(2**31), 2**31 - 1)
@@ -46,9 +50,8 @@ def strategy_of(hint: Any) -> st.SearchStrategy[Any]:
     hint = getattr(hint, "__supertype__", hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if type(None) in arguments:
-        return st.none() | strategy_of(
-            typing.Union[tuple(a for a in arguments if a is not type(None))]
-        )
+        present = tuple(argument for argument in arguments if argument is not type(None))
+        return st.none() | strategy_of(typing.Union[present])  # noqa: UP007 - made at run time
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin is tuple:
@@ -128,9 +131,15 @@ def test_truncated_or_padded_records_are_refused() -> None:
 
 def test_another_record_is_not_an_event() -> None:
     record = {
-        "event_id": "e", "aggregate_id": "a", "aggregate_version": 1, "type": "t", "tenant_id": "*", "actor": "me",
-        "payload_json": "{}", "occurred_at": datetime(2026, 1, 1, tzinfo=UTC),
-    }  # fmt: skip
+        "event_id": "e",
+        "aggregate_id": "a",
+        "aggregate_version": 1,
+        "type": "t",
+        "tenant_id": "*",
+        "actor": "me",
+        "payload_json": "{}",
+        "occurred_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
     data = encode_record("control_event", record)
     assert decode_record(data) == ("control_event", record)
     with pytest.raises(InvalidRecord, match="expected an event"):

@@ -1,10 +1,10 @@
-"""What is said about a record that does not fit names the place and the types, and never what stood there."""
+"""The refusal of a record names the place and the types, and never quotes a value."""
 
 import copy
 import dataclasses
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,13 +36,11 @@ ODD: list[Any] = [CANARY, [CANARY], {CANARY: CANARY}, 1 << 70, "\ud800" + CANARY
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every place of a nested document."""
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
     for key, item in items:
         yield (*path, key)
         yield from places(item, (*path, key))
@@ -57,7 +55,7 @@ def spoiled(document: dict[str, Any], place: tuple[Any, ...], odd: Any) -> dict[
     return changed
 
 
-def said(call: Any, document: Any) -> str:
+def refusal_text(call: Any, document: Any) -> str:
     """Message and traceback of the refusal; empty when it was accepted."""
     try:
         call(document)
@@ -75,9 +73,10 @@ def test_no_refusal_quotes_what_it_refused_wherever_it_stood(
         (event_from_json, event_to_json(some)),
         (lambda record: encode_record("event", record), event_to_record(some)),
     ):
-        for place in chance.sample(found := list(places(document)), min(8, len(found))):
-            assert "Jane" not in said(call, spoiled(document, place, odd)), place
-    assert "Jane" not in said(event_from_json, event_to_json(some) | {CANARY: CANARY})
+        every_place = list(places(document))
+        for place in chance.sample(every_place, min(8, len(every_place))):
+            assert "Jane" not in refusal_text(call, spoiled(document, place, odd)), place
+    assert "Jane" not in refusal_text(event_from_json, event_to_json(some) | {CANARY: CANARY})
 
 
 def test_the_place_the_expected_and_the_found_type_are_named() -> None:

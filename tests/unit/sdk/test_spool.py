@@ -1,4 +1,4 @@
-"""What a spool has taken stays until it is acknowledged, whatever happens in between."""
+"""Records that a spool has taken stay until they are acknowledged, whatever happens before."""
 
 import os
 import threading
