@@ -22,8 +22,8 @@ from atdp.control.http_ports import HttpFleet
 from atdp.inference import EngineClient, EngineError, EngineInfo
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
-from atdp.replay import Policy
-from atdp.replay.engines import StackEngines
+from atdp.replay import PolicyVersion
+from atdp.replay.stack_engines import StackEngines
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.testing import served
 
@@ -131,7 +131,7 @@ def test_replay_scores_on_an_engine_of_the_right_model(
         routes_file=tmp_path / "routes.json",
         locks=tmp_path / "control",
     )
-    url = stack._find(Policy(model="orderdesk", version="v1", url=""))
+    url = stack.find(PolicyVersion(model="orderdesk", version="v1", url=""))
     assert url == engines["inference-1"]
     assert loaded(url).serves(weights, "orderdesk", "v1")
 

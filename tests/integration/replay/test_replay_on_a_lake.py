@@ -1,8 +1,8 @@
-"""From events in a real lake and real engines over HTTP to a verdict: what `atdp replay` does.
+"""`atdp replay` from events in a real lake and real engines over HTTP to a verdict.
 
-The engines are the embedded workers on a free port. A small random model acts, the log lands in the
-lake through the real sink, and candidates are judged from it; one of them acts too, so that the
-prediction can be held against the result.
+The engines are embedded workers on a free port. A small random model acts, its log lands in the
+lake through the real sink, and candidates are judged from it. One of them acts too, so that the
+prediction can be compared with the result.
 """
 
 import json
@@ -12,7 +12,7 @@ import time
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, Verdict
-from atdp.replay.command import evaluate_dataset, write_report
+from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, ReplayRequest, Verdict
+from atdp.replay.dataset_evaluation import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
 from atdp.runtime.home import Home
 from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
@@ -43,13 +43,11 @@ TASKS, ATTEMPTS, TURNS, TOKENS = 40, 5, 2, 2
 NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Acted(SampleTrajectory):
-    """A trajectory whose model calls really happened: (prompt, output, log-probabilities) per turn."""
+    """A trajectory of real model calls: (prompt, output, log-probabilities) for each turn."""
 
-    calls: tuple[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]], ...] = field(
-        default=()
-    )
+    calls: tuple["Call", ...] = ()
 
     def _generation(self, step: int) -> Action:
         prompt, output, logprobs = self.calls[step]
@@ -96,7 +94,7 @@ def state_lineage(
     parent: str | None = None,
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
 ) -> None:
-    """What the registry writes beside the weights, as far as replay reads it."""
+    """Write the files that the registry has beside the weights, as far as replay reads them."""
     manifest = {"model": "tiny", "version": version.name, "parent": parent}
     (version / "manifest.json").write_text(json.dumps(manifest))
     write_trained_on(version, trained_on or {})
@@ -125,41 +123,54 @@ def serving(model: Path, version: str) -> Iterator[str]:
         thread.join(60)
 
 
+Call = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]
+"""Prompt, output, and log-probabilities of the output."""
+
+
+def generate(
+    client: httpx.Client, url: str, histories: list[tuple[int, ...]], *, draw: str
+) -> list[Call]:
+    """Return one model call for each history; `draw` names the draws."""
+    # Every draw has a seed of its own, because an engine's own draws depend on the requests that
+    # share a batch. The comparison of prediction and result holds for nineteen draws in twenty.
+    seeds = [zlib.crc32(f"{draw}/{i}".encode()) for i in range(len(histories))]
+    body = {
+        "input_ids": [list(history) for history in histories],
+        "sampling_params": [
+            {
+                "max_new_tokens": TOKENS,
+                "temperature": 1.0,
+                "ignore_eos": True,
+                "sampling_seed": seed,
+            }
+            for seed in seeds
+        ],
+        "return_logprob": True,
+    }
+    answers = client.post(f"{url}/generate", json=body).raise_for_status().json()
+    return [
+        (
+            history,
+            tuple(answer["output_ids"]),
+            tuple(row[0] for row in answer["meta_info"]["output_token_logprobs"]),
+        )
+        for history, answer in zip(histories, answers, strict=True)
+    ]
+
+
 def act(url: str, *, version: str) -> list[Acted]:
-    """Every task, several attempts, two turns each; the reward depends on the very last token."""
+    """Attempt every task several times, in two turns each.
+
+    The reward depends on the very last token.
+    """
     rng = random.Random(4)
     prompts = [tuple(rng.randrange(5, 250) for _ in range(4)) for _ in range(TASKS)]
     histories = [prompts[i // ATTEMPTS] for i in range(TASKS * ATTEMPTS)]
-    calls: list[list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]]] = [
-        [] for _ in histories
-    ]
+    turns: list[list[Call]] = []
     with httpx.Client(timeout=120, trust_env=False) as client:
         for turn in range(TURNS):
-            # A seed of its own for every draw: an engine's own draws depend on which requests
-            # happen to share a batch, and what is held against them is true of nineteen draws in
-            # twenty, not of all.
-            params = [
-                {
-                    "max_new_tokens": TOKENS,
-                    "temperature": 1.0,
-                    "ignore_eos": True,
-                    "sampling_seed": seed,
-                }
-                for seed in (
-                    zlib.crc32(f"{version}/{turn}/{i}".encode()) for i in range(len(histories))
-                )
-            ]
-            body = {
-                "input_ids": [list(h) for h in histories],
-                "sampling_params": params,
-                "return_logprob": True,
-            }
-            answers = client.post(f"{url}/generate", json=body).raise_for_status().json()
-            for i, answer in enumerate(answers):
-                output = tuple(answer["output_ids"])
-                logprobs = tuple(row[0] for row in answer["meta_info"]["output_token_logprobs"])
-                calls[i].append((histories[i], output, logprobs))
-                histories[i] = (*histories[i], *output, 9)
+            turns.append(generate(client, url, histories, draw=f"{version}/{turn}"))
+            histories = [(*prompt, *output, 9) for prompt, output, _ in turns[-1]]
     return [
         Acted(
             tenant="acme" if i % 2 else "globex",
@@ -167,14 +178,14 @@ def act(url: str, *, version: str) -> list[Acted]:
             task=f"task-{i // ATTEMPTS}",
             turns=TURNS,
             weights=version,
-            reward=float(found[-1][1][-1] % 2),
-            calls=tuple(found),
+            reward=float(calls[-1][1][-1] % 2),
+            calls=tuple(calls),
         )
-        for i, found in enumerate(calls)
+        for i, calls in enumerate(zip(*turns, strict=True))
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class World:
     """A home with weights, a landed log and a pinned dataset, and its engines."""
 
@@ -202,10 +213,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def judged(world: World, candidate: str, **options: Any) -> ReplayReport:
-    return evaluate_dataset(
-        world.home, dataset="orders", model="tiny", candidate=candidate, baseline="v1",
-        config=options.pop("config", NO_WORSE), **options,
-    )  # fmt: skip
+    request = ReplayRequest(
+        dataset="orders", model="tiny", candidate=candidate, baseline="v1", **options
+    )
+    return evaluate_dataset(world.home, request, config=NO_WORSE)
 
 
 def test_the_same_weights_under_another_name_are_no_worse(world: World) -> None:
@@ -226,13 +237,13 @@ def test_the_same_weights_under_another_name_are_no_worse(world: World) -> None:
 def test_the_prediction_for_another_policy_holds_when_it_acts(world: World) -> None:
     report = judged(world, "v2")
     assert report.verdict is not Verdict.ERROR, report.text()
-    found = report.evaluation.estimate("cwpdis")
-    assert found is not None
+    estimate = report.evaluation.estimate("cwpdis")
+    assert estimate is not None
     with serving(world.home.weights / "tiny" / "v2", "v2") as url:
         measured = [t.reward or 0.0 for t in act(url, version="v2")]
     mean = sum(measured) / len(measured)
     noise = 2.0 * (0.25 / len(measured)) ** 0.5
-    assert found.candidate.lower - noise <= mean <= found.candidate.upper + noise
+    assert estimate.candidate.lower - noise <= mean <= estimate.candidate.upper + noise
 
 
 def test_the_same_evaluation_twice_gives_the_same_bytes(world: World, tmp_path: Path) -> None:
@@ -315,7 +326,10 @@ def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
 
 def test_unknown_names_are_said_plainly(world: World) -> None:
     with pytest.raises(ReplayDataError, match="no dataset 'nothing'"):
-        evaluate_dataset(world.home, dataset="nothing", model="tiny", candidate="v2", baseline="v1")
+        evaluate_dataset(
+            world.home,
+            ReplayRequest(dataset="nothing", model="tiny", candidate="v2", baseline="v1"),
+        )
     report = judged(world, "v77")
     assert report.verdict is Verdict.ERROR
     assert "v77" in report.reasons[0].text

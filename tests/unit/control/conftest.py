@@ -18,7 +18,7 @@ from atdp.control import (
 )
 from atdp.control.outbox import Outbox
 from atdp.control.testing import MemoryTopic
-from atdp.replay import PinnedDataset, Policy, Reason, ReplayConfig, ReplayReport, Verdict
+from atdp.replay import PinnedDataset, PolicyVersion, Reason, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.coverage import Coverage
 from atdp.replay.evaluation import Evaluation, TenantEvidence
 from atdp.replay.report import DatasetInput, ReplayInputs
@@ -118,8 +118,8 @@ def replayed(
     tenants: tuple[str, ...] = ("acme", "globex"),
     sha256: str | None = None,
 ) -> ReplayReport:
-    def policy(name: str) -> Policy:
-        return Policy(
+    def policy(name: str) -> PolicyVersion:
+        return PolicyVersion(
             model="orderdesk", version=name, url="", weights_sha256=sha256 or f"sha-{name}"
         )
 

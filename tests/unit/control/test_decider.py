@@ -92,9 +92,9 @@ def after(*commands: Command) -> ReleaseState:
 
 
 def refused(line: ReleaseState, command: Command) -> str:
-    with pytest.raises(DecisionRefused) as found:
+    with pytest.raises(DecisionRefused) as refusal:
         decide(line, command)
-    return found.value.code
+    return refusal.value.code
 
 
 def test_a_candidate_goes_through_gate_and_canary_to_live() -> None:

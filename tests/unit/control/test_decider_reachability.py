@@ -145,8 +145,10 @@ def accepted_events(state: ReleaseState, command: Command) -> tuple[Body, ...]:
 
 
 def check_event(event: Body, before: ReleaseState, after: ReleaseState, witness: Witness) -> None:
-    """Check one event of a decision; `witness` knows the events before the decision and of it."""
+    """Check one event of a decision; `witness` holds the events before it."""
     match event:
+        case Bootstrapped():
+            assert before.lineage == ()
         case GateRecorded():
             assert event.weights_sha256 == f"sha-{event.version}"
         case CandidateRejected():
@@ -154,20 +156,19 @@ def check_event(event: Body, before: ReleaseState, after: ReleaseState, witness:
         case CanaryStarted():
             assert witness.has_pass_for_every_tenant(event.version, before.lineage[-1])
         case Promoted():
-            canary = before.canary
-            assert canary is not None
-            assert (canary.version, canary.passed, canary.at_last_step) == (
-                event.version,
-                True,
-                True,
-            )
-            assert witness.has_pass_for_every_tenant(event.version, before.lineage[-1])
+            check_promotion(event, before, witness)
         case LiveRolledBack():
             assert event.to in witness.was_live
-        case Bootstrapped():
-            assert before.lineage == ()
         case _:
             pass
+
+
+def check_promotion(event: Promoted, before: ReleaseState, witness: Witness) -> None:
+    assert before.canary is not None
+    assert before.canary.version == event.version
+    assert before.canary.passed
+    assert before.canary.at_last_step
+    assert witness.has_pass_for_every_tenant(event.version, before.lineage[-1])
 
 
 def check_state(state: ReleaseState) -> None:

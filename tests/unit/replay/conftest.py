@@ -1,14 +1,14 @@
-"""A world with known probabilities: a uniform baseline that logged, and candidates that prefer a token."""
+"""Evaluations with known probabilities: a uniform baseline logged, candidates prefer a token."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
 
-from atdp.replay import PinnedDataset, Policy, ReplayConfig, ReplayReport, replay
+from atdp.replay import PinnedDataset, PolicyVersion, ReplayConfig, ReplayReport, replay
 from atdp.replay.coverage import TrajectoryKey
 from atdp.replay.scoring import Scorer
-from atdp.replay.testing import BigramPolicy, SampledTrajectory
+from atdp.replay.testing import BigramPolicy, LogPlan, SampledTrajectory
 
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 Judge = Callable[..., ReplayReport]
@@ -34,18 +34,18 @@ def judged() -> Judge:
         }
 
         @contextmanager
-        def open_scorer(policy: Policy, _: ReplayConfig) -> Iterator[Scorer]:
+        def open_scorer(policy: PolicyVersion, _: ReplayConfig) -> Iterator[Scorer]:
             yield scorers[policy.version]
 
         log = (
-            UNIFORM.log(tasks=tasks, attempts=attempts, seed=1)
+            UNIFORM.log(LogPlan(tasks=tasks, attempts=attempts, seed=1))
             if trajectories is None
             else trajectories
         )
         return replay(
             PinnedDataset(name="orders", trajectories=log, snapshots={"events": 7}),
-            candidate=Policy(model="orderdesk", version="v2", url=""),
-            baseline=Policy(model="orderdesk", version="v1", url=""),
+            candidate=PolicyVersion(model="orderdesk", version="v2", url=""),
+            baseline=PolicyVersion(model="orderdesk", version="v1", url=""),
             config=ReplayConfig(**config),  # type: ignore[arg-type]
             trained_on=trained_on,
             open_scorer=open_scorer,

@@ -33,8 +33,12 @@ def test_equal_weights_diagnose_as_on_policy() -> None:
     logged = LoggedReturns(
         log_ratio=np.zeros((8, 3)), reward=np.zeros((8, 3)), mask=np.ones((8, 3), dtype=bool)
     )
-    found = diagnose(logged)
-    assert (found.least_ess, found.max_weight_share, found.mean_weight) == (8.0, 0.125, 1.0)
+    diagnostics = diagnose(logged)
+    assert (
+        diagnostics.least_ess,
+        diagnostics.max_weight_share,
+        diagnostics.mean_weight,
+    ) == (8.0, 0.125, 1.0)
 
 
 def test_one_task_repeated_widens_the_interval_as_if_it_were_one_observation() -> None:
@@ -47,8 +51,8 @@ def test_one_task_repeated_widens_the_interval_as_if_it_were_one_observation() -
     for codes in (by_task, by_row):
         counts = resampled_counts(int(codes.max()) + 1, resamples=2000, seed=0)
         estimate, draws = bootstrap_ratio((values, ones), codes, counts)
-        found = percentile_interval(estimate, draws, alpha=0.05)
-        widths.append(found.upper - found.lower)
+        interval = percentile_interval(estimate, draws, alpha=0.05)
+        widths.append(interval.upper - interval.lower)
     assert widths[0] == pytest.approx(np.sqrt(10) * widths[1], rel=0.15)
 
 

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -6,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from atdp.replay import ReplayReport
-from atdp.replay.command import write_report
-from atdp.replay.page import render
-from atdp.replay.report_json import rounded_canonical_json, sha256
-from atdp.replay.testing import BigramPolicy
+from atdp.replay.dataset_evaluation import write_report
+from atdp.replay.report_json import rounded_canonical_json
+from atdp.replay.report_page import render
+from atdp.replay.testing import BigramPolicy, LogPlan
 
 Judge = Callable[..., ReplayReport]
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
@@ -18,7 +19,7 @@ UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 def test_the_same_inputs_give_the_same_id_and_the_same_bytes(judged: Judge) -> None:
     first, second = (
         judged(0.6),
-        judged(0.6, trajectories=UNIFORM.log(tasks=40, attempts=6, seed=1)[::-1]),
+        judged(0.6, trajectories=UNIFORM.log(LogPlan(tasks=40, attempts=6, seed=1))[::-1]),
     )
     assert first.run_id == second.run_id
     assert first.canonical() == second.canonical()
@@ -36,13 +37,13 @@ def test_other_scores_give_another_id(judged: Judge) -> None:
 
 def test_the_report_is_json_that_holds_its_evidence(judged: Judge) -> None:
     report = judged(0.6)
-    found = json.loads(report.canonical())
-    assert found["verdict"] == "PASS"
-    assert found["run_id"] == report.run_id
-    assert found["inputs"]["dataset"]["snapshots"] == {"events": 7}
-    assert report.sha256 == sha256(report.canonical())
-    assert found["evaluation"]["tasks"] == 40
-    assert {e["name"] for e in found["evaluation"]["estimates"]} >= {
+    fields = json.loads(report.canonical())
+    assert fields["verdict"] == "PASS"
+    assert fields["run_id"] == report.run_id
+    assert fields["inputs"]["dataset"]["snapshots"] == {"events": 7}
+    assert report.sha256 == hashlib.sha256(report.canonical()).hexdigest()
+    assert fields["evaluation"]["tasks"] == 40
+    assert {e["name"] for e in fields["evaluation"]["estimates"]} >= {
         "cwpdis",
         "wis",
         "pdis",
@@ -60,12 +61,12 @@ def test_the_page_needs_nothing_from_elsewhere(judged: Judge, strength: float) -
 
 
 def test_the_page_escapes_what_came_from_data(judged: Judge) -> None:
-    log = UNIFORM.log(tasks=20, attempts=6, tenants=("<script>alert(1)</script>",))
+    log = UNIFORM.log(LogPlan(tasks=20, attempts=6, tenants=("<script>alert(1)</script>",)))
     assert "<script" not in render(judged(0.3, trajectories=log))
 
 
 def test_the_page_of_an_error_shows_why_and_no_numbers(judged: Judge) -> None:
-    log = UNIFORM.log(tasks=4, attempts=2)
+    log = UNIFORM.log(LogPlan(tasks=4, attempts=2))
     page = render(judged(0.6, trajectories=[*log, log[0]]))
     assert "in the dataset twice" in page
     assert "<svg" not in page

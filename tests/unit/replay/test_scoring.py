@@ -9,7 +9,7 @@ import pytest
 
 from atdp.replay import ScoringError
 from atdp.replay.scoring import HttpScorer, covering_sequences, score
-from atdp.replay.testing import BigramPolicy, SampledGeneration, sglang_engine
+from atdp.replay.testing import BigramPolicy, LogPlan, SampledGeneration, sglang_engine
 
 POLICY = BigramPolicy.preferring(0, strength=0.7)
 FIXTURE = Path(__file__).parents[4] / "shared/fixtures/sglang_0.5.23/generate_score_only.json"
@@ -26,12 +26,12 @@ def scorer(handler: Handler, *, version: str = "v2", batch_size: int = 3) -> Htt
 
 
 def test_scores_over_http_equal_the_policys_own_probabilities() -> None:
-    log = POLICY.log(tasks=3, attempts=2, turns=3)
+    log = POLICY.log(LogPlan(tasks=3, attempts=2, turns=3))
     for trajectory, scored in zip(
         log, score(log, scorer(sglang_engine(POLICY, version="v2"))), strict=True
     ):
-        for generation, found in zip(trajectory.generations, scored, strict=True):
-            assert found.tolist() == pytest.approx(generation.output_logprobs, rel=1e-12)
+        for generation, logprobs in zip(trajectory.generations, scored, strict=True):
+            assert logprobs.tolist() == pytest.approx(generation.output_logprobs, rel=1e-12)
 
 
 def test_turns_that_extend_each_other_are_scored_once() -> None:
@@ -41,7 +41,7 @@ def test_turns_that_extend_each_other_are_scored_once() -> None:
         requests.append(len(json.loads(request.content)["input_ids"]))
         return sglang_engine(POLICY, version="v2")(request)
 
-    log = POLICY.log(tasks=5, attempts=1, turns=4)
+    log = POLICY.log(LogPlan(tasks=5, attempts=1, turns=4))
     score(log, scorer(counting, batch_size=4))
     assert requests == [4, 1]  # five trajectories of four turns: five sequences
 
@@ -100,7 +100,7 @@ def changed(change: Callable[[dict[str, Any]], None]) -> Handler:
 )
 def test_an_answer_that_cannot_be_trusted_is_an_error(handler: Handler, message: str) -> None:
     with pytest.raises(ScoringError, match=message):
-        score(POLICY.log(tasks=2, attempts=1), scorer(handler))
+        score(POLICY.log(LogPlan(tasks=2, attempts=1)), scorer(handler))
 
 
 def test_a_broken_connection_is_tried_again_and_then_named() -> None:
@@ -113,14 +113,14 @@ def test_a_broken_connection_is_tried_again_and_then_named() -> None:
             raise httpx.ConnectError("refused")
         return sglang_engine(POLICY, version="v2")(request)
 
-    assert len(score(POLICY.log(tasks=1, attempts=1), scorer(flaky))) == 1
+    assert len(score(POLICY.log(LogPlan(tasks=1, attempts=1)), scorer(flaky))) == 1
     assert calls == 3
 
     def dead(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
     with pytest.raises(ScoringError, match="http://engine"):
-        score(POLICY.log(tasks=1, attempts=1), scorer(dead))
+        score(POLICY.log(LogPlan(tasks=1, attempts=1)), scorer(dead))
 
 
 @pytest.mark.skipif(not FIXTURE.exists(), reason="recorded answers of a real SGLang are not here")
@@ -133,7 +133,7 @@ def test_a_recorded_answer_of_a_real_engine_is_understood() -> None:
         assert sent == {**asked, "input_ids": [asked["input_ids"]]}
         return httpx.Response(200, json=[recorded["response"]["body"]])
 
-    found = scorer(real, version="v0").token_logprobs([asked["input_ids"]])[0]
-    assert np.isnan(found[0])
-    assert found[1] == pytest.approx(-5.505950450897217)
-    assert len(found) == 5
+    logprobs = scorer(real, version="v0").token_logprobs([asked["input_ids"]])[0]
+    assert np.isnan(logprobs[0])
+    assert logprobs[1] == pytest.approx(-5.505950450897217)
+    assert len(logprobs) == 5

@@ -7,7 +7,7 @@ from atdp.control.errors import DecisionRefused
 from atdp.control.events import Body, CandidateRegistered, CandidateRejected, GateRecorded
 from atdp.control.guards import known_version
 from atdp.control.state import ReleaseStage, ReleaseState, ReleaseVersion
-from atdp.replay import Verdict
+from atdp.replay import ReplayReport, Verdict
 
 
 def register(state: ReleaseState, command: Register) -> tuple[Body, ...]:
@@ -31,6 +31,26 @@ def register(state: ReleaseState, command: Register) -> tuple[Body, ...]:
             policy_versions=command.policy_versions,
             trajectories_used=command.trajectories_used,
         ),
+    )
+
+
+def gate_of_report(report: ReplayReport, decided_at: datetime) -> GateRecorded:
+    """Return the event that records a replay report."""
+    inputs = report.inputs
+    return GateRecorded(
+        version=inputs.candidate.version,
+        weights_sha256=inputs.candidate.weights_sha256 or "unknown",
+        baseline=inputs.baseline.version,
+        verdict=report.verdict,
+        reason_codes=tuple(reason.code for reason in report.reasons),
+        report_sha256=report.sha256,
+        run_id=report.run_id,
+        dataset=inputs.dataset.name,
+        snapshots=dict(inputs.dataset.snapshots),
+        policy_versions=inputs.dataset.policy_versions,
+        tenants=report.tenants,
+        predicted_reward=report.prediction,
+        decided_at=decided_at,
     )
 
 

@@ -15,10 +15,11 @@ from pathlib import Path
 
 from atdp.control import commands
 from atdp.control.canary_judgement import CanaryCounts, CanaryPolicy, Judgement, judge_canary
+from atdp.control.candidate_decisions import gate_of_report
 from atdp.control.decider import decide
 from atdp.control.effects import Effects, Fleet, Router
 from atdp.control.errors import DecisionRefused, EffectFailed, PublishFailed
-from atdp.control.events import Decided, GateRecorded
+from atdp.control.events import Decided
 from atdp.control.guards import canary_to_judge, no_canary
 from atdp.control.manifest import Manifest
 from atdp.control.outbox import Outbox
@@ -115,7 +116,7 @@ class ReleaseFlow:
         model = report.inputs.candidate.model
         if model != self.model:
             raise DecisionRefused("other_model", f"the report is about {model}, not {self.model}")
-        return self._decide(commands.RecordGate(gate=_gate(report, decided_at=self.clock())))
+        return self._decide(commands.RecordGate(gate=gate_of_report(report, self.clock())))
 
     def start_canary(
         self, version: str, *, share: float | Sequence[float], policy: CanaryPolicy | None = None
@@ -241,22 +242,3 @@ class ReleaseFlow:
             self.outbox.publish_pending()
         except PublishFailed as error:
             log.warning("decisions wait in the outbox: %s", error)
-
-
-def _gate(report: ReplayReport, *, decided_at: datetime) -> GateRecorded:
-    inputs = report.inputs
-    return GateRecorded(
-        version=inputs.candidate.version,
-        weights_sha256=inputs.candidate.weights_sha256 or "unknown",
-        baseline=inputs.baseline.version,
-        verdict=report.verdict,
-        reason_codes=tuple(reason.code for reason in report.reasons),
-        report_sha256=report.sha256,
-        run_id=report.run_id,
-        dataset=inputs.dataset.name,
-        snapshots=dict(inputs.dataset.snapshots),
-        policy_versions=inputs.dataset.policy_versions,
-        tenants=report.tenants,
-        predicted_reward=report.prediction,
-        decided_at=decided_at,
-    )

@@ -35,22 +35,7 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
             weights.
     """
     directory = weights / model / version
-    file = directory / "manifest.json"
-    try:
-        fields = json.loads(file.read_text("utf-8"))
-    except FileNotFoundError as error:
-        raise ControlError(
-            f"there is no {model} {version} in the weight registry ({directory});"
-            " `atdp train` publishes versions"
-        ) from error
-    except ValueError as error:
-        raise ControlError(f"{file} is not JSON: {error}") from error
-    if (
-        not isinstance(fields, dict)
-        or fields.get("version") != version
-        or fields.get("model") != model
-    ):
-        raise ControlError(f"{file} is not the manifest of {model} {version}")
+    fields = _manifest_fields(directory, model, version)
     try:
         digest = weights_sha256(directory)
     except WeightsError as error:
@@ -67,6 +52,26 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
         policy_versions=tuple(sorted(str(p) for p in fields.get("policy_versions") or ())),
         trajectories_used=used if isinstance(used, int) else None,
     )
+
+
+def _manifest_fields(directory: Path, model: str, version: str) -> dict[str, Any]:
+    file = directory / "manifest.json"
+    try:
+        fields = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise ControlError(
+            f"there is no {model} {version} in the weight registry ({directory});"
+            " `atdp train` publishes versions"
+        ) from error
+    except ValueError as error:
+        raise ControlError(f"{file} is not JSON: {error}") from error
+    if (
+        not isinstance(fields, dict)
+        or fields.get("version") != version
+        or fields.get("model") != model
+    ):
+        raise ControlError(f"{file} is not the manifest of {model} {version}")
+    return fields
 
 
 def _text(value: Any) -> str | None:

@@ -1,7 +1,8 @@
-"""Offline replay evaluation of ATDP: estimators, gates and reports.
+"""Offline replay evaluation of ATDP: estimators, release gate and reports.
 
 `replay(dataset, candidate=…, baseline=…)` scores two versions of a policy on logged trajectories
-over HTTP, estimates what the candidate would have achieved, and gives a verdict with reasons.
+over HTTP, estimates the reward that the candidate would have achieved, and gives a verdict with its
+reasons.
 """
 
 import lazy_loader

@@ -1,8 +1,13 @@
-from .command import evaluate_dataset as evaluate_dataset, write_report as write_report
 from .config import ReplayConfig as ReplayConfig
 from .dataset import PinnedDataset as PinnedDataset
+from .dataset_evaluation import (
+    ReplayRequest as ReplayRequest,
+    evaluate_dataset as evaluate_dataset,
+    write_report as write_report,
+)
 from .errors import (
     ConfigError as ConfigError,
+    LineageError as LineageError,
     NoEngineError as NoEngineError,
     ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
@@ -11,6 +16,6 @@ from .errors import (
 )
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
-from .run import Policy as Policy, replay as replay
+from .run import PolicyVersion as PolicyVersion, replay as replay
 from .verdict import Reason as Reason, Verdict as Verdict
 from .weights import weights_sha256 as weights_sha256

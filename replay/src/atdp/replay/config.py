@@ -1,8 +1,8 @@
-"""Every threshold of the gate in one frozen value; it is part of a run's identity.
+"""Every threshold of the release gate in one frozen value, which is part of a run's identity.
 
-The defaults come from measured interval coverage: with an effective sample size of 30 a nominal 95
-% bootstrap interval covers about 94 %, with 3 it covers about 53 %. So below 30 no interval is
-shown as evidence, whatever the estimate.
+The defaults come from measured interval coverage: with an effective sample size of 30 a nominal
+95 % bootstrap interval covers about 94 %, with 3 it covers about 53 %. Therefore no interval counts
+as evidence below 30, whatever the estimate.
 """
 
 from dataclasses import dataclass
@@ -15,56 +15,55 @@ Estimator = Literal["cwpdis", "wis"]
 Bound = Literal["bootstrap", "guaranteed"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayConfig:
-    """How a candidate is judged against the baseline.
+    """The rules by which a candidate is judged against the baseline.
 
-    The question is whether `value(candidate) - value(baseline)` clears a threshold: `+margin` for
-    superiority, `-margin` for non-inferiority. PASS needs the lower bound at or above it, FAIL the
-    upper bound below it.
+    The difference `value(candidate) - value(baseline)` is compared with a threshold: `+margin` for
+    superiority, `-margin` for non-inferiority. PASS needs the lower bound of the difference at or
+    above the threshold, FAIL its upper bound below it.
     """
 
     mode: Mode = "superiority"
     margin: float = 0.0
-    """Least gain asked for (superiority), or greatest loss tolerated (non-inferiority); in units of
-    reward, >= 0."""
+    """Least gain that is required (superiority), or greatest loss that is tolerated
+    (non-inferiority); in units of reward, >= 0."""
     estimator: Estimator = "cwpdis"
     bound: Bound = "bootstrap"
-    """`bootstrap` is approximate (hence the floors below); `guaranteed` holds at any sample size,
+    """`bootstrap` is approximate and needs the minima below; `guaranteed` holds at any sample size,
     and is wide."""
     alpha: float = 0.05
     """One-sided error of each bound, in (0, 0.5)."""
 
     min_ess: float = 30.0
-    """Effective sample size, at every decision and for both policies, below which nothing is
-    concluded."""
+    """Effective sample size, at every decision and for both policies, below which the result is
+    inconclusive."""
     max_weight_share: float = 0.10
-    """Greatest share of the total weight that one trajectory may hold."""
+    """Greatest share of the total weight that one trajectory may have."""
     max_mean_weight_error: float = 0.5
-    """|mean weight - 1| above this (beyond 3 standard errors) says that the log does not support
-    the policy."""
+    """A larger |mean weight - 1| that also exceeds 3 standard errors shows that the log does not
+    support the policy."""
     min_coverage: float = 0.5
-    """Least share of the dataset's trajectories that every decision of must have a valid weight."""
+    """Least share of the dataset's trajectories of which every decision has a valid weight."""
     min_tasks: int = 10
-    """Tasks (clusters) needed before an interval over tasks means anything."""
+    """Least number of tasks (clusters) for an interval over tasks."""
     min_tenant_trajectories: int = 5
-    """Scored trajectories a tenant must have before the report counts as evidence about that
-    tenant."""
+    """Scored trajectories that a tenant needs before the report counts as evidence about it."""
 
     reward_min: float = 0.0
     reward_max: float = 1.0
-    """Range of the reward, inclusive; guaranteed bounds rest on it, so a reward outside is an
+    """Range of the reward, inclusive. Guaranteed bounds depend on it, so a reward outside is an
     error."""
     success_threshold: float = 0.5
-    """A reward at or above this counts as success for the held-out likelihood."""
+    """Least reward that counts as success for the held-out likelihood."""
     likelihood_margin: float = 0.5
     """Loss of log-likelihood on successful trajectories, in nats per token, that is a FAIL when it
     is certain."""
     min_likelihood_trajectories: int = 10
-    """Successful trajectories needed before the likelihood guardrail may speak."""
+    """Successful trajectories that the likelihood guardrail needs."""
     max_engine_disagreement: float = 0.1
-    """Mean |engine - logged| log-probability, nats per token, where both claim the same weights;
-    above: ERROR."""
+    """Greatest mean |engine - logged| log-probability, in nats per token, where both name the same
+    weights; a larger one is an ERROR."""
 
     resamples: int = 2000
     seed: int = 0
@@ -108,5 +107,10 @@ class ReplayConfig:
 
     @property
     def threshold(self) -> float:
-        """What the difference must clear."""
+        """The threshold for the difference, with its sign."""
         return self.margin if self.mode == "superiority" else -self.margin
+
+    @property
+    def decisive_estimate(self) -> str:
+        """The name of the estimate that decides."""
+        return "betting" if self.bound == "guaranteed" else self.estimator

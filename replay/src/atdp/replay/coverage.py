@@ -1,11 +1,11 @@
-"""Which logged decisions have a valid importance weight, and why the others have none.
+"""Coverage: the logged decisions that have a valid importance weight, and reasons for the others.
 
 A weight needs the sampler's own log-probability of every token, over the distribution that the
 engine will be asked for again: temperature 1 and full support. Truncated sampling (top-p, top-k,
-min-p) has zero probability where the candidate may have some, and a penalty, a bias or a grammar
-changes the draw behind the logged numbers, so such a decision cannot be weighted; it is
-*uncovered*, never imputed. So is one whose sampling was not recorded. One uncovered decision leaves
-the whole trajectory without a weight. Without a reward a trajectory has nothing to weigh.
+min-p) gives probability zero to tokens that the candidate may choose, and a penalty, a bias or a
+grammar changes the draw behind the logged numbers. Such a decision, and one whose sampling was not
+recorded, is *uncovered*: it gets no weight, and none is estimated for it. One uncovered decision
+leaves the whole trajectory without a weight. A trajectory without a reward is not used either.
 """
 
 from collections import Counter
@@ -24,9 +24,15 @@ from atdp.replay.errors import ReplayDataError
 from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 Uncovered = Literal[
-    "no_token_ids", "no_logprobs", "length_mismatch", "no_trainable_token", "temperature", "truncated_support",
-    "altered_draw", "sampling_unknown",
-]  # fmt: skip
+    "no_token_ids",
+    "no_logprobs",
+    "length_mismatch",
+    "no_trainable_token",
+    "temperature",
+    "truncated_support",
+    "altered_draw",
+    "sampling_unknown",
+]
 SetAside = Literal[
     "uncovered_decision", "no_reward", "no_generation", "trained_on", "task_trained_on"
 ]
@@ -46,16 +52,16 @@ _UNCOVERED: Mapping[InadmissibleReason, Uncovered] = {
     InadmissibleReason.TRUNCATED_SUPPORT: "truncated_support",
     InadmissibleReason.SAMPLING_ALTERED: "altered_draw",
 }
-"""Reasons that exclude a decision from scoring, in the order in which they are looked for, as
-reports name them."""
+"""Reasons that exclude a decision from scoring, in the order of the checks, with their names in
+reports."""
 
 SCORING = AdmissionRules(reasons=tuple(_UNCOVERED), temperature=1.0, empty_loss_mask_is_none=True)
-"""What may be scored. The engine is asked again at temperature 1, so only logged probabilities of
-that temperature are comparable."""
+"""The rules for scoring. The engine scores at temperature 1, so only log-probabilities of that
+temperature are comparable."""
 
 
 def key_of(trajectory: LoggedTrajectory) -> TrajectoryKey:
-    """What names one attempt at one task."""
+    """Return the key of a trajectory, which names one attempt at one task."""
     return (trajectory.tenant_id, trajectory.trajectory_id, trajectory.attempt)
 
 
@@ -80,9 +86,9 @@ def _facts(generation: LoggedGeneration) -> GenerationFacts:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Coverage:
-    """What of the dataset can be evaluated. Counts, with the reasons for the rest."""
+    """Counts of the usable trajectories and covered decisions, with the reasons for the others."""
 
     trajectories: int
     usable: int
@@ -93,19 +99,17 @@ class Coverage:
 
     @property
     def trajectory_share(self) -> float:
-        """Usable trajectories over all that the candidate has not learned from; 0 when there is none."""
-        asked = self.trajectories - self.learned_from
-        return self.usable / asked if asked else 0.0
+        """The share of usable trajectories among those that the candidate has not learned from.
+
+        It is 0 when there are none.
+        """
+        candidates = self.trajectories - self.learned_from
+        return self.usable / candidates if candidates else 0.0
 
     @property
     def learned_from(self) -> int:
         """Trajectories that the candidate was trained on, or on another attempt at their task."""
         return self.set_aside.get("trained_on", 0) + self.set_aside.get("task_trained_on", 0)
-
-    @property
-    def decision_share(self) -> float:
-        """Covered decisions over all."""
-        return self.covered / self.decisions if self.decisions else 0.0
 
 
 def select(
@@ -113,44 +117,39 @@ def select(
     *,
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
 ) -> tuple[list[LoggedTrajectory], Coverage]:
-    """Split a dataset into usable trajectories (sorted by key) and counted reasons.
+    """Return the usable trajectories, sorted by key, and the coverage of the dataset.
 
-    Trajectories that the candidate was trained on (`trained_on`: with their tasks) are set aside,
-    for they would flatter it; so are all other attempts at a task of theirs, since what was learned
-    there is how to do that task.
+    Trajectories that the candidate was trained on (`trained_on`, with their tasks) are set aside,
+    because the result on them would be too good. All other attempts at their tasks are set aside
+    too, because the candidate was trained to do these tasks.
+
+    Raises:
+        ReplayDataError: a trajectory is in the dataset twice.
     """
+    ordered = sorted(trajectories, key=key_of)
+    _check_unique(ordered)
     trained_on = trained_on or {}
     tasks = {(tenant, task) for (tenant, _, _), task in trained_on.items() if task is not None}
     usable: list[LoggedTrajectory] = []
     set_aside: Counter[str] = Counter()
     uncovered: Counter[str] = Counter()
     decisions = covered = 0
-    ordered = sorted(trajectories, key=key_of)
-    for before, after in pairwise(ordered):
-        if key_of(before) == key_of(after):
-            raise ReplayDataError(
-                f"trajectory {key_of(after)} is in the dataset twice; rebuild it before evaluating"
-            )
     for trajectory in ordered:
         reasons = [why_uncovered(g) for g in trajectory.generations]
         decisions += len(reasons)
         covered += reasons.count(None)
-        uncovered.update(r for r in reasons if r is not None)
-        fate: SetAside | None = None
+        uncovered.update(reason for reason in reasons if reason is not None)
+        why: SetAside | None
         if key_of(trajectory) in trained_on:
-            fate = "trained_on"
+            why = "trained_on"
         elif (trajectory.tenant_id, trajectory.task_id) in tasks:
-            fate = "task_trained_on"
-        elif not reasons:
-            fate = "no_generation"
-        elif trajectory.reward is None:
-            fate = "no_reward"
-        elif any(r is not None for r in reasons):
-            fate = "uncovered_decision"
-        if fate is None:
+            why = "task_trained_on"
+        else:
+            why = _why_unusable(trajectory, reasons)
+        if why is None:
             usable.append(trajectory)
         else:
-            set_aside[fate] += 1
+            set_aside[why] += 1
     return usable, Coverage(
         trajectories=len(ordered),
         usable=len(usable),
@@ -159,3 +158,27 @@ def select(
         covered=covered,
         uncovered=dict(sorted(uncovered.items())),
     )
+
+
+def _why_unusable(
+    trajectory: LoggedTrajectory, uncovered: Sequence[Uncovered | None]
+) -> SetAside | None:
+    """Return the reason why a trajectory cannot be weighted; None when it can.
+
+    `uncovered` holds, for each generation, the reason why it is not covered.
+    """
+    if not uncovered:
+        return "no_generation"
+    if trajectory.reward is None:
+        return "no_reward"
+    if any(reason is not None for reason in uncovered):
+        return "uncovered_decision"
+    return None
+
+
+def _check_unique(ordered: Sequence[LoggedTrajectory]) -> None:
+    for before, after in pairwise(ordered):
+        if key_of(before) == key_of(after):
+            raise ReplayDataError(
+                f"trajectory {key_of(after)} is in the dataset twice; rebuild it before evaluating"
+            )

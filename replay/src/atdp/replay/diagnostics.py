@@ -1,9 +1,10 @@
-"""Whether importance weights carry enough information to conclude anything.
+"""Diagnostics of importance weights: whether they carry enough information for a conclusion.
 
-ESS = (Σ w)² / Σ w² (Kong 1992) is how many on-policy trajectories the weighted sample is worth; for
-i.i.d. decisions it falls as n (1 + χ²)^-T. The largest weight's share shows an estimate that rests
-on a single trajectory. Under a right model the weights average 1; where they do not, behaviour
-log-probabilities or support are wrong.
+The effective sample size ESS = (Σ w)² / Σ w² (Kong 1992) is the number of on-policy trajectories
+that give as much information as the weighted sample; for i.i.d. decisions it falls as n (1 +
+χ²)^-T. The largest weight's share shows an estimate that depends on a single trajectory. When the
+model is right, the weights average 1; when they do not, the behaviour log-probabilities or the
+support are wrong.
 """
 
 from dataclasses import dataclass
@@ -13,11 +14,12 @@ import numpy as np
 from atdp.replay.estimators import Floats, LoggedReturns
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WeightDiagnostics:
-    """Health of one policy's weights.
+    """Diagnostics of one policy's weights.
 
-    `ess_by_decision` has one entry per decision index, the last is the whole.
+    `ess_by_decision` has one entry for each decision index; the last entry is that of the whole
+    trajectories.
     """
 
     trajectories: int
@@ -34,13 +36,16 @@ class WeightDiagnostics:
 
 
 def effective_sample_size(log_weight: Floats) -> float:
-    """(Σ w)² / Σ w² of weights given as logarithms, shape (n,); between 1 and n."""
+    """Return (Σ w)² / Σ w² of weights given as logarithms, shape (n,); between 1 and n."""
     weight = np.exp(log_weight - log_weight.max())
     return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
-    """Diagnostics of the cumulative weights; mean weight is infinite where a weight overflows a float."""
+    """Return the diagnostics of the cumulative weights.
+
+    The mean weight is infinite when a weight is too large for a float.
+    """
     cumulative = logged.cumulative_log_weight
     final = cumulative[:, -1]
     relative = np.exp(final - final.max())

@@ -1,22 +1,22 @@
 r"""Off-policy value estimators for sequential decisions, over plain arrays.
 
-Setting. *n* trajectories of up to *T* decisions were logged under a behaviour policy π_b; the
-question is what return another policy π_e would have had. A decision is one generation (one model
-call), its probability the product over its tokens. With ρ_t = π_e(a_t|s_t) / π_b(a_t|s_t) and w_t =
-ρ_0 ⋯ ρ_t:
+*n* trajectories of up to *T* decisions were logged under a behaviour policy π_b; the question is
+the return that another policy π_e would have had. A decision is one generation (one model call),
+and its probability is the product over its tokens. With ρ_t = π_e(a_t|s_t) / π_b(a_t|s_t) and
+w_t = ρ_0 ⋯ ρ_t:
 
-- TIS (1/n) Σ_i w_{i,T-1} Σ_t γ^t r_{i,t} Precup, Sutton, Singh 2000
-- PDIS (1/n) Σ_i Σ_t γ^t w_{i,t} r_{i,t} ibid., per decision
-- WIS Σ_i w_{i,T-1} G_i / Σ_i w_{i,T-1} self-normalised TIS
-- CWPDIS Σ_t γ^t (Σ_i w_{i,t} r_{i,t}) / (Σ_i w_{i,t}) Thomas 2015, "consistent weighted
-  per-decision"
-- DR (1/n) Σ_i Σ_t γ^t [ w_{i,t}(r_{i,t} - Q(s,a)) + w_{i,t-1} V(s) ] Jiang and Li 2016, eq. 10
+- TIS (1/n) Σ_i w_{i,T-1} Σ_t γ^t r_{i,t}: Precup, Sutton, Singh 2000.
+- PDIS (1/n) Σ_i Σ_t γ^t w_{i,t} r_{i,t}: ibid., per decision.
+- WIS Σ_i w_{i,T-1} G_i / Σ_i w_{i,T-1}: self-normalised TIS.
+- CWPDIS Σ_t γ^t (Σ_i w_{i,t} r_{i,t}) / (Σ_i w_{i,t}): Thomas 2015, "consistent weighted
+  per-decision".
 
-Variable length is padding: after its end a trajectory sits in an absorbing state with ratio 1 and
-reward 0, so its weight stays where it was. Self-normalised forms are computed relative to the
-largest log weight and so never overflow. Self-normalised estimates are consistent but biased, and
-stay within the range of the returns; plain ones are unbiased with a variance that grows
-exponentially with the horizon. Which to trust is for `atdp.replay.diagnostics` to say.
+Trajectories of different length are padded: after its end a trajectory is in an absorbing state
+with ratio 1 and reward 0, so that its weight stays constant. Self-normalised forms are computed
+relative to the largest log weight, so that they never overflow. Self-normalised estimates are
+consistent but biased, and stay within the range of the returns. Plain estimates are unbiased, with
+a variance that grows exponentially with the horizon. `atdp.replay.diagnostics` says which of them
+can be trusted.
 """
 
 from dataclasses import dataclass
@@ -29,8 +29,11 @@ from atdp.replay.errors import ReplayDataError
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
+_LARGEST_LOG_WEIGHT = 700.0
+"""Largest logarithm whose exponential is still a finite float, with some reserve (limit: 709)."""
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedReturns:
     """Arrays of shape (n, T): row = trajectory, column = decision, padded at the end.
 
@@ -47,8 +50,8 @@ class LoggedReturns:
     def __post_init__(self) -> None:
         if not self.log_ratio.shape == self.reward.shape == self.mask.shape or self.mask.ndim != 2:
             raise ReplayDataError(
-                f"log_ratio {self.log_ratio.shape}, reward {self.reward.shape} and mask {self.mask.shape} must be one"
-                " (n, T) shape"
+                f"log_ratio {self.log_ratio.shape}, reward {self.reward.shape} and mask"
+                f" {self.mask.shape} must have the same (n, T) shape"
             )
         if self.mask.size == 0:
             raise ReplayDataError("there is no trajectory to estimate from")
@@ -84,87 +87,45 @@ class LoggedReturns:
         return np.asarray(self.discounted_reward.sum(axis=1), dtype=np.float64)
 
 
-def trajectory_values(logged: LoggedReturns) -> Floats:
-    """Per-trajectory terms w_{T-1} G, shape (n,), whose mean is TIS; infinite where a weight overflows."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(logged.log_weight) * logged.returns, dtype=np.float64)
+def trajectory_weights(logged: LoggedReturns) -> Floats:
+    """Return the weight w_{T-1} of each trajectory, shape (n,).
 
-
-def per_decision_values(logged: LoggedReturns) -> Floats:
-    """Per-trajectory terms Σ_t γ^t w_t r_t, shape (n,), whose mean is PDIS."""
-    with np.errstate(over="ignore"):
-        weight = np.exp(logged.cumulative_log_weight)
-    terms = np.where(logged.discounted_reward == 0.0, 0.0, weight * logged.discounted_reward)
-    return np.asarray(terms.sum(axis=1), dtype=np.float64)
-
-
-def trajectory_is(logged: LoggedReturns) -> float:
-    """LoggedTrajectory-wise importance sampling (TIS)."""
-    return float(trajectory_values(logged).mean())
-
-
-def per_decision_is(logged: LoggedReturns) -> float:
-    """Per-decision importance sampling (PDIS)."""
-    return float(per_decision_values(logged).mean())
-
-
-def trajectory_wis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
-    """Numerator and denominator terms of WIS, each (n, 1), on a common scale.
-
-    The estimate of any reweighted sample (a bootstrap replicate) is Σ_t sum(numerator) /
-    sum(denominator).
+    The mean of weight times return is TIS. Weights too large for a float are cut.
     """
+    return np.asarray(np.exp(np.minimum(logged.log_weight, _LARGEST_LOG_WEIGHT)), dtype=np.float64)
+
+
+def pdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
+    """Return the numerator terms Σ_t γ^t w_t r_t and denominator terms 1 of PDIS, each (n, 1).
+
+    A term that is not a number because its weight overflows becomes 0, an infinite one the largest
+    float.
+    """
+    with np.errstate(over="ignore"):
+        weighted = np.exp(logged.cumulative_log_weight) * logged.discounted_reward
+    return np.nan_to_num(weighted.sum(axis=1, keepdims=True)), np.ones((len(weighted), 1))
+
+
+def wis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
+    """Return the numerator and denominator terms of WIS, each (n, 1), on a common scale."""
     weight = np.exp(logged.log_weight - logged.log_weight.max())[:, None]
     return weight * logged.returns[:, None], weight
 
 
 def cwpdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
-    """Numerator and denominator terms of CWPDIS, each (n, T), scaled per decision by the largest weight there."""
+    """Return the numerator and denominator terms of CWPDIS, each (n, T).
+
+    They are scaled, at each decision, by the largest weight there. The release gate uses this
+    estimator unless it is configured otherwise.
+    """
     log_weight = logged.cumulative_log_weight
     weight = np.exp(log_weight - log_weight.max(axis=0, keepdims=True))
     return weight * logged.discounted_reward, weight
 
 
 def ratio_of_sums(numerator: Floats, denominator: Floats) -> float:
-    """Σ_t (Σ_i numerator / Σ_i denominator) for terms of shape (n, T)."""
+    """Return the estimate Σ_t (Σ_i numerator / Σ_i denominator) for terms of shape (n, T).
+
+    The estimate of a reweighted sample, such as a bootstrap replicate, has the same form.
+    """
     return float((numerator.sum(axis=0) / denominator.sum(axis=0)).sum())
-
-
-def trajectory_wis(logged: LoggedReturns) -> float:
-    """Weighted (self-normalised) trajectory importance sampling."""
-    return ratio_of_sums(*trajectory_wis_terms(logged))
-
-
-def cwpdis(logged: LoggedReturns) -> float:
-    """Per-decision weighted importance sampling: the estimator that the gate uses."""
-    return ratio_of_sums(*cwpdis_terms(logged))
-
-
-def direct_method(value_of_first_state: Floats) -> float:
-    """DM: mean over trajectories of V(s_0), shape (n,).
-
-    Its error is the model's and no interval shows it.
-    """
-    return float(value_of_first_state.mean())
-
-
-def doubly_robust(
-    logged: LoggedReturns, *, q_taken: Floats, v_state: Floats, self_normalised: bool = False
-) -> float:
-    """DR with a given model: `q_taken` = Q(s_t, a_t), `v_state` = Σ_a π_e(a|s_t) Q(s_t, a), each (n, T).
-
-    With Q = 0 this is PDIS. A poor Q can be worse than PDIS, so compare Q with a constant on
-    held-out data first.
-    """
-    if not q_taken.shape == v_state.shape == logged.mask.shape:
-        raise ReplayDataError(
-            f"q_taken {q_taken.shape} and v_state {v_state.shape} must be {logged.mask.shape}"
-        )
-    weight = np.exp(logged.cumulative_log_weight)
-    before = np.concatenate([np.ones((weight.shape[0], 1)), weight[:, :-1]], axis=1)
-    if self_normalised:
-        weight = weight / weight.mean(axis=0)
-        before = before / before.mean(axis=0)
-    discount = logged.gamma ** np.arange(weight.shape[1])
-    terms = weight * (logged.reward - q_taken) + before * v_state
-    return float((np.where(logged.mask, terms, 0.0) * discount).sum(axis=1).mean())

@@ -1,14 +1,14 @@
 """Intervals and one-sided bounds for values of policies.
 
-Trials of one task resemble each other, so the unit of resampling is the *task* (cluster), and
-candidate and baseline are compared on the same resampled tasks (paired). Two kinds:
+Attempts at one task resemble each other, so the unit of resampling is the *task* (cluster), and
+candidate and baseline are compared on the same resampled tasks (paired). There are two kinds:
 
-- approximate: percentile bootstrap over tasks, for ratio estimators. Honest only with a decent
-  effective sample size, which the caller checks first (`atdp.replay.gate`).
+- approximate: percentile bootstrap over tasks, for ratio estimators. It covers as promised only
+  with a sufficient effective sample size, which the caller checks (`atdp.replay.release_gate`).
 - guaranteed at any n, for means of values >= 0: empirical Bernstein (Maurer and Pontil 2009,
-  theorem 4) over weights cut at a constant (cutting only lowers a non-negative mean, Thomas,
+  theorem 4) over weights cut at a constant (cutting only lowers a non-negative mean: Thomas,
   Theocharous, Ghavamzadeh 2015), and betting (Waudby-Smith and Ramdas 2024, one-sided capital
-  process), which needs no upper bound of the weights at all.
+  process), which needs no upper bound of the weights.
 """
 
 import math
@@ -20,10 +20,16 @@ import numpy.typing as npt
 
 from atdp.replay.estimators import Floats, ratio_of_sums
 
+_BISECTIONS = 60
+"""Halvings of the search interval; more than a float's 53 bits."""
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Interval:
-    """An estimate with one-sided bounds at level 1 - alpha each (so a two-sided interval at 1 - 2 alpha)."""
+    """An estimate with one-sided bounds at level 1 - alpha each.
+
+    Together they are a two-sided interval at level 1 - 2 alpha.
+    """
 
     estimate: float
     lower: float
@@ -31,21 +37,24 @@ class Interval:
 
 
 def task_codes(tasks: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Cluster number of each trajectory, shape (n,), numbered in sorted order of the task names."""
+    """Return the cluster number of each trajectory, shape (n,), in sorted order of task names."""
     return np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1].astype(
         np.int64
     )
 
 
 def sums_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
-    """Sum rows (n, k) within each task: (tasks, k)."""
+    """Return the sums of rows (n, k) within each task, shape (tasks, k)."""
     sums = np.zeros((int(codes.max()) + 1, values.shape[1]))
     np.add.at(sums, codes, values)
     return sums
 
 
 def resampled_counts(clusters: int, *, resamples: int, seed: int) -> Floats:
-    """How often each cluster is drawn in each bootstrap replicate, (resamples, clusters); same seed, same draws."""
+    """Return how often each bootstrap replicate draws each cluster, shape (resamples, clusters).
+
+    The same seed gives the same draws.
+    """
     rng = np.random.Generator(np.random.PCG64(seed))
     return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=resamples).astype(
         np.float64
@@ -55,7 +64,10 @@ def resampled_counts(clusters: int, *, resamples: int, seed: int) -> Floats:
 def bootstrap_ratio(
     terms: tuple[Floats, Floats], codes: npt.NDArray[np.int64], counts: Floats
 ) -> tuple[float, Floats]:
-    """Estimate and bootstrap replicates (resamples,) of Σ_t Σ num / Σ den for terms of shape (n, T)."""
+    """Return the estimate Σ_t Σ num / Σ den and its bootstrap replicates, shape (resamples,).
+
+    `terms` are numerators and denominators of shape (n, T).
+    """
     numerator, denominator = (sums_by_task(part, codes) for part in terms)
     with np.errstate(invalid="ignore", divide="ignore"):
         replicates = ((counts @ numerator) / (counts @ denominator)).sum(axis=1)
@@ -63,7 +75,10 @@ def bootstrap_ratio(
 
 
 def percentile_interval(estimate: float, replicates: Floats, *, alpha: float) -> Interval:
-    """Percentile bootstrap interval with `alpha` left out on each side; undefined replicates are left out."""
+    """Return the percentile bootstrap interval with `alpha` left out on each side.
+
+    Undefined replicates are left out.
+    """
     usable = replicates[np.isfinite(replicates)]
     if usable.size == 0:
         return Interval(estimate=estimate, lower=-math.inf, upper=math.inf)
@@ -72,12 +87,18 @@ def percentile_interval(estimate: float, replicates: Floats, *, alpha: float) ->
 
 
 def mean_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
-    """Mean of values (n,) within each task, (tasks,): independent units for the guaranteed bounds."""
+    """Return the mean of values (n,) within each task, shape (tasks,).
+
+    These means are the independent units for the guaranteed bounds.
+    """
     return np.asarray(np.bincount(codes, weights=values) / np.bincount(codes), dtype=np.float64)
 
 
 def empirical_bernstein_lower(values: Floats, *, upper: float, alpha: float) -> float:
-    """Lower bound of the mean of independent values in [0, upper], valid with probability 1 - alpha."""
+    """Return a lower bound of the mean of independent values in [0, upper].
+
+    It holds with probability 1 - alpha.
+    """
     n = values.size
     if n < 2:
         return 0.0
@@ -89,12 +110,13 @@ def empirical_bernstein_lower(values: Floats, *, upper: float, alpha: float) -> 
 
 
 def betting_lower(values: Floats, *, alpha: float, seed: int = 0) -> float:
-    """Lower bound of the mean of independent values >= 0 (no upper bound needed), valid with probability 1 - alpha.
+    """Return a lower bound of the mean of independent values >= 0.
 
-    For each m on a grid a gambler starts with capital 1 and bets against "the mean is at most m";
-    by Ville's inequality the capital reaches 1/alpha with probability at most alpha if that is
-    true. Bets are predictable (equation 26 there, from past variance) and at most 1/(2m). The order
-    of the values matters, so it is drawn from the seed.
+    It holds with probability 1 - alpha and needs no upper bound of the values. For each m, a
+    gambler starts with capital 1 and bets against the statement that the mean is at most m. If the
+    statement is true, the capital reaches 1/alpha with probability at most alpha, by Ville's
+    inequality. Bets are predictable (equation 26 of the paper, from past variance) and at most
+    1/(2m). The order of the values matters, so it is drawn from the seed.
     """
     n = values.size
     if n < 2 or not np.isfinite(values).all():
@@ -113,9 +135,8 @@ def betting_lower(values: Floats, *, alpha: float, seed: int = 0) -> float:
     low, high = 0.0, float(x.mean())
     if high <= 0.0 or not rejects(high * 1e-9):
         return 0.0
-    for _ in range(
-        60
-    ):  # capital falls as m rises (each factor does), so the rejected set is [0, L)
+    # The capital falls as m rises, because each factor does, so the rejected set is [0, L).
+    for _ in range(_BISECTIONS):
         middle = (low + high) / 2.0
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low

@@ -1,8 +1,8 @@
-"""What replay asks of a logged trajectory: the fields that it reads, and nothing else.
+"""The fields of a logged trajectory that replay reads, as protocols.
 
-The lakehouse's governed reader returns values of these shapes; so may a test or an importer.
-Missing is `None`, never a default: a missing reward is not a reward of 0, a missing log-probability
-not a probability of 1.
+The lakehouse's governed reader returns values of these shapes; so may a test or an importer. A
+missing value is None and never a default: a missing reward is not a reward of 0, and a missing
+log-probability is not a probability of 1.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class LoggedGeneration(Protocol):
 
 
 class LoggedTrajectory(Protocol):
-    """One attempt at one task, with its generations in order and its latest trajectory-level reward."""
+    """One attempt at one task: its generations in order and its latest trajectory-level reward."""
 
     @property
     def tenant_id(self) -> str: ...  # noqa: D102

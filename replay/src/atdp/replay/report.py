@@ -1,26 +1,27 @@
 """The report of one evaluation: a value with one canonical form.
 
-The run id is the hash of every input (data, scores, versions, thresholds, code); the same id gives
-the same bytes. It holds no clock and no URL. The HTML page is a function of the same value
-(`atdp.replay.page`).
+The run id is the digest of every input (data, scores, versions, thresholds, code). The same id
+gives the same bytes, because the report holds no time and no URL. The HTML page is a function of
+the same value (`atdp.replay.report_page`).
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
-from atdp.replay.report_json import rounded_canonical_json, sha256, to_json
+from atdp.replay.report_json import rounded_canonical_json, rounded_json, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
 FORMAT = "atdp.replay/1"
 """Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number
-may change."""
+or a text may change."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DatasetInput:
-    """What was evaluated; see `atdp.replay.dataset.PinnedDataset`."""
+    """The identity of the data; see `atdp.replay.dataset.PinnedDataset`."""
 
     name: str
     snapshots: Mapping[str, int]
@@ -30,7 +31,7 @@ class DatasetInput:
     refused: Mapping[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PolicyInput:
     """A model version; `weights_sha256` is None when only a URL was known."""
 
@@ -39,9 +40,9 @@ class PolicyInput:
     weights_sha256: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayInputs:
-    """Everything that the result depends on; `scores_sha256` is None when scoring failed."""
+    """Everything on which the result depends; `scores_sha256` is None when scoring failed."""
 
     dataset: DatasetInput
     candidate: PolicyInput
@@ -50,19 +51,19 @@ class ReplayInputs:
     scores_sha256: str | None
     trained_on_sha256: str | None = None
     failure: str | None = None
-    """What stopped the evaluation, when something did: an outcome that is not a function of the
-    rest."""
+    """The error that stopped the evaluation, if any: a result that does not follow from the other
+    inputs."""
     format: str = FORMAT
 
     @property
     def run_id(self) -> str:
-        """Hex SHA-256 of the canonical inputs."""
-        return sha256(self)
+        """The hex SHA-256 of the canonical inputs."""
+        return rounded_sha256(self)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayReport:
-    """Verdict, reasons, numbers, inputs."""
+    """Verdict, reasons, numbers and inputs of one evaluation."""
 
     inputs: ReplayInputs
     verdict: Verdict
@@ -71,65 +72,64 @@ class ReplayReport:
 
     @property
     def run_id(self) -> str:
-        """Same inputs, same id, same bytes."""
+        """The id of the run; the same inputs have the same id and give the same bytes."""
         return self.inputs.run_id
 
     def canonical(self) -> bytes:
-        """Canonical JSON of the report, without its own hash."""
-        return rounded_canonical_json({"run_id": self.run_id, **_as_dict(self)})
+        """Return the canonical JSON of the report, without its own digest."""
+        fields = rounded_json(self)
+        if not isinstance(fields, dict):
+            raise TypeError("a report is a JSON object")
+        return rounded_canonical_json({"run_id": self.run_id, **fields})
 
     @property
     def sha256(self) -> str:
-        """Hash of the canonical report: what a release decision cites as its evidence."""
-        return sha256(self.canonical())
+        """The digest of the canonical report, which a release decision cites as its evidence."""
+        return hashlib.sha256(self.canonical()).hexdigest()
 
     @property
     def exit_code(self) -> int:
-        """0 pass, 1 fail, 2 inconclusive, 3 error."""
+        """0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR."""
         return self.verdict.exit_code
 
     @property
     def tenants(self) -> tuple[str, ...]:
-        """Tenants that the report is evidence about."""
+        """The tenants about which the report is evidence."""
         return tuple(t.tenant for t in self.evaluation.tenants if t.evidenced)
 
     @property
     def prediction(self) -> float | None:
-        """Predicted mean reward of the candidate, None when nothing was estimated."""
-        found = self.evaluation.estimate(self.inputs.config.estimator)
-        return found.candidate.estimate if found else None
+        """The predicted mean reward of the candidate; None when nothing was estimated."""
+        estimate = self.evaluation.estimate(self.inputs.config.estimator)
+        return estimate.candidate.estimate if estimate else None
 
     def text(self) -> str:
-        """A short summary for a terminal."""
-        inputs, lines = self.inputs, []
-        lines.append(
+        """Return a short summary for a terminal."""
+        inputs = self.inputs
+        title = (
             f"{self.verdict.value}  {inputs.candidate.model} {inputs.candidate.version} against"
             f" {inputs.baseline.version} on {inputs.dataset.name}"
         )
-        lines += [f"  {r.code}: {r.text}" for r in self.reasons]
-        found = self.evaluation.estimate(inputs.config.estimator)
-        if found:
+        lines = [title]
+        lines += [f"  {reason.code}: {reason.text}" for reason in self.reasons]
+        estimate = self.evaluation.estimate(inputs.config.estimator)
+        if estimate:
             lines += [
                 f"  {name:<10} {v.estimate:+.3f}  [{v.lower:+.3f}, {v.upper:+.3f}]"
                 for name, v in (
-                    ("candidate", found.candidate),
-                    ("baseline", found.baseline),
-                    ("difference", found.difference),
+                    ("candidate", estimate.candidate),
+                    ("baseline", estimate.baseline),
+                    ("difference", estimate.difference),
                 )
             ]
         weights, coverage = self.evaluation.candidate_weights, self.evaluation.coverage
         if weights:
             lines.append(
-                f"  effective sample size {weights.least_ess:.1f} of {weights.trajectories} trajectories"
+                f"  effective sample size {weights.least_ess:.1f} of {weights.trajectories}"
+                " trajectories"
             )
         lines.append(
-            f"  coverage {coverage.usable} of {coverage.trajectories} trajectories; run {self.run_id[:16]}"
+            f"  coverage {coverage.usable} of {coverage.trajectories} trajectories;"
+            f" run {self.run_id[:16]}"
         )
         return "\n".join(lines)
-
-
-def _as_dict(report: ReplayReport) -> dict[str, object]:
-    fields = to_json(report)
-    if not isinstance(fields, dict):
-        raise TypeError("a report is a JSON object")
-    return dict(fields)

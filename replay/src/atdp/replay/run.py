@@ -1,8 +1,8 @@
-"""One evaluation from a pinned dataset to a report.
+"""One evaluation, from a pinned dataset to a report.
 
-Nothing raised by scoring or by the data escapes as an exception: it becomes the verdict ERROR with
-the message as its reason, so that a gate which could not be asked is never mistaken for one that
-was not needed.
+An error of scoring or of the data is not raised: it becomes the verdict ERROR with the message as
+its reason. So a release gate that could not be evaluated is never mistaken for one that was not
+needed.
 """
 
 import hashlib
@@ -15,19 +15,19 @@ import httpx
 from atdp.replay.config import ReplayConfig
 from atdp.replay.coverage import Coverage, TrajectoryKey, select
 from atdp.replay.dataset import PinnedDataset
-from atdp.replay.decisions import TokenScores
+from atdp.replay.decision_arrays import TokenScores
 from atdp.replay.errors import ReplayError
 from atdp.replay.evaluation import Evaluation, evaluate
-from atdp.replay.gate import judge
+from atdp.replay.release_gate import judge_evaluation
 from atdp.replay.report import DatasetInput, PolicyInput, ReplayInputs, ReplayReport
-from atdp.replay.report_json import sha256
+from atdp.replay.report_json import rounded_sha256
 from atdp.replay.scoring import HttpScorer, Scorer, score
 from atdp.replay.verdict import Reason, Verdict
 
 
-@dataclass(frozen=True, kw_only=True)
-class Policy:
-    """A model version and where an engine serves it (base URL without a trailing slash)."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolicyVersion:
+    """A model version and the engine that serves it (base URL without a trailing slash)."""
 
     model: str
     version: str
@@ -36,18 +36,19 @@ class Policy:
 
     @property
     def as_input(self) -> PolicyInput:
-        """The policy without its URL, which is not part of what was evaluated."""
+        """The version without its URL, which is not part of the evaluation's identity."""
         return PolicyInput(
             model=self.model, version=self.version, weights_sha256=self.weights_sha256
         )
 
 
-OpenScorer = Callable[[Policy, ReplayConfig], AbstractContextManager[Scorer]]
+OpenScorer = Callable[[PolicyVersion, ReplayConfig], AbstractContextManager[Scorer]]
+"""Opens a scorer for a policy version."""
 
 
 @contextmanager
-def http_scorer(policy: Policy, config: ReplayConfig) -> Iterator[Scorer]:
-    """Score over HTTP at the policy's URL."""
+def http_scorer(policy: PolicyVersion, config: ReplayConfig) -> Iterator[Scorer]:
+    """Open a scorer that uses the engine at the policy's URL."""
     with httpx.Client(timeout=config.timeout_s, trust_env=False) as client:
         yield HttpScorer(
             client=client,
@@ -60,52 +61,79 @@ def http_scorer(policy: Policy, config: ReplayConfig) -> Iterator[Scorer]:
 def replay(
     dataset: PinnedDataset,
     *,
-    candidate: Policy,
-    baseline: Policy,
+    candidate: PolicyVersion,
+    baseline: PolicyVersion,
     config: ReplayConfig | None = None,
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
     open_scorer: OpenScorer = http_scorer,
 ) -> ReplayReport:
-    """Evaluate `candidate` against `baseline`; the baseline is scored first, so one engine may serve both in turn.
+    """Evaluate `candidate` against `baseline`.
 
-    `trained_on` are trajectories that the candidate learned from, with their tasks: they and other
-    attempts at these tasks are set aside, and counted.
+    The baseline is scored first, so that one engine may serve both in turn. `trained_on` names the
+    trajectories that the candidate was trained on, with their tasks; they and other attempts at
+    these tasks are set aside, and counted.
     """
-    config = config or ReplayConfig()
-    scores_sha256: str | None = None
-    failure: str | None = None
-    coverage = Coverage(
-        trajectories=len(dataset.trajectories),
-        usable=0,
-        set_aside={},
-        decisions=0,
-        covered=0,
-        uncovered={},
+    run = _Run(
+        dataset=dataset,
+        candidate=candidate,
+        baseline=baseline,
+        config=config or ReplayConfig(),
+        evaluation=Evaluation(coverage=_nothing_covered(dataset)),
     )
-    evaluation = Evaluation(coverage=coverage)
+    failure: str | None = None
     try:
-        usable, coverage = select(dataset.trajectories, trained_on=trained_on)
-        evaluation = Evaluation(coverage=coverage)
-        scores: list[TokenScores] = []
-        for policy in (baseline, candidate) if usable else ():
-            with open_scorer(policy, config) as scorer:
-                scores.append(score(usable, scorer))
-        if usable:
-            scores_sha256 = _hash_scores(scores)
-            evaluation = evaluate(
-                usable,
-                coverage,
-                candidate=scores[1],
-                baseline=scores[0],
-                versions=(candidate.version, baseline.version),
-                config=config,
-            )
-        verdict, reasons = judge(evaluation, config)
+        run.evaluate(trained_on, open_scorer)
+        verdict, reasons = judge_evaluation(run.evaluation, run.config)
     except ReplayError as error:
         verdict, failure = Verdict.ERROR, str(error)
         reasons = (Reason(code=error.code, text=failure),)
     return ReplayReport(
-        inputs=ReplayInputs(
+        inputs=run.inputs(trained_on, failure),
+        verdict=verdict,
+        reasons=reasons,
+        evaluation=run.evaluation,
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class _Run:
+    """The state of one evaluation; it keeps what was measured before an error."""
+
+    dataset: PinnedDataset
+    candidate: PolicyVersion
+    baseline: PolicyVersion
+    config: ReplayConfig
+    evaluation: Evaluation
+    scores_sha256: str | None = None
+
+    def evaluate(
+        self, trained_on: Mapping[TrajectoryKey, str | None] | None, open_scorer: OpenScorer
+    ) -> None:
+        """Select trajectories, score them with both policies, and measure."""
+        usable, coverage = select(self.dataset.trajectories, trained_on=trained_on)
+        self.evaluation = Evaluation(coverage=coverage)
+        if not usable:
+            return
+        scores: list[TokenScores] = []
+        for policy in (self.baseline, self.candidate):
+            with open_scorer(policy, self.config) as scorer:
+                scores.append(score(usable, scorer))
+        self.scores_sha256 = _hash_scores(scores)
+        self.evaluation = evaluate(
+            usable,
+            coverage,
+            candidate=scores[1],
+            baseline=scores[0],
+            versions=(self.candidate.version, self.baseline.version),
+            config=self.config,
+        )
+
+    def inputs(
+        self, trained_on: Mapping[TrajectoryKey, str | None] | None, failure: str | None
+    ) -> ReplayInputs:
+        """Return everything on which the result depends."""
+        dataset = self.dataset
+        return ReplayInputs(
             dataset=DatasetInput(
                 name=dataset.name,
                 snapshots=dict(dataset.snapshots),
@@ -114,16 +142,23 @@ def replay(
                 content_sha256=dataset.content_sha256,
                 refused=dict(dataset.refused),
             ),
-            candidate=candidate.as_input,
-            baseline=baseline.as_input,
-            config=config,
-            scores_sha256=scores_sha256,
-            trained_on_sha256=sha256(sorted(trained_on.items())) if trained_on else None,
+            candidate=self.candidate.as_input,
+            baseline=self.baseline.as_input,
+            config=self.config,
+            scores_sha256=self.scores_sha256,
+            trained_on_sha256=rounded_sha256(sorted(trained_on.items())) if trained_on else None,
             failure=failure,
-        ),
-        verdict=verdict,
-        reasons=reasons,
-        evaluation=evaluation,
+        )
+
+
+def _nothing_covered(dataset: PinnedDataset) -> Coverage:
+    return Coverage(
+        trajectories=len(dataset.trajectories),
+        usable=0,
+        set_aside={},
+        decisions=0,
+        covered=0,
+        uncovered={},
     )
 
 

@@ -1,13 +1,13 @@
-"""Scores a policy on logged decisions over SGLang's HTTP interface.
+"""Scores of a policy on logged decisions, over SGLang's HTTP interface.
 
 A logged sequence (prompt + output) is sent to the engine (`atdp.inference.EngineClient.score`),
-which answers with the log-probability of every token at temperature 1. Every answer is
-checked against what was asked: the weight version, the number of tokens and the tokens themselves.
-A score that cannot be trusted is an error, never a guess.
+which answers with the log-probability of every token at temperature 1. Every answer is checked
+against the request: the weight version, the number of tokens and the tokens themselves. A score
+that fails a check is an error.
 
-Turns of one trajectory usually extend each other; a sequence that is a prefix of a later one is
-read from that one's scores, because a causal model gives the same number. So a trajectory of k
-turns costs about one forward pass, not k.
+Turns of one trajectory usually extend each other. The scores of a sequence that is a prefix of a
+later one are read from the later one's scores, because a causal model gives the same numbers. So a
+trajectory of k turns costs about one forward pass and not k.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,16 +24,19 @@ from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 
 class Scorer(Protocol):
-    """Gives log-probabilities of logged tokens under one policy version."""
+    """A source of log-probabilities of logged tokens under one policy version."""
 
     def token_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """Log-probability of each token given those before it, shape (len(sequence),); the first is NaN."""
+        """Return the log-probability of each token given those before it, for each sequence.
+
+        The arrays have shape (len(sequence),); their first entry is NaN.
+        """
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class HttpScorer:
-    """Scores over HTTP; `version` must be what the engine says it serves, on every answer."""
+    """A scorer over HTTP. Every answer of the engine must name `version`."""
 
     client: httpx.Client
     url: str
@@ -41,7 +44,11 @@ class HttpScorer:
     batch_size: int
 
     def token_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
-        """See `Scorer`. Raises `ScoringError` naming the engine and what to do."""
+        """See `Scorer`.
+
+        Raises:
+            ScoringError: the engine failed, or its answer does not fit the request.
+        """
         scored: list[Floats] = []
         for start in range(0, len(sequences), self.batch_size):
             batch = sequences[start : start + self.batch_size]
@@ -82,35 +89,38 @@ def _sequence(generation: LoggedGeneration) -> tuple[int, ...]:
 def covering_sequences(
     generations: Sequence[LoggedGeneration],
 ) -> tuple[list[tuple[int, ...]], list[int]]:
-    """The fewest sequences that contain every generation as a prefix, and which one serves each generation."""
+    """Return the fewest sequences that contain every generation as a prefix.
+
+    The second value is, for each generation, the index of the sequence that contains it.
+    """
     kept: list[tuple[int, ...]] = []
-    serves: list[int] = []
+    index_of: list[int] = []
     for sequence in reversed([_sequence(g) for g in generations]):
-        found = next(
+        index = next(
             (i for i, longer in enumerate(kept) if longer[: len(sequence)] == sequence), None
         )
-        if found is None:
+        if index is None:
             kept.append(sequence)
-            found = len(kept) - 1
-        serves.append(found)
-    return kept, serves[::-1]
+            index = len(kept) - 1
+        index_of.append(index)
+    return kept, index_of[::-1]
 
 
 def score(trajectories: Sequence[LoggedTrajectory], scorer: Scorer) -> list[tuple[Floats, ...]]:
-    """Log-probability of every output token: per trajectory one array (output tokens,) per generation.
+    """Return the log-probability of every output token.
 
-    Every decision must be covered (`atdp.replay.coverage.select`). All or nothing: one unanswered
-    request raises.
+    Each trajectory has one array of shape (output tokens,) for each generation. Every decision must
+    be covered (`atdp.replay.coverage.select`). One unanswered request fails the whole call.
     """
     plans = [covering_sequences(t.generations) for t in trajectories]
     scored: Iterator[Floats] = iter(scorer.token_logprobs([s for kept, _ in plans for s in kept]))
     result: list[tuple[Floats, ...]] = []
-    for trajectory, (kept, serves) in zip(trajectories, plans, strict=True):
+    for trajectory, (kept, index_of) in zip(trajectories, plans, strict=True):
         arrays = [next(scored) for _ in kept]
         result.append(
             tuple(
-                arrays[which][len(g.prompt_token_ids or ()) : len(_sequence(g))]
-                for g, which in zip(trajectory.generations, serves, strict=True)
+                arrays[index][len(g.prompt_token_ids or ()) : len(_sequence(g))]
+                for g, index in zip(trajectory.generations, index_of, strict=True)
             )
         )
     return result

@@ -1,8 +1,8 @@
-"""The four verdicts of every evaluation, and what they mean to a shell.
+"""The four verdicts of an evaluation, and their exit codes.
 
-A verdict answers one question: *may this version go on?* Only PASS opens a gate. INCONCLUSIVE means
-that the data cannot tell (too thin, too little covered); ERROR that the question was not answered
-at all.
+A verdict says whether a version may proceed. Only PASS opens a release gate. INCONCLUSIVE means
+that the data are too thin or too little covered to decide, ERROR that the evaluation did not take
+place.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Outcome of a gate."""
+    """The outcome of a release gate or of a canary's judgement."""
 
     PASS = "PASS"  # noqa: S105 (a verdict, not a password)
     FAIL = "FAIL"
@@ -19,13 +19,13 @@ class Verdict(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """0 pass, 1 fail, 2 inconclusive, 3 error."""
+        """0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR."""
         return {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 2, "ERROR": 3}[self.value]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """Why a verdict is what it is: `code` for machines (stable), `text` for people."""
+    """A reason for a verdict: `code` for programs (stable), `text` for people."""
 
     code: str
     text: str

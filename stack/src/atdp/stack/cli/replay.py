@@ -85,17 +85,19 @@ def replay(  # noqa: PLR0913 (one for each option of the command)
       atdp replay --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk --report v2.html
     """
     codes_are_verdicts(context)
-    from atdp.replay import ReplayConfig, evaluate_dataset, write_report
+    from atdp.replay import ReplayConfig, ReplayRequest, evaluate_dataset, write_report
 
     result = evaluate_dataset(
         existing_home(),
-        dataset=dataset,
-        model=model,
-        candidate=candidate,
-        baseline=baseline,
-        candidate_url=candidate_url,
-        baseline_url=baseline_url,
-        held_out=not in_sample,
+        ReplayRequest(
+            dataset=dataset,
+            model=model,
+            candidate=candidate,
+            baseline=baseline,
+            candidate_url=candidate_url,
+            baseline_url=baseline_url,
+            held_out=not in_sample,
+        ),
         config=ReplayConfig(mode=mode.value, margin=margin, alpha=alpha),
     )
     form = choose_format(form, as_json)

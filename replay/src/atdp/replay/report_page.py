@@ -1,24 +1,25 @@
-"""The report as one self-contained HTML page: no script, no request to anywhere, plots as inline SVG.
+"""The report as one self-contained HTML page, without scripts and requests; plots are inline SVG.
 
-Order: the verdict and why, then the evidence, then what was evaluated and how to read it.
-Deterministic: the same report gives the same bytes.
+The page shows the verdict with its reasons, then the evidence, then the inputs. The same report
+gives the same bytes.
 """
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from atdp.replay import plots
+from atdp.replay import report_plots
 from atdp.replay.report import ReplayReport
-from atdp.replay.report_json import to_json
+from atdp.replay.report_json import rounded_json
 from atdp.replay.verdict import Verdict
 
 MEANING = {
-    Verdict.PASS: "The candidate may go on to a canary.",
-    Verdict.FAIL: "The candidate is rejected: harm, or a missed threshold, is shown.",
-    Verdict.INCONCLUSIVE: "This data cannot tell. Collect more, or change less, and ask again.",
-    Verdict.ERROR: "The question was not answered. Nothing follows about the candidate.",
+    Verdict.PASS: "The candidate may become a canary.",
+    Verdict.FAIL: "The candidate is rejected, because it does harm or misses the threshold.",
+    Verdict.INCONCLUSIVE: "The data do not suffice for a verdict. Evaluate again with more data, or"
+    " with a candidate that differs less from the baseline.",
+    Verdict.ERROR: "The evaluation failed. It says nothing about the candidate.",
 }
-UNCOVERED_WORDS = {
+REASON_TEXTS = {
     "no_token_ids": "token ids missing or changed by redaction",
     "no_logprobs": "no usable log-probabilities",
     "length_mismatch": "log-probabilities do not match the tokens",
@@ -44,7 +45,7 @@ def _number(value: float | None, digits: int = 3, *, signed: bool = False) -> st
 
 
 def render(report: ReplayReport) -> str:
-    """The page. Everything that came from data is escaped; only our own SVG is not."""
+    """Return the page. All text from data is escaped; the SVG of the plots is inserted as it is."""
     evaluation, config = report.evaluation, report.inputs.config
     environment = Environment(
         loader=PackageLoader("atdp.replay", "templates"),
@@ -60,21 +61,21 @@ def render(report: ReplayReport) -> str:
         evaluation=evaluation,
         coverage=evaluation.coverage,
         config=config,
-        settings=sorted((to_json(config) or {}).items()),  # type: ignore[union-attr]
-        decisive=evaluation.estimate(
-            "betting" if config.bound == "guaranteed" else config.estimator
-        ),
-        refused=config.bound != "guaranteed"
-        and bool(plots.REFUSED & {r.code for r in report.reasons}),
+        settings=sorted((rounded_json(config) or {}).items()),  # type: ignore[union-attr]
+        decisive=evaluation.decisive(config),
+        refused=config.bound != "guaranteed" and report_plots.refuses_intervals(report),
         meaning=MEANING[report.verdict],
-        words=UNCOVERED_WORDS,
-        # Built from numbers and from fixed words; version names inside the SVG are escaped by
-        # matplotlib.
-        forest=Markup(plots.forest(report)) if evaluation.estimates else None,  # noqa: S704
-        weights=Markup(plots.weights(evaluation, min_ess=config.min_ess)),  # noqa: S704
-        likelihood=(
-            Markup(plots.likelihood(evaluation.likelihood, margin=config.likelihood_margin))  # noqa: S704
-            if evaluation.likelihood
-            else None
-        ),
+        reason_texts=REASON_TEXTS,
+        # The SVG holds numbers and fixed words; matplotlib escapes the names of versions in it.
+        forest=Markup(report_plots.forest(report)) if evaluation.estimates else None,  # noqa: S704
+        weights=Markup(report_plots.weights(evaluation, min_ess=config.min_ess)),  # noqa: S704
+        likelihood=_likelihood_plot(report),
     )
+
+
+def _likelihood_plot(report: ReplayReport) -> Markup | None:
+    likelihood = report.evaluation.likelihood
+    if likelihood is None:
+        return None
+    margin = report.inputs.config.likelihood_margin
+    return Markup(report_plots.likelihood(likelihood, margin=margin))  # noqa: S704

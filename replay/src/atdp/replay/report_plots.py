@@ -1,4 +1,7 @@
-"""Plots of a report as inline SVG: deterministic bytes, text kept as text, no fonts or scripts from elsewhere."""
+"""Plots of a report as inline SVG.
+
+The same report gives the same bytes. Text stays text, and there are no external fonts or scripts.
+"""
 
 import io
 import math
@@ -11,18 +14,17 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from atdp.replay.evaluation import Estimate, Evaluation, Histogram, Likelihood
+from atdp.replay.evaluation import Evaluation, Histogram, Likelihood
 from atdp.replay.intervals import Interval
 from atdp.replay.report import ReplayReport
+from atdp.replay.value_estimates import Estimate
 
-INK, QUIET, BASELINE, CANDIDATE, BAD, GOOD = (
-    "#1f2933",
-    "#9aa5b1",
-    "#7b8794",
-    "#2563eb",
-    "#c0392b",
-    "#1e8e5a",
-)
+INK = "#1f2933"
+QUIET = "#9aa5b1"
+BASELINE = "#7b8794"
+CANDIDATE = "#2563eb"
+BAD = "#c0392b"
+GOOD = "#1e8e5a"
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "atdp.replay",
@@ -40,7 +42,7 @@ STYLE = {
     "axes.titlelocation": "left",
 }
 
-REFUSED = frozenset(
+REFUSING_REASONS = frozenset(
     {"low_effective_sample_size", "one_weight_dominates", "weights_off_one", "few_tasks"}
 )
 """Reasons for which approximate intervals are not shown as evidence."""
@@ -61,11 +63,19 @@ def _svg(figure: Figure, title: str) -> str:
     return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
 
 
+def refuses_intervals(report: ReplayReport) -> bool:
+    """Return True when the report's approximate intervals do not count as evidence."""
+    return bool(REFUSING_REASONS & {reason.code for reason in report.reasons})
+
+
 def forest(report: ReplayReport) -> str:
-    """Values of both policies and their difference by estimator; refused approximate rows are grey."""
+    """Plot the values of both policies and their difference by estimator.
+
+    Approximate estimates that do not count as evidence are grey.
+    """
     evaluation, config = report.evaluation, report.inputs.config
     estimates = list(evaluation.estimates)
-    refused = bool(REFUSED & {r.code for r in report.reasons})
+    refused = refuses_intervals(report)
     with _figure(9.6, 0.9 + 0.52 * len(estimates)) as figure:
         values, difference = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1.0))
         for row, estimate in enumerate(reversed(estimates)):
@@ -106,8 +116,7 @@ def forest(report: ReplayReport) -> str:
 
 
 def _decides(estimate: Estimate, report: ReplayReport) -> bool:
-    config = report.inputs.config
-    return estimate.name == ("betting" if config.bound == "guaranteed" else config.estimator)
+    return estimate.name == report.inputs.config.decisive_estimate
 
 
 def _colour(estimate: Estimate, threshold: float, *, grey: bool) -> str:
@@ -135,19 +144,19 @@ def _whisker(axes: Axes, y: float, interval: Interval, colour: str, marker: str)
 
 
 def weights(evaluation: Evaluation, *, min_ess: float) -> str:
-    """Distribution of the candidate's weights, and effective sample size by decision."""
-    histogram, found = evaluation.candidate_histogram, evaluation.candidate_weights
-    if histogram is None or found is None:
+    """Plot the candidate's weights and the effective sample size by decision."""
+    histogram, diagnostics = evaluation.candidate_histogram, evaluation.candidate_weights
+    if histogram is None or diagnostics is None:
         return ""
     with _figure(9.6, 2.9) as figure:
         left, right = figure.subplots(1, 2)
         _bars(left, histogram)
-        decisions = range(1, len(found.ess_by_decision) + 1)
-        right.plot(decisions, found.ess_by_decision, "o-", color=CANDIDATE, markersize=4)
+        decisions = range(1, len(diagnostics.ess_by_decision) + 1)
+        right.plot(decisions, diagnostics.ess_by_decision, "o-", color=CANDIDATE, markersize=4)
         right.axhline(min_ess, color=BAD, linewidth=1.0, linestyle=(0, (4, 3)))
-        right.set_ylim(0, 1.08 * max(found.trajectories, min_ess))
+        right.set_ylim(0, 1.08 * max(diagnostics.trajectories, min_ess))
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
-        right.set_title(f"Effective sample size, of {found.trajectories} (dashed: floor)")
+        right.set_title(f"Effective sample size, of {diagnostics.trajectories} (dashed: floor)")
         right.set_xlabel("decisions (model calls) so far")
         return _svg(
             figure, "Importance weights of the candidate and effective sample size by decision"
@@ -164,13 +173,13 @@ def _bars(axes: Axes, histogram: Histogram) -> None:
     axes.set_xlabel("log10 weight (0: as likely as when logged)")
 
 
-def likelihood(found: Likelihood, *, margin: float) -> str:
-    """Paired difference of held-out log-likelihood per token against its guardrail."""
+def likelihood(measured: Likelihood, *, margin: float) -> str:
+    """Plot the paired difference of held-out log-likelihood per token against its guardrail."""
     with _figure(9.6, 1.25) as figure:
         axes = figure.subplots()
-        harmful = found.difference.upper < -margin
-        _whisker(axes, 0.0, found.difference, BAD if harmful else CANDIDATE, "D")
-        reach = 1.15 * max(margin, _reach(found.difference))
+        harmful = measured.difference.upper < -margin
+        _whisker(axes, 0.0, measured.difference, BAD if harmful else CANDIDATE, "D")
+        reach = 1.15 * max(margin, _reach(measured.difference))
         axes.axvspan(-reach, -margin, color=BAD, alpha=0.07)
         axes.axvline(0.0, color="#cbd2d9", linewidth=0.8)
         axes.set_xlim(-reach, reach)

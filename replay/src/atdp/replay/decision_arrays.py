@@ -1,8 +1,8 @@
-"""From scored trajectories to arrays: one column per decision, one row per trajectory.
+"""Arrays from scored trajectories: one row for each trajectory, one column for each decision.
 
-A decision's log-probability is the sum over its trainable output tokens (loss mask 1): what the
-sampler did not choose (forced tokens) has no ratio. The trajectory-level reward belongs to the last
-decision.
+A decision's log-probability is the sum over its trainable output tokens (loss mask 1), because
+tokens that the sampler did not choose (forced tokens) have no ratio. The trajectory-level reward
+belongs to the last decision.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from atdp.replay.errors import ReplayDataError
-from atdp.replay.estimators import Floats, LoggedReturns
+from atdp.replay.estimators import Bools, Floats, LoggedReturns
 from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 TokenScores = Sequence[tuple[Floats, ...]]
-"""Per trajectory, per generation: log-probability of each output token."""
+"""Log-probability of each output token, for each generation of each trajectory."""
 
 
-def trainable(generation: LoggedGeneration) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which output tokens the policy chose, shape (output tokens,)."""
+def trainable(generation: LoggedGeneration) -> Bools:
+    """Return True for the output tokens that the policy chose, shape (output tokens,)."""
     n = len(generation.output_token_ids or ())
     return (
         np.asarray(generation.loss_mask, dtype=bool)
@@ -29,12 +29,16 @@ def trainable(generation: LoggedGeneration) -> np.ndarray[tuple[int], np.dtype[n
 
 
 def behaviour(generation: LoggedGeneration) -> Floats:
-    """Logged log-probability of each output token under the sampler."""
+    """Return the logged log-probability of each output token under the sampler."""
     return np.asarray(generation.output_logprobs, dtype=np.float64)
 
 
 def logged_returns(trajectories: Sequence[LoggedTrajectory], scores: TokenScores) -> LoggedReturns:
-    """Arrays for the estimators, for one policy's scores."""
+    """Return the arrays for the estimators, for one policy's scores.
+
+    Raises:
+        ReplayDataError: a trajectory has no reward.
+    """
     n = len(trajectories)
     horizon = max((len(t.generations) for t in trajectories), default=0)
     log_ratio, reward = np.zeros((n, horizon)), np.zeros((n, horizon))
@@ -48,14 +52,14 @@ def logged_returns(trajectories: Sequence[LoggedTrajectory], scores: TokenScores
             mask[i, t] = True
         if trajectory.reward is None:
             raise ReplayDataError(
-                f"trajectory {trajectory.trajectory_id} has no reward; it cannot be weighed"
+                f"trajectory {trajectory.trajectory_id} has no reward, so it cannot be weighted"
             )
         reward[i, len(trajectory.generations) - 1] = trajectory.reward
     return LoggedReturns(log_ratio=log_ratio, reward=reward, mask=mask)
 
 
 def loglik_per_token(trajectories: Sequence[LoggedTrajectory], scores: TokenScores) -> Floats:
-    """Mean log-probability per trainable token of each trajectory, shape (n,), in nats."""
+    """Return each trajectory's mean log-probability per trainable token, shape (n,), in nats."""
     means = [
         np.concatenate(
             [s[trainable(g)] for g, s in zip(t.generations, of_generations, strict=True)]
@@ -65,9 +69,12 @@ def loglik_per_token(trajectories: Sequence[LoggedTrajectory], scores: TokenScor
     return np.asarray(means, dtype=np.float64)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EngineAgreement:
-    """How far an engine is from the log on decisions that the very same weights made; `None` when there are none."""
+    """The mean distance of an engine from the log, on decisions that the same weights made.
+
+    `mean_abs_nats` is None when there is no such decision.
+    """
 
     tokens: int
     mean_abs_nats: float | None
@@ -76,7 +83,10 @@ class EngineAgreement:
 def agreement(
     trajectories: Sequence[LoggedTrajectory], scores: TokenScores, *, version: str
 ) -> EngineAgreement:
-    """Compare an engine with the log where both claim `version`: it should agree to numerical noise."""
+    """Compare an engine with the log where both name `version`.
+
+    They should agree to numerical noise.
+    """
     gaps = [
         np.abs(s - behaviour(g))[trainable(g)]
         for t, of_generations in zip(trajectories, scores, strict=True)

@@ -1,14 +1,24 @@
-"""Reads the pinned input from the lake, through the governed reader (purpose `replay`)."""
+"""The pinned input of an evaluation, read from the lake through the governed reader.
 
-from atdp.lakehouse import Lake, LakehouseError, governed_trajectories, load_dataset
+The purpose of the read is `replay`.
+"""
+
+from atdp.lakehouse import (
+    Lake,
+    LakehouseError,
+    ReadOptions,
+    governed_trajectories,
+    load_dataset,
+)
 from atdp.replay.dataset import PinnedDataset
 from atdp.replay.errors import ReplayDataError
 
 
 def pinned_dataset(lake: Lake, name: str) -> PinnedDataset:
-    """The dataset's trajectories as far as governance allows them for replay.
+    """Return the dataset's trajectories that governance permits for replay.
 
-    Raises `ReplayDataError`.
+    Raises:
+        ReplayDataError: the dataset does not exist or cannot be read.
     """
     try:
         dataset = load_dataset(lake, name)
@@ -18,7 +28,7 @@ def pinned_dataset(lake: Lake, name: str) -> PinnedDataset:
             tenant=dataset.tenant,
             where=dataset.where,
             snapshots=dataset.snapshots,
-            with_messages=False,
+            options=ReadOptions(with_messages=False),
         )
     except LakehouseError as error:
         raise ReplayDataError(str(error)) from error

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from atdp.replay import ConfigError, ReplayConfig, ReplayReport, Verdict
-from atdp.replay.testing import BigramPolicy, with_generation
+from atdp.replay.testing import BigramPolicy, LogPlan, with_generation
 
 Judge = Callable[..., ReplayReport]
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
@@ -20,9 +20,9 @@ def test_a_better_candidate_with_enough_evidence_passes(judged: Judge) -> None:
     assert report.verdict is Verdict.PASS
     assert codes(report) == {"clears_threshold"}
     truth = float(np.exp(BigramPolicy.preferring(0, strength=0.6).log_table[0, 0]))
-    found = report.evaluation.estimate("cwpdis")
-    assert found is not None
-    assert found.candidate.lower <= truth <= found.candidate.upper
+    estimate = report.evaluation.estimate("cwpdis")
+    assert estimate is not None
+    assert estimate.candidate.lower <= truth <= estimate.candidate.upper
 
 
 def test_a_worse_candidate_fails(judged: Judge) -> None:
@@ -42,9 +42,9 @@ def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate
     report = judged(2.5)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "low_effective_sample_size" in codes(report)
-    found = report.evaluation.estimate("cwpdis")
-    assert found is not None
-    assert found.difference.lower > 0  # only the floor keeps it from passing
+    estimate = report.evaluation.estimate("cwpdis")
+    assert estimate is not None
+    assert estimate.difference.lower > 0  # only the floor keeps it from passing
     assert (
         judged(2.5, min_ess=2, max_weight_share=1.0, max_mean_weight_error=99.0).verdict
         is Verdict.PASS
@@ -60,7 +60,7 @@ def test_few_tasks_are_inconclusive(judged: Judge) -> None:
 def test_missing_rewards_never_pass_and_are_not_zero(judged: Judge) -> None:
     log = [
         replace(t, reward=None) if i % 3 else t
-        for i, t in enumerate(UNIFORM.log(tasks=60, attempts=8))
+        for i, t in enumerate(UNIFORM.log(LogPlan(tasks=60, attempts=8)))
     ]
     report = judged(0.6, trajectories=log)
     assert report.verdict is Verdict.INCONCLUSIVE
@@ -78,7 +78,7 @@ def test_an_empty_dataset_is_inconclusive(judged: Judge) -> None:
 
 def test_a_broken_policy_fails_by_likelihood_when_its_weights_say_nothing(judged: Judge) -> None:
     # strength 12 on token 5: everything that ever succeeded (ending in token 0) becomes impossible
-    log = UNIFORM.log(tasks=40, attempts=6, winning=5, seed=1)
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6, winning=5, seed=1))
     report = judged(12.0, trajectories=log)
     assert report.verdict is Verdict.FAIL
     assert {"likelihood_collapsed", "low_effective_sample_size"} <= codes(report)
@@ -91,14 +91,14 @@ def test_an_engine_with_other_weights_than_the_log_is_an_error(judged: Judge) ->
 
 
 def test_a_reward_outside_its_range_is_an_error(judged: Judge) -> None:
-    log = UNIFORM.log(tasks=40, attempts=6)
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6))
     report = judged(0.6, trajectories=[replace(log[0], reward=5.0), *log[1:]])
     assert report.verdict is Verdict.ERROR
     assert codes(report) == {"dataset_error"}
 
 
 def test_a_trajectory_given_twice_is_an_error(judged: Judge) -> None:
-    log = UNIFORM.log(tasks=40, attempts=6)
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6))
     assert judged(0.6, trajectories=[*log, log[0]]).verdict is Verdict.ERROR
 
 
@@ -128,7 +128,7 @@ def test_a_guaranteed_bound_asks_for_more_evidence_than_the_bootstrap(judged: Ju
 
 
 def test_a_tenant_with_too_few_trajectories_is_not_evidenced(judged: Judge) -> None:
-    log = UNIFORM.log(tasks=40, attempts=6)
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6))
     log = [replace(t, tenant_id="globex") if i < 4 else t for i, t in enumerate(log)]
     assert judged(0.6, trajectories=log).tenants == ("acme",)
 
@@ -158,7 +158,7 @@ def test_a_tenant_with_too_few_trajectories_is_not_evidenced(judged: Judge) -> N
 def test_a_decision_without_a_valid_weight_is_uncovered(
     judged: Judge, change: dict[str, object], reason: str
 ) -> None:
-    log = UNIFORM.log(tasks=40, attempts=6)
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6))
     log[0] = with_generation(log[0], **change)
     coverage = judged(0.6, trajectories=log).evaluation.coverage
     assert coverage.uncovered == {reason: 1}
@@ -183,8 +183,8 @@ def test_thresholds_that_mean_nothing_are_refused(change: dict[str, object]) -> 
 
 
 def test_a_candidate_that_is_no_better_passes_about_as_rarely_as_alpha_says(judged: Judge) -> None:
-    # The candidate acts differently, but the reward does not depend on it: the true difference is
-    # 0.
+    # The candidate acts differently, but the reward does not depend on it: the true difference
+    # is 0.
     runs, passes, fails = 150, 0, 0
     for run in range(runs):
         rng = np.random.default_rng(run)
@@ -192,7 +192,7 @@ def test_a_candidate_that_is_no_better_passes_about_as_rarely_as_alpha_says(judg
         log = [
             replace(t, reward=float(rng.uniform() < difficulty[i // 4]))
             for i, t in enumerate(
-                UNIFORM.log(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run)
+                UNIFORM.log(LogPlan(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run))
             )
         ]
         verdict = judged(0.7, trajectories=log, resamples=400, seed=run).verdict

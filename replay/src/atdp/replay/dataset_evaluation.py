@@ -1,0 +1,99 @@
+"""The evaluation behind `atdp replay`: names of versions and a dataset in, report and files out.
+
+The stack's engines are used when no URL is given (`atdp.replay.stack_engines`). The lake is only
+read.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from atdp.lakehouse import LakehouseError, open_lake
+from atdp.replay.config import ReplayConfig
+from atdp.replay.errors import ReplayDataError, WeightsError
+from atdp.replay.lake_dataset import pinned_dataset
+from atdp.replay.lineage import trained_on
+from atdp.replay.report import ReplayReport
+from atdp.replay.report_page import render
+from atdp.replay.run import PolicyVersion, replay
+from atdp.replay.stack_engines import StackEngines
+from atdp.replay.weights import weights_sha256
+from atdp.runtime import Home, write_durably
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplayRequest:
+    """The versions of a model to compare, and the dataset to compare them on."""
+
+    dataset: str
+    model: str
+    candidate: str
+    baseline: str
+    candidate_url: str | None = None
+    """Engine that serves the candidate; None: found in the stack."""
+    baseline_url: str | None = None
+    """Engine that serves the baseline; None: found in the stack."""
+    held_out: bool = True
+    """Set aside the trajectories that the candidate and its ancestors were trained on, and other
+    attempts at the same tasks."""
+
+
+def evaluate_dataset(
+    home: Home, request: ReplayRequest, *, config: ReplayConfig | None = None
+) -> ReplayReport:
+    """Evaluate the candidate against the baseline on a dataset of this home.
+
+    An error after the dataset and the lineage were read becomes the verdict ERROR.
+
+    Raises:
+        ReplayDataError: the dataset does not exist or cannot be read.
+        LineageError: the registry does not record what the candidate was trained on.
+    """
+    try:
+        lake = open_lake(home)
+    except LakehouseError as error:
+        raise ReplayDataError(str(error)) from error
+    dataset = pinned_dataset(lake, request.dataset)
+    engines = StackEngines(
+        endpoints=home.endpoints(),
+        weights=home.weights,
+        routes_file=home.routes_file,
+        locks=home.control,
+    )
+    learned = (
+        trained_on(home.weights, request.model, request.candidate) if request.held_out else None
+    )
+    return replay(
+        dataset,
+        candidate=_policy(home, request.model, request.candidate, request.candidate_url),
+        baseline=_policy(home, request.model, request.baseline, request.baseline_url),
+        config=config,
+        trained_on=learned,
+        open_scorer=engines.open,
+    )
+
+
+def _policy(home: Home, model: str, version: str, url: str | None) -> PolicyVersion:
+    """Return a version with the digest of its weights.
+
+    The digest is None when the weights are not in the registry, as with an engine of another owner.
+    """
+    try:
+        sha256 = weights_sha256(home.weights / model / version)
+    except WeightsError:
+        sha256 = None
+    return PolicyVersion(
+        model=model, version=version, url=(url or "").rstrip("/"), weights_sha256=sha256
+    )
+
+
+def write_report(report: ReplayReport, page: Path) -> tuple[Path, Path]:
+    """Write the page and, beside it, the canonical JSON; returns both paths.
+
+    A path that ends in `.json` names the JSON, and the page stands beside it. Missing parent
+    folders are made.
+    """
+    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
+    data = page.with_suffix(".json")
+    write_durably(data, report.canonical())
+    write_durably(page, render(report))
+    return page, data

@@ -1,0 +1,150 @@
+"""Estimates of the reward that candidate and baseline would have had, by several estimators.
+
+All of them compare the two policies on the same trajectories. Ratio estimators get approximate
+bootstrap intervals over the same resampled tasks; plain importance sampling gets bounds that hold
+at any sample size.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from atdp.replay import intervals
+from atdp.replay.config import ReplayConfig
+from atdp.replay.estimators import (
+    Floats,
+    LoggedReturns,
+    cwpdis_terms,
+    pdis_terms,
+    trajectory_weights,
+    wis_terms,
+)
+from atdp.replay.intervals import Interval
+
+TaskCodes = npt.NDArray[np.int64]
+"""Cluster number of each trajectory, shape (n,)."""
+
+_LowerBound = Callable[[Floats], float]
+"""A guaranteed lower bound of the mean of non-negative values, shape (n,)."""
+
+_RATIO_ESTIMATORS = (
+    ("cwpdis", "per-decision weighted IS", cwpdis_terms),
+    ("wis", "weighted IS", wis_terms),
+    ("pdis", "per-decision IS (unbiased)", pdis_terms),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """The values that one estimator gives.
+
+    `guaranteed` bounds hold at any sample size, other bounds only with a sufficient ESS.
+    """
+
+    name: str
+    title: str
+    guaranteed: bool
+    candidate: Interval
+    baseline: Interval
+    difference: Interval
+
+
+def ratio_estimates(
+    candidate: LoggedReturns,
+    baseline: LoggedReturns,
+    *,
+    codes: TaskCodes,
+    counts: Floats,
+    config: ReplayConfig,
+) -> tuple[Estimate, ...]:
+    """Return the estimates with bootstrap intervals; `counts` are the resampled tasks."""
+    estimates = []
+    for name, title, terms in _RATIO_ESTIMATORS:
+        c, c_draws = intervals.bootstrap_ratio(terms(candidate), codes, counts)
+        b, b_draws = intervals.bootstrap_ratio(terms(baseline), codes, counts)
+        alpha = config.alpha
+        estimates.append(
+            Estimate(
+                name=name,
+                title=title,
+                guaranteed=False,
+                candidate=intervals.percentile_interval(c, c_draws, alpha=alpha),
+                baseline=intervals.percentile_interval(b, b_draws, alpha=alpha),
+                difference=intervals.percentile_interval(c - b, c_draws - b_draws, alpha=alpha),
+            )
+        )
+    return tuple(estimates)
+
+
+def guaranteed_estimates(
+    candidate: LoggedReturns,
+    baseline: LoggedReturns,
+    *,
+    rewards: Floats,
+    codes: TaskCodes,
+    config: ReplayConfig,
+) -> tuple[Estimate, ...]:
+    """Return the estimates with bounds that hold at any sample size.
+
+    Each policy's bound gets alpha/2, so that the difference has alpha.
+    """
+    alpha = config.alpha / 2
+
+    def betting(values: Floats) -> float:
+        units = intervals.mean_by_task(values, codes)
+        return intervals.betting_lower(units, alpha=alpha, seed=config.seed)
+
+    def bernstein(values: Floats) -> float:
+        units = intervals.mean_by_task(np.minimum(values, config.weight_clip), codes)
+        return intervals.empirical_bernstein_lower(units, upper=config.weight_clip, alpha=alpha)
+
+    estimates = []
+    for name, title, lower_bound in (
+        ("betting", "IS, betting bound", betting),
+        ("bernstein", "clipped IS, empirical Bernstein", bernstein),
+    ):
+        c = _value(candidate, lower_bound, rewards=rewards, codes=codes, config=config)
+        b = _value(baseline, lower_bound, rewards=rewards, codes=codes, config=config)
+        estimates.append(
+            Estimate(
+                name=name,
+                title=title,
+                guaranteed=True,
+                candidate=c,
+                baseline=b,
+                difference=Interval(
+                    estimate=c.estimate - b.estimate,
+                    lower=c.lower - b.upper,
+                    upper=c.upper - b.lower,
+                ),
+            )
+        )
+    return tuple(estimates)
+
+
+def _value(
+    logged: LoggedReturns,
+    lower_bound: _LowerBound,
+    *,
+    rewards: Floats,
+    codes: TaskCodes,
+    config: ReplayConfig,
+) -> Interval:
+    """Return the value of one policy with guaranteed bounds.
+
+    With rewards scaled to [0, 1] and E[w] = 1, the value is at least L(w r) and at most
+    1 - L(w (1 - r)), where L is the lower bound of a mean.
+    """
+    span = config.reward_max - config.reward_min
+    scaled = (rewards - config.reward_min) / span
+    weight = trajectory_weights(logged)
+    low = min(1.0, lower_bound(weight * scaled))
+    high = 1.0 - min(1.0, lower_bound(weight * (1.0 - scaled)))
+    estimate = float(intervals.mean_by_task(weight * scaled, codes).mean())
+    return Interval(
+        estimate=config.reward_min + span * estimate,
+        lower=config.reward_min + span * low,
+        upper=config.reward_min + span * high,
+    )
