@@ -1,15 +1,17 @@
-"""The whole stack: how long an event takes from `emit` to an SQL answer, how long an import takes, what an idle stack holds.
+"""The whole stack: time from `emit` to an SQL answer, time of an import, memory of an idle stack.
 
-    python benchmarks/end_to_end.py [--rate 200] [--seconds 60] [--text 1600] [--tau-bench FILE…] [--json]
+    python benchmarks/end_to_end.py [--rate 200] [--seconds 60] [--text 1600]
+                                    [--tau-bench FILE…] [--json]
 
-A stack with a home of its own is started; its memory is read after it has been left alone. Then one
-process emits `--rate` events per second (each with `--text` characters that the gate has never
-seen, every second one with an e-mail address among them) through the SDK, while another asks the
-lake again and again: an event is visible when the rows of a query with its id are there, so the
-query's own time counts too. Where the time goes is told by the time stamps of the records on the
-way: `sent` by the SDK, `governed` by the gate, `visible`. With `--tau-bench`, those files are
-imported and timed until all of their trajectories have landed (`atdp import`, then `atdp wait`, as
-a user runs them). Emitter, poller and stack share the machine.
+A stack with a home of its own is started. Its memory is read after it has been idle for a while.
+Then one process emits `--rate` events per second through the SDK. Each event has `--text`
+characters that the governance stage has not seen before, and every second one holds an e-mail
+address. Meanwhile this process queries the lake again and again. An event is visible when the rows
+of a query with its id have arrived, so the time of the query counts too. The time stamps of the
+records show where the time goes: `sent` by the SDK, `governed` by the governance stage, `visible`.
+With `--tau-bench`, those files are imported, and the time is measured until all of their
+trajectories are in the lake (`atdp import`, then `atdp wait`, as a user runs them). Emitter, poller
+and stack share the machine.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +33,26 @@ import psutil
 
 TEXT = "The order left the warehouse this morning and will arrive on Tuesday. " * 23
 EVENTS_PER_TRAJECTORY = 20
-POLL_S = 0.02
-SETTLE_S = 20.0
-PATIENCE_S = 120.0
+POLL_S = 0.02  # pause between two queries
+SETTLE_S = 20.0  # idle time before memory is read
+VISIBLE_TIMEOUT_S = 120.0  # wait for the last event after the emitter has ended
 TENANT = "bench"
 
 
-def emit(bootstrap: str, key: str, spool: Path, rate: float, seconds: float, text: int) -> None:
-    """Emit at a steady rate and print each event's id with the time (ns since the epoch) before its `emit` (a process of its own)."""
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The events to emit: `text` is the number of characters in each."""
+
+    rate: float
+    seconds: float
+    text: int
+
+
+def emit(bootstrap: str, key: str, spool: Path, load: Load) -> None:
+    """Emit at a steady rate (a process of its own).
+
+    Prints the id of each event with the time before its `emit` (ns since the epoch).
+    """
     from atdp.schemas import Generation, Usage
     from atdp.sdk import KafkaSender, Recorder
 
@@ -48,8 +63,8 @@ def emit(bootstrap: str, key: str, spool: Path, rate: float, seconds: float, tex
     emitted: list[tuple[str, int]] = []
     due = time.perf_counter()
     trajectory = recorder.trajectory(task_id="t").start()
-    for number in range(int(rate * seconds)):
-        due += 1 / rate
+    for number in range(int(load.rate * load.seconds)):
+        due += 1 / load.rate
         time.sleep(max(0.0, due - time.perf_counter()))
         if number % EVENTS_PER_TRAJECTORY == EVENTS_PER_TRAJECTORY - 1:
             trajectory.end()
@@ -57,13 +72,13 @@ def emit(bootstrap: str, key: str, spool: Path, rate: float, seconds: float, tex
         at = time.time_ns()
         if number % 2:
             event_id = trajectory.generation(
-                f"{number} {TEXT[:text]}",
+                f"{number} {TEXT[: load.text]}",
                 generation,
                 usage=Usage(input_tokens=400, output_tokens=350),
             )
         else:
             event_id = trajectory.observe(
-                [{"role": "user", "content": f"I am ada{number}@example.com. {TEXT[:text]}"}]
+                [{"role": "user", "content": f"I am ada{number}@example.com. {TEXT[: load.text]}"}]
             )
         emitted.append((event_id, at))
     trajectory.end()
@@ -72,7 +87,7 @@ def emit(bootstrap: str, key: str, spool: Path, rate: float, seconds: float, tex
 
 
 class Stack:
-    """`atdp` on a home of the benchmark's own."""
+    """The command `atdp` with a home of its own."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -82,6 +97,7 @@ class Stack:
         self.environ = {**inherited, "ATDP_HOME": str(home)}
 
     def atdp(self, *arguments: str) -> str:
+        """Run a command and return its output."""
         command = [sys.executable, "-m", "atdp.stack.cli", *arguments]
         done = subprocess.run(
             command, env=self.environ, capture_output=True, text=True, check=False
@@ -93,8 +109,8 @@ class Stack:
         return done.stdout
 
     def processes(self) -> dict[str, psutil.Process]:
-        """The supervisor and the services."""
-        from atdp.runtime.home import Home
+        """Return the processes of the supervisor and the services."""
+        from atdp.runtime import Home
         from atdp.stack.stack_state import StackState
 
         stack = StackState(Home(self.home)).read()
@@ -105,22 +121,29 @@ class Stack:
         return {name: psutil.Process(pid) for name, pid in pids.items()}
 
     def memory(self) -> dict[str, dict[str, float]]:
-        """Resident (`rss`) and proportional (`pss`: shared pages divided) megabytes by service."""
-        found = {}
+        """Return the memory of each service in megabytes.
+
+        `rss` is resident memory; in `pss` a shared page counts in parts.
+        """
+        rows = {}
         for name, process in self.processes().items():
-            held = process.memory_full_info()
-            found[name] = {"rss": held.rss / 1e6, "pss": held.pss / 1e6}
-        found["all"] = {kind: sum(row[kind] for row in found.values()) for kind in ("rss", "pss")}
-        return found
+            used = process.memory_full_info()
+            rows[name] = {"rss": used.rss / 1e6, "pss": used.pss / 1e6}
+        rows["all"] = {kind: sum(row[kind] for row in rows.values()) for kind in ("rss", "pss")}
+        return rows
 
     def cpu_s(self) -> dict[str, float]:
-        """CPU seconds that each service has used so far: unlike latencies, hardly distorted by what else runs."""
+        """Return the CPU seconds that each service has used so far.
+
+        Unlike latencies, they hardly depend on what else the machine runs.
+        """
         times = {name: process.cpu_times() for name, process in self.processes().items()}
         return {name: used.user + used.system for name, used in times.items()}
 
 
 @contextmanager
 def running_stack() -> Iterator[Stack]:
+    """Yield a running stack with a new home, and stop it afterwards."""
     with tempfile.TemporaryDirectory(prefix="atdp-bench-", ignore_cleanup_errors=True) as folder:
         stack = Stack(Path(folder) / "home")
         stack.atdp("up", "--detach")
@@ -131,7 +154,7 @@ def running_stack() -> Iterator[Stack]:
 
 
 class Poller:
-    """Asks for rows that it has not seen yet, whenever there is a new snapshot."""
+    """Queries the rows that are new in each snapshot of the lake."""
 
     def __init__(self, home: Path) -> None:
         from atdp.lakehouse import open_lake
@@ -140,81 +163,60 @@ class Poller:
         self.snapshot: int | None = None
         self.read_up_to: dict[int, int] = {}
         self.visible: dict[str, int] = {}
-        self.looks: list[float] = []
-        self._last = time.perf_counter()
+        self.intervals_s: list[float] = []
+        self._polled_at = time.perf_counter()
 
-    def look(self) -> None:
+    def poll(self) -> None:
+        """Query the rows of a new snapshot once."""
         from atdp.lakehouse import connect
 
         current = self.lake.table("events").current_snapshot()
         if current is not None and current.snapshot_id != self.snapshot:
             self.snapshot = current.snapshot_id
-            known = " OR ".join(
-                [
-                    *(
-                        f"(kafka_partition = {part} AND kafka_offset > {at})"
-                        for part, at in self.read_up_to.items()
-                    ),
-                    f"kafka_partition NOT IN ({', '.join(map(str, self.read_up_to)) or -1})",
-                ]
-            )
+            read_partitions = ", ".join(map(str, self.read_up_to)) or "-1"
+            unread = [
+                f"(kafka_partition = {part} AND kafka_offset > {at})"
+                for part, at in self.read_up_to.items()
+            ]
+            unread.append(f"kafka_partition NOT IN ({read_partitions})")
             with connect(lake=self.lake) as connection:
                 rows = connection.sql(
-                    f"SELECT event_id, kafka_partition, kafka_offset FROM events WHERE {known}"
+                    "SELECT event_id, kafka_partition, kafka_offset FROM events"
+                    f" WHERE {' OR '.join(unread)}"
                 ).rows()
             now = time.time_ns()
             for event_id, partition, offset in rows:
                 self.visible.setdefault(event_id, now)
                 self.read_up_to[partition] = max(offset, self.read_up_to.get(partition, -1))
-        self.looks.append(time.perf_counter() - self._last)
-        self._last = time.perf_counter()
+        self.intervals_s.append(time.perf_counter() - self._polled_at)
+        self._polled_at = time.perf_counter()
         time.sleep(POLL_S)
 
 
-def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, Any]:
-    from atdp.runtime.home import Home
-    from atdp.runtime.keys import KeyStore
+def measure_latency(stack: Stack, load: Load) -> dict[str, Any]:
+    """Emit the load and measure how long each event takes to become visible."""
+    from atdp.runtime import Home, KeyStore
 
     home = Home(stack.home)
     bootstrap = home.endpoints()["kafka"]
     with KeyStore(home.keys_db) as keys:
         key = str(keys.create(TENANT, "agent")[0])
     poller = Poller(stack.home)
-    connection = {"bootstrap": bootstrap, "key": key, "spool": str(home.spool)}
-    options = connection | {"rate": rate, "seconds": seconds, "text": text}
-    load, cpu_s = os.getloadavg()[0], stack.cpu_s()
-    with tempfile.TemporaryFile("w+") as said:
-        emitter = subprocess.Popen(
-            [sys.executable, __file__, "--emit", json.dumps(options)],
-            env=stack.environ,
-            stdout=said,
-        )
-        while emitter.poll() is None:
-            poller.look()
-        said.seek(0)
-        report = json.loads(said.read())
+    load_average, cpu_s = os.getloadavg()[0], stack.cpu_s()
+    options = {"bootstrap": bootstrap, "key": key, "spool": str(home.spool), "load": asdict(load)}
+    report = poll_while_emitting(stack, poller, options)
     emitted: dict[str, int] = dict(report["events"])
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + VISIBLE_TIMEOUT_S
     while not emitted.keys() <= poller.visible.keys() and time.monotonic() < deadline:
-        poller.look()
+        poller.poll()
     used = {name: after - cpu_s[name] for name, after in stack.cpu_s().items()}
-    stamps = {role: timestamps(bootstrap, role) for role in ("events_raw", "events_governed")}
+    intervals = sorted(poller.intervals_s)
     landed = [event_id for event_id in emitted if event_id in poller.visible]
-    hops = {
-        "emit → visible": [(poller.visible[i] - emitted[i]) / 1e9 for i in landed],
-        "  emit → sent": [stamps["events_raw"][i] - emitted[i] / 1e9 for i in landed],
-        "  sent → governed": [
-            stamps["events_governed"][i] - stamps["events_raw"][i] for i in landed
-        ],
-        "  governed → visible": [
-            poller.visible[i] / 1e9 - stamps["events_governed"][i] for i in landed
-        ],
-    }
-    looks = sorted(poller.looks)
+    hops = hop_seconds(bootstrap, landed, emitted, poller.visible)
     return {
         "events": len(emitted),
-        "per_s": rate,
-        "text_chars": text,
+        "per_s": load.rate,
+        "text_chars": load.text,
         "landed": len(landed),
         "delivered": report["delivered"],
         "seconds": {name: quantiles(values) for name, values in hops.items()},
@@ -222,15 +224,43 @@ def latency(stack: Stack, rate: float, seconds: float, text: int) -> dict[str, A
             name: round(1000 * each / len(emitted), 2) for name, each in used.items()
         },
         "poll_ms": {
-            "p50": 1000 * looks[len(looks) // 2],
-            "p99": 1000 * looks[int(len(looks) * 0.99)],
+            "p50": 1000 * intervals[len(intervals) // 2],
+            "p99": 1000 * intervals[int(len(intervals) * 0.99)],
         },
-        "load_average": [load, os.getloadavg()[0]],
+        "load_average": [load_average, os.getloadavg()[0]],
+    }
+
+
+def poll_while_emitting(stack: Stack, poller: Poller, options: dict[str, Any]) -> dict[str, Any]:
+    """Poll until the emitter has ended; returns its report."""
+    with tempfile.TemporaryFile("w+") as output:
+        emitter = subprocess.Popen(
+            [sys.executable, __file__, "--emit", json.dumps(options)],
+            env=stack.environ,
+            stdout=output,
+        )
+        while emitter.poll() is None:
+            poller.poll()
+        output.seek(0)
+        report: dict[str, Any] = json.loads(output.read())
+    return report
+
+
+def hop_seconds(
+    bootstrap: str, landed: list[str], emitted: dict[str, int], visible: dict[str, int]
+) -> dict[str, list[float]]:
+    """Return the seconds that each event took, in all and on each hop."""
+    sent, governed = timestamps(bootstrap, "events_raw"), timestamps(bootstrap, "events_governed")
+    return {
+        "emit → visible": [(visible[i] - emitted[i]) / 1e9 for i in landed],
+        "  emit → sent": [sent[i] - emitted[i] / 1e9 for i in landed],
+        "  sent → governed": [governed[i] - sent[i] for i in landed],
+        "  governed → visible": [visible[i] / 1e9 - governed[i] for i in landed],
     }
 
 
 def timestamps(bootstrap: str, role: Any) -> dict[str, float]:
-    """Event id → when its record was produced (seconds since the epoch, to the millisecond)."""
+    """Return the time of each event's record (seconds since the epoch, to the millisecond)."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     from atdp.schemas import decode, topic
@@ -242,24 +272,26 @@ def timestamps(bootstrap: str, role: Any) -> dict[str, float]:
         "enable.partition.eof": True,
     }
     consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
-    found = {}
+    produced = {}
     try:
         left = set(consumer.list_topics(name, timeout=30).topics[name].partitions)
         consumer.assign([TopicPartition(name, partition, OFFSET_BEGINNING) for partition in left])
         while left:
             for message in consumer.consume(5000, 0.25):
                 if (error := message.error()) is None:
-                    found[str(decode(message.value()).event_id)] = message.timestamp()[1] / 1000
+                    event_id = str(decode(message.value()).event_id)
+                    produced[event_id] = message.timestamp()[1] / 1000
                 elif error.code() == KafkaError._PARTITION_EOF:
                     left.discard(message.partition())
                 else:
                     raise SystemExit(f"reading {name}: {error.str()}")
     finally:
         consumer.close()
-    return found
+    return produced
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
+    """Return p50, p95, p99 and the maximum."""
     ordered = sorted(values)
     at = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
     return {name: round(ordered[int(len(ordered) * share)], 3) for name, share in at.items()} | {
@@ -267,7 +299,8 @@ def quantiles(values: list[float]) -> dict[str, float]:
     }
 
 
-def importing(stack: Stack, files: list[Path]) -> dict[str, Any]:
+def measure_import(stack: Stack, files: list[Path]) -> dict[str, Any]:
+    """Measure the time until an import is acknowledged, and until it is in the lake."""
     from atdp.lakehouse import connect
 
     load = os.getloadavg()[0]
@@ -290,49 +323,56 @@ def importing(stack: Stack, files: list[Path]) -> dict[str, Any]:
     }
 
 
-def run(rate: float, seconds: float, text: int, files: list[Path]) -> dict[str, Any]:
+def run(load: Load, files: list[Path]) -> dict[str, Any]:
+    """Return all measurements."""
+    memory_gib = psutil.virtual_memory().total / 2**30
+    machine = f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {platform.system()}"
     with running_stack() as stack:
         time.sleep(SETTLE_S)
         result: dict[str, Any] = {
-            "machine": f"{os.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB, {platform.system()}, Python "
-            + platform.python_version(),
+            "machine": f"{machine}, Python {platform.python_version()}",
             "idle_mb": stack.memory(),
-            "latency": latency(stack, rate, seconds, text),
+            "latency": measure_latency(stack, load),
         }
         if files:
-            result["import"] = importing(stack, files)
+            result["import"] = measure_import(stack, files)
         result["after_work_mb"] = stack.memory()
     return result
 
 
 def show(result: dict[str, Any]) -> None:
+    """Print the measurements as tables."""
     print(result["machine"])
     print(f"\n{'memory, MB':24}{'idle rss':>10}{'idle pss':>10}{'rss after work':>16}")
-    for name, held in result["idle_mb"].items():
+    for name, idle in result["idle_mb"].items():
         after = result["after_work_mb"].get(name, {"rss": 0.0})
-        print(f"{name:24}{held['rss']:10.0f}{held['pss']:10.0f}{after['rss']:16.0f}")
-    found = result["latency"]
-    loads = " to ".join(f"{load:.1f}" for load in found["load_average"])
-    counts = f"{found['landed']} of {found['events']} events of {found['text_chars']} characters"
-    print(f"\n{counts} landed at {found['per_s']:g}/s; load average {loads}")
-    print(f"polled every {found['poll_ms']['p50']:.0f} ms (p99 {found['poll_ms']['p99']:.0f})")
+        print(f"{name:24}{idle['rss']:10.0f}{idle['pss']:10.0f}{after['rss']:16.0f}")
+    latency = result["latency"]
+    loads = " to ".join(f"{load:.1f}" for load in latency["load_average"])
+    counts = (
+        f"{latency['landed']} of {latency['events']} events of {latency['text_chars']} characters"
+    )
+    print(f"\n{counts} landed at {latency['per_s']:g}/s; load average {loads}")
+    print(f"polled every {latency['poll_ms']['p50']:.0f} ms (p99 {latency['poll_ms']['p99']:.0f})")
     print(f"{'seconds':24}{'p50':>10}{'p95':>10}{'p99':>10}{'max':>10}")
-    for name, row in found["seconds"].items():
+    for name, row in latency["seconds"].items():
         print(f"{name:24}" + "".join(f"{row[key]:10.3f}" for key in ("p50", "p95", "p99", "max")))
     print(
         "CPU ms per event: "
-        + ", ".join(f"{name} {each:g}" for name, each in found["cpu_ms_per_event"].items())
+        + ", ".join(f"{name} {each:g}" for name, each in latency["cpu_ms_per_event"].items())
     )
     if "import" in result:
         done = result["import"]
         loads = " to ".join(f"{load:.1f}" for load in done["load_average"])
         print(
-            f"\nimport of {done['trajectories']} trajectories ({done['events']} events): acknowledged after {done['acknowledged_s']} s, "
-            f"all landed after {done['landed_s']} s ({done['trajectories_in_sql']} trajectories in SQL); load average {loads}"
+            f"\nimport of {done['trajectories']} trajectories ({done['events']} events): "
+            f"acknowledged after {done['acknowledged_s']} s, all landed after {done['landed_s']} s "
+            f"({done['trajectories_in_sql']} trajectories in SQL); load average {loads}"
         )
 
 
 def main() -> None:
+    """Measure and print tables, or JSON with `--json`."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -353,9 +393,11 @@ def main() -> None:
     parser.add_argument("--emit", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.emit:
-        emit(**(options.emit | {"spool": Path(options.emit["spool"])}))
+        arguments = options.emit
+        load = Load(**arguments["load"])
+        emit(arguments["bootstrap"], arguments["key"], Path(arguments["spool"]), load)
         return
-    result = run(options.rate, options.seconds, options.text, options.tau_bench)
+    result = run(Load(options.rate, options.seconds, options.text), options.tau_bench)
     if options.json:
         print(json.dumps(result, indent=1))
     else:

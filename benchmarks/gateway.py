@@ -1,10 +1,10 @@
-"""The gateway: how many events per second it acknowledges durably, and what the recording proxy adds to a model call.
+"""The gateway: events acknowledged per second, and the latency that the recording proxy adds.
 
-Run: `python benchmarks/gateway.py [--json] [--seconds 5]`. Broker: `ATDP_KAFKA_BOOTSTRAP`, else one
-is started. Gateway and engine are processes of their own; the clients (threads, kept-alive
-connections, closed loop) share the machine with them. The engine answers at once with canned
-tokens, called directly and through the proxy in alternation: the difference is what recording
-costs, durable acknowledgement included.
+Run: `python benchmarks/gateway.py [--json] [--seconds 5]`. The broker is that of
+`ATDP_KAFKA_BOOTSTRAP`, else one is started. Gateway and engine are processes of their own; the
+clients (threads, kept-alive connections, closed loop) share the machine with them. The engine
+answers at once with canned tokens. It is called directly and through the proxy in turn; the
+difference is the cost of recording, with the durable acknowledgement.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from atdp.runtime.keys import KeyStore
+from atdp.runtime import KeyStore
 from atdp.schemas import (
     Agent,
     Event,
@@ -48,10 +48,8 @@ OUTPUT_TOKENS = 100
 PROMPT_TOKENS = 1000
 
 
-def engine() -> None:
-    """Serve canned SGLang answers (child process; prints its port)."""
-    import uvicorn
-
+def engine_answers() -> tuple[bytes, bytes, bytes]:
+    """Return the engine's answers: chat without recording fields, chat with them, `/model_info`."""
     ids = list(range(OUTPUT_TOKENS))
     choice = {
         "index": 0,
@@ -90,6 +88,15 @@ def engine() -> None:
         {"weight_version": "v1", "tokenizer_hash": "f" * 64, "template_hash": "e" * 64}
     ).encode()
 
+    return plain, full, info
+
+
+def serve_engine() -> None:
+    """Serve canned SGLang answers (child process; prints its port)."""
+    import uvicorn
+
+    plain, full, info = engine_answers()
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
@@ -97,13 +104,8 @@ def engine() -> None:
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
-        answer = (
-            info
-            if scope["path"] == "/model_info"
-            else full
-            if b"return_meta_info" in body
-            else plain
-        )
+        chat = full if b"return_meta_info" in body else plain
+        answer = info if scope["path"] == "/model_info" else chat
         length = str(len(answer)).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", length)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -120,7 +122,7 @@ def engine() -> None:
 
 @contextlib.contextmanager
 def broker() -> Iterator[str]:
-    """The configured broker, or one for this run."""
+    """Yield the address of the configured broker, or of one for this run."""
     if running := os.environ.get("ATDP_KAFKA_BOOTSTRAP"):
         yield running
         return
@@ -137,7 +139,7 @@ def broker() -> Iterator[str]:
 
 @contextlib.contextmanager
 def child(command: list[str], **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends with the block."""
+    """Start a process that ends with the block."""
     process = subprocess.Popen(
         command,
         env={**os.environ, **environment},
@@ -165,7 +167,7 @@ class Client:
         self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
     def post(self, path: str, body: bytes, **headers: str) -> float:
-        """Seconds from request to complete answer."""
+        """Return the seconds from the request to the complete answer."""
         began = time.perf_counter()
         self._connection.request("POST", path, body, {**self._headers, **headers})
         answer = self._connection.getresponse()
@@ -176,12 +178,12 @@ class Client:
         return taken
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._connection.close()
 
 
 def event(trajectory: str, seq: int) -> dict[str, Any]:
-    """One event in JSON form."""
+    """Return one event in its JSON form."""
     return event_to_json(
         Event(
             event_id=new_event_id(),
@@ -200,7 +202,7 @@ def event(trajectory: str, seq: int) -> dict[str, Any]:
 def closed_loop(
     clients: int, seconds: float, call: Callable[[int, int], float]
 ) -> tuple[list[float], float]:
-    """Latencies of `call(client, number)` by so many threads for so long, and the time it really took."""
+    """Call `call(client, number)` from threads; returns the latencies and the elapsed time."""
     taken: list[list[float]] = [[] for _ in range(clients)]
     began = time.perf_counter()
 
@@ -217,7 +219,7 @@ def closed_loop(
 
 
 def quantiles(latencies: list[float]) -> dict[str, float]:
-    """p50 and p99 in milliseconds."""
+    """Return p50 and p99 in milliseconds."""
     ordered = sorted(latencies)
     return {
         "p50_ms": round(statistics.median(ordered) * 1000, 3),
@@ -226,39 +228,44 @@ def quantiles(latencies: list[float]) -> dict[str, float]:
 
 
 def measure_events(url: str, key: str, seconds: float) -> list[dict[str, Any]]:
-    """Acknowledged events per second, by clients and batch size."""
+    """Measure acknowledged events per second, by clients and batch size."""
     rows = []
     for clients, size in ((1, 1), (4, 1), (1, 100), (4, 100)):
-        connections = [Client(url, key) for _ in range(clients)]
-        bodies = [
-            json.dumps({"events": [event(f"t{client}", seq) for seq in range(size)]}).encode()
-            for client in range(clients)
-        ]
-
-        def call(
-            client: int, _number: int, connections: Any = connections, bodies: Any = bodies
-        ) -> float:
-            return float(connections[client].post("/v1/events", bodies[client]))
-
-        closed_loop(clients, 0.5, call)
-        latencies, wall = closed_loop(clients, seconds, call)
-        rate = round(len(latencies) * size / wall)
+        latencies, wall = post_loop(url, key, clients, size, seconds)
         rows.append(
             {
                 "what": f"events, {clients} clients, {size} per request",
-                "per_s": rate,
+                "per_s": round(len(latencies) * size / wall),
                 **quantiles(latencies),
             }
         )
-        for connection in connections:
-            connection.close()
     return rows
+
+
+def post_loop(
+    url: str, key: str, clients: int, size: int, seconds: float
+) -> tuple[list[float], float]:
+    """Post batches of `size` events from new connections, after a short warm-up."""
+    connections = [Client(url, key) for _ in range(clients)]
+    bodies = [
+        json.dumps({"events": [event(f"t{client}", seq) for seq in range(size)]}).encode()
+        for client in range(clients)
+    ]
+
+    def call(client: int, _number: int) -> float:
+        return connections[client].post("/v1/events", bodies[client])
+
+    closed_loop(clients, 0.5, call)
+    measured = closed_loop(clients, seconds, call)
+    for connection in connections:
+        connection.close()
+    return measured
 
 
 def measure_proxy(
     gateway_url: str, engine_url: str, key: str, seconds: float
 ) -> list[dict[str, Any]]:
-    """Latency of a model call directly and through the proxy, alternating, one client and four."""
+    """Measure a model call directly and through the proxy in turn, with one client and four."""
     body = json.dumps(
         {
             "model": "m",
@@ -272,18 +279,9 @@ def measure_proxy(
         walls = {"direct": 0.0, "proxy": 0.0}
         for _ in range(4):
             for name, url in (("direct", engine_url), ("proxy", gateway_url)):
-                connections = [Client(url, key) for _ in range(clients)]
-
-                def call(client: int, _number: int, connections: Any = connections) -> float:
-                    session = {"X-ATDP-Session": uuid.uuid4().hex}
-                    return float(connections[client].post("/v1/chat/completions", body, **session))
-
-                closed_loop(clients, 0.2, call)
-                latencies, wall = closed_loop(clients, seconds / 4, call)
+                latencies, wall = chat_loop(url, key, body, clients, seconds / 4)
                 results[name] += latencies
                 walls[name] += wall
-                for connection in connections:
-                    connection.close()
         for name, latencies in results.items():
             rate = round(len(latencies) / walls[name])
             rows.append(
@@ -297,8 +295,25 @@ def measure_proxy(
     return rows
 
 
+def chat_loop(
+    url: str, key: str, body: bytes, clients: int, seconds: float
+) -> tuple[list[float], float]:
+    """Make model calls from new connections, after a short warm-up; see `closed_loop`."""
+    connections = [Client(url, key) for _ in range(clients)]
+
+    def call(client: int, _number: int) -> float:
+        session = {"X-ATDP-Session": uuid.uuid4().hex}
+        return connections[client].post("/v1/chat/completions", body, **session)
+
+    closed_loop(clients, 0.2, call)
+    measured = closed_loop(clients, seconds, call)
+    for connection in connections:
+        connection.close()
+    return measured
+
+
 def run(seconds: float) -> dict[str, Any]:
-    """All measurements."""
+    """Return all measurements."""
     home = Path(tempfile.mkdtemp(prefix="atdp-bench-"))
     topic = f"bench.{uuid.uuid4().hex}"
     with KeyStore(home / "keys.sqlite") as keys:
@@ -330,7 +345,7 @@ def run(seconds: float) -> dict[str, Any]:
 
 
 def wait_for(file: Path) -> str:
-    """The URL that a service publishes in `file`."""
+    """Wait for the URL that a service publishes in `file`."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         if file.exists():
@@ -347,7 +362,7 @@ def main() -> None:
     parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.engine:
-        engine()
+        serve_engine()
         return
     result = run(arguments.seconds)
     if arguments.json:

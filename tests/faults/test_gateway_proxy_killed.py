@@ -33,7 +33,7 @@ def engine() -> Iterator[str]:
     """An engine that never gives the same answer twice."""
     numbers = iter(range(1_000_000))
 
-    class Handler(BaseHTTPRequestHandler):
+    class EngineHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
@@ -69,7 +69,7 @@ def engine() -> Iterator[str]:
         def log_message(self, *_args: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), EngineHandler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
@@ -130,13 +130,12 @@ def check_records(records: Sequence[tuple[Event, bool]], seen: dict[str, str]) -
         for event, _ in records
         if isinstance(event.body, Action) and event.body.message is not None
     }
-    assert {text: recorded.get(text) for text in seen} == seen
+    assert recorded.items() >= seen.items()
     unmarked = Counter(event.event_id for event, marked in records if not marked)
     assert max(unmarked.values()) == 1
     starts = {event.event_id for event, _ in records if event.kind == "trajectory_started"}
     assert len(starts) == AGENTS
-    by_producer: dict[tuple[str, str], list[int]] = {}
+    by_producer: dict[tuple[str, str], set[int]] = {}
     for event, _ in records:
-        by_producer.setdefault((event.trajectory_id, event.producer_id), []).append(event.seq)
-    for seqs in by_producer.values():
-        assert sorted(set(seqs)) == list(range(len(set(seqs))))
+        by_producer.setdefault((event.trajectory_id, event.producer_id), set()).add(event.seq)
+    assert all(seqs == set(range(len(seqs))) for seqs in by_producer.values())

@@ -58,7 +58,7 @@ def _answer(body: dict[str, Any], version: str) -> dict[str, Any]:
     output = list(text.encode())
     prompt = list(json.dumps(messages).encode())
     spans = [{"version": version, "start": 0, "end": len(output)}]
-    choice = {
+    choice: dict[str, Any] = {
         "index": 0,
         "message": {
             "role": "assistant",

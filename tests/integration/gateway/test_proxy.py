@@ -70,89 +70,14 @@ def test_a_session_key_needs_no_header_at_all(gateway: GatewayUnderTest) -> None
 
 def test_calls_without_a_session_are_trajectories_of_their_own(gateway: GatewayUnderTest) -> None:
     client = gateway.openai()
-    found = {
+    trajectories = {
         client.chat.completions.with_raw_response.create(model="fake", messages=HELLO).headers[
             "x-atdp-trajectory"
         ]
         for _ in range(3)
     }
-    assert len(found) == 3
-    assert {event.trajectory_id for event in gateway.events()} == found
-
-
-@pytest.mark.parametrize(
-    ("sent", "id_"),
-    [
-        ("order-17 (a/b)", "order-17 (a/b)"),
-        ("%E4%BC%9A%E8%AF%9D-1", "会话-1"),
-        ("100%25", "100%"),
-        ("%C3%A9", "é"),
-    ],
-)
-def test_ids_of_every_script_go_through_headers_percent_encoded(
-    gateway: GatewayUnderTest, sent: str, id_: str
-) -> None:
-    raw = gateway.openai(**{"X-ATDP-Session": sent}).chat.completions.with_raw_response.create(
-        model="fake", messages=HELLO
-    )
-    assert (raw.headers["x-atdp-session"], raw.headers["x-atdp-trajectory"]) == (sent, sent)
-    assert {event.session_id for event in gateway.events()} == {id_}
-
-
-def test_raw_utf_8_in_a_header_is_understood_and_a_body_holds_any_id(
-    gateway: GatewayUnderTest,
-) -> None:
-    call = {"model": "fake", "messages": HELLO}
-    with gateway.http() as client:
-        raw = client.post(
-            "/v1/chat/completions", json=call, headers={b"X-ATDP-Session": "会话-1".encode()}
-        )
-        key = client.post("/v1/sessions", json={"session_id": "会话-2"}).json()["api_key"]
-    with gateway.http(key) as client:
-        opened = client.post("/v1/chat/completions", json=call)
-    assert [raw.status_code, opened.status_code] == [200, 200]
-    assert opened.headers["x-atdp-session"] == "%E4%BC%9A%E8%AF%9D-2"
-    assert {event.session_id for event in gateway.events()} == {"会话-1", "会话-2"}
-
-
-def test_a_header_that_is_no_utf_8_is_refused(gateway: GatewayUnderTest) -> None:
-    with gateway.http(**{"X-ATDP-Session": "%FF"}) as client:
-        answer = client.post("/v1/chat/completions", json={"model": "fake", "messages": HELLO})
-    assert answer.status_code == 422
-    assert "percent-encoded UTF-8" in answer.text
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        '{"model": "fake", "messages": [{"role": "user", "content": "x", "z": %s}]}',
-        '{"model": "fake", "messages": [{"role": "user", "content": "x"}], "tools": [%s]}',
-        '{"model": "fake", "messages": [{"role": "user", "content": "x"}], "z": %s}',
-    ],
-    ids=["message", "tools", "parameter"],
-)
-def test_a_request_nested_too_deeply_is_refused_before_the_engine_sees_it(
-    gateway: GatewayUnderTest, engine: EngineUnderTest, template: str
-) -> None:
-    with gateway.http() as client:
-        answer = client.post("/v1/chat/completions", content=(template % DEEP).encode())
-    assert answer.status_code == 422
-    assert answer.json()["error"]["code"] == "bad_messages"
-    assert "254 levels" in answer.text
-    assert engine.app.state.requests == []
-
-
-def test_the_deepest_request_that_is_accepted_reaches_the_engine(
-    gateway: GatewayUnderTest, engine: EngineUnderTest
-) -> None:
-    def answer_to(levels: int) -> int:
-        deep = "[" * (levels - 1) + "]" * (levels - 1)
-        content = f'{{"model": "fake", "messages": [{{"role": "user"}}], "z": {deep}}}'
-        with gateway.http() as client:
-            return client.post("/v1/chat/completions", content=content.encode()).status_code
-
-    assert [answer_to(254), answer_to(255)] == [200, 422]
-    assert len(engine.app.state.requests) == 1
+    assert len(trajectories) == 3
+    assert {event.trajectory_id for event in gateway.events()} == trajectories
 
 
 def test_tool_arguments_nested_too_deeply_are_kept_as_text(gateway: GatewayUnderTest) -> None:
@@ -236,25 +161,6 @@ def test_an_ended_session_takes_no_more_calls(gateway: GatewayUnderTest) -> None
         http.post("/v1/sessions/s1/end", json={"status": "completed"}).raise_for_status()
     with pytest.raises(openai.ConflictError, match="has ended"):
         client.chat.completions.create(model="fake", messages=HELLO)
-
-
-@pytest.mark.parametrize(
-    ("body", "says"),
-    [
-        ({"messages": "hello"}, "messages is not a list"),
-        ({"messages": [{"content": "x"}]}, "has no role"),
-        ({"messages": [], "n": 2}, "make n calls"),
-        ({"messages": [], "tools": {}}, "'tools' must be a list"),
-    ],
-)
-def test_requests_that_cannot_be_recorded_are_refused(
-    gateway: GatewayUnderTest, engine: EngineUnderTest, body: dict[str, Any], says: str
-) -> None:
-    with gateway.http() as client:
-        answer = client.post("/v1/chat/completions", json={"model": "fake", **body})
-    assert answer.status_code == 422
-    assert says in answer.json()["error"]["message"]
-    assert engine.app.state.requests == []
 
 
 def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(

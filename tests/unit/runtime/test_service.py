@@ -52,8 +52,8 @@ def get(url: str) -> tuple[int, str]:
 def eventually(probe: Callable[[], T | None], deadline_s: float = 120) -> T:
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
-        if found := probe():
-            return found
+        if result := probe():
+            return result
         time.sleep(0.05)
     raise AssertionError("did not happen within the deadline")
 

@@ -148,15 +148,13 @@ class SessionStore:
 
     def _update(self, row: SessionRow, assignment: str, *values: str) -> None:
         self._db.execute(
-            f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}",  # noqa: S608 - our own text
+            f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}",  # noqa: S608 - constant text
             (*values, row.tenant, row.trajectory_id, row.attempt),
         )
 
     def _newest(self, where: str, *values: str | int) -> SessionRow | None:
-        row = self._db.execute(
-            f"SELECT {_COLUMNS} FROM sessions WHERE {where} ORDER BY started_at DESC LIMIT 1",  # noqa: S608 - our own text
-            values,
-        ).fetchone()
+        query = f"SELECT {_COLUMNS} FROM sessions WHERE {where}"  # noqa: S608 - constant text
+        row = self._db.execute(f"{query} ORDER BY started_at DESC LIMIT 1", values).fetchone()
         if row is None:
             return None
         columns: dict[str, Any] = dict(row)

@@ -204,10 +204,8 @@ class KeyStore:
         return key, Principal(key.key_id, principal.tenant, principal.role, principal.session)
 
     def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
-        rows = self._db.execute(
-            f"SELECT {_COLUMNS} FROM keys k {where} ORDER BY k.created_at, k.key_id",  # noqa: S608 - constant text
-            parameters,
-        )
+        query = f"SELECT {_COLUMNS} FROM keys k {where}"  # noqa: S608 - constant text
+        rows = self._db.execute(f"{query} ORDER BY k.created_at, k.key_id", parameters)
         return [
             StoredKey(
                 Principal(key_id, tenant, role, session),

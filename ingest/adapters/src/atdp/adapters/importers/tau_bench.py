@@ -78,20 +78,18 @@ class TauBench:
 
     def read(self, path: Path) -> Iterator[ImportedTrajectory | UnreadableEntry]:
         """See `Importer.read`."""
+        origin = str(path)
         try:
             rows = orjson.loads(path.read_bytes())
         except OSError as error:
-            yield UnreadableEntry(str(path), f"the file cannot be read: {error.strerror}")
+            yield UnreadableEntry(origin, f"the file cannot be read: {error.strerror}")
             return
         except orjson.JSONDecodeError as error:
-            yield UnreadableEntry(
-                str(path), f"not JSON (line {error.lineno}, column {error.colno})"
-            )
+            yield UnreadableEntry(origin, f"not JSON (line {error.lineno}, column {error.colno})")
             return
         if not isinstance(rows, list):
-            yield UnreadableEntry(
-                str(path), "not a list of rows: a tau-bench result file is a JSON array"
-            )
+            reason = "not a list of rows: a tau-bench result file is a JSON array"
+            yield UnreadableEntry(origin, reason)
             return
         domain = _domain(rows) or path.stem
         attempts: Counter[str] = Counter()
