@@ -1,18 +1,29 @@
-"""Write the generated pages of `docs/reference/` from what they describe: `python docs/generate_reference.py`.
+"""Write the generated pages of `docs/reference/`: `python docs/generate_reference.py`.
 
-A test compares the files with what this would write.
+The pages describe the command line, the topics, the tables and the records. A test compares the
+files with the text that this program would write.
 """
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 import typer
 
-from atdp.schemas import SchemaName, all_topics, newest
-from atdp.stack.cli.app import build
+from atdp.schemas import (
+    AvroArray,
+    AvroEnum,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroType,
+    SchemaName,
+    all_topics,
+    newest,
+)
+from atdp.stack.cli.app import whole_command
 
 REFERENCE = Path(__file__).parent / "reference"
 LAKEHOUSE = Path(__file__).parents[1] / "lakehouse/src/atdp/lakehouse"
@@ -20,7 +31,7 @@ SCHEMAS: tuple[SchemaName, ...] = ("event", "audit", "quarantine", "control_even
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page and its text."""
+    """Return every generated page and its text."""
     return {
         REFERENCE / "events.md": events_page(),
         REFERENCE / "topics.md": topics_page(),
@@ -30,23 +41,23 @@ def pages() -> dict[Path, str]:
 
 
 def cli_page() -> str:
-    """The help of every verb, as `--help` prints it."""
+    """Return the help of every verb, as `--help` prints it."""
     lines = ["# The `atdp` command", "", "Generated from its help.", ""]
-    for words, command in verbs("atdp", typer.main.get_command(build())):
+    for words, command in verbs("atdp", whole_command()):
         context = typer.Context(command, info_name=words, max_content_width=100, terminal_width=100)
         lines += [f"## {words}", "", "```text", command.get_help(context).rstrip(), "```", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def verbs(words: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """A command and all below it, with the words that call them."""
+    """Yield a command and all below it, each with the words that call it."""
     yield words, command
     for name, inner in sorted(getattr(command, "commands", {}).items()):
         yield from verbs(f"{words} {name}", inner)
 
 
 def tables_page() -> str:
-    """Tables from their Iceberg definitions, views and functions from the comments that head their SQL."""
+    """Return the tables from their definitions, views and functions from the heads of their SQL."""
     lines = [
         "# Tables, views and functions",
         "",
@@ -54,7 +65,8 @@ def tables_page() -> str:
         "",
     ]
     lines += [
-        "Every connection has the tables, the views and the functions. Columns of nested records are in [events.md](events.md).",
+        "Every connection has the tables, the views and the functions. Columns of nested records "
+        "are in [events.md](events.md).",
         "",
     ]
     for file in sorted((LAKEHOUSE / "definitions").glob("*.json")):
@@ -79,13 +91,13 @@ def tables_page() -> str:
             comments = itertools.takewhile(
                 lambda line: line.startswith("--"), file.read_text(encoding="utf-8").splitlines()
             )
-            told = (line.removeprefix("--").strip() for line in comments)
-            lines += [f"## {file.stem} ({kind})", "", *told, ""]
+            text = (line.removeprefix("--").strip() for line in comments)
+            lines += [f"## {file.stem} ({kind})", "", *text, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def iceberg_text(type_: Any) -> str:
-    """An Iceberg type in words; a record is named by its number of fields."""
+    """Return an Iceberg type in words; a record by the names of its fields."""
     if isinstance(type_, str):
         return type_
     if type_["type"] == "list":
@@ -94,9 +106,10 @@ def iceberg_text(type_: Any) -> str:
 
 
 def topics_page() -> str:
-    """The topics as a table."""
+    """Return the topics as a table."""
     rows = [
-        f"| `{topic.name}` | {topic.owner} | {topic.key} | {topic.partitions} | {topic.schema} | {topic.doc} |"
+        f"| `{topic.name}` | {topic.owner} | {topic.key} | {topic.partitions} | {topic.schema} "
+        f"| {topic.doc} |"
         for topic in all_topics().values()
     ]
     head = ["# Topics", "", "Generated from `schemas/src/atdp/schemas/topics.toml`.", ""]
@@ -105,7 +118,7 @@ def topics_page() -> str:
 
 
 def events_page() -> str:
-    """Every record of every contract, field by field."""
+    """Return every record of every contract, field by field."""
     lines = [
         "# Records",
         "",
@@ -114,45 +127,60 @@ def events_page() -> str:
     ]
     for name in SCHEMAS:
         schema = newest(name)
-        lines += [f"## {schema.definition['name']} (v{schema.version})", ""]
+        lines += [f"## {schema.tree.name} (v{schema.version})", ""]
         lines += [f"Fingerprint `{schema.fingerprint.hex()}`.", ""]
-        lines += record_section(schema.definition, level=2)
+        lines += record_section(schema.tree, level=2, described=set())
     return "\n".join(lines).rstrip() + "\n"
 
 
-def record_section(record: Mapping[str, Any], level: int) -> list[str]:
-    """One record's table and, below it, the records that it defines."""
-    lines = [record["doc"], "", "| field | type | meaning |", "|--|--|--|"]
-    nested: list[dict[str, Any]] = []
+def record_section(record: AvroRecord, level: int, described: set[str]) -> list[str]:
+    """Return a record's table and, below it, the records inside it.
+
+    `described` holds the names of the records that already have a section; each gets one only.
+    """
+    described.add(record.name)
+    lines = [record.doc, "", "| field | type | meaning |", "|--|--|--|"]
     lines += [
-        f"| `{field['name']}` | {type_text(field['type'], nested)} | {field['doc']} |"
-        for field in record["fields"]
+        f"| `{field.name}` | {type_text(field.type)} | {field.doc} |" for field in record.fields
     ]
     lines.append("")
-    for inner in nested:
-        lines += [f"{'#' * (level + 1)} {inner['name']}", ""]
-        lines += record_section(inner, min(level + 1, 4))
+    for inner in [part for field in record.fields for part in records_in(field.type)]:
+        if inner.name not in described:
+            lines += [f"{'#' * (level + 1)} {inner.name}", ""]
+            lines += record_section(inner, min(level + 1, 4), described)
     return lines
 
 
-def type_text(type_: Any, nested: list[dict[str, Any]]) -> str:
-    """A type in words; records defined in place are put aside to be described on their own."""
-    if isinstance(type_, str):
-        return type_
-    if isinstance(type_, list):
-        return " or ".join(type_text(option, nested) for option in type_)
-    match type_["type"]:
-        case "array":
-            return f"list of {type_text(type_['items'], nested)}"
-        case "enum":
-            return "one of " + ", ".join(f"`{symbol}`" for symbol in type_["symbols"])
-        case "record":
-            nested.append(type_)
-            return str(type_["name"])
-        case _ if "logicalType" in type_:
-            return f"{type_['type']} ({type_['logicalType']}, UTC)"
-        case other:
-            return str(other)
+def records_in(type_: AvroType) -> list[AvroRecord]:
+    """Return the record that a field holds, alone, in a list or beside null; else nothing."""
+    match type_:
+        case AvroRecord():
+            return [type_]
+        case AvroArray(inner) | AvroNullable(inner):
+            return records_in(inner)
+        case AvroEnum() | AvroPrimitive():
+            return []
+        case _:
+            assert_never(type_)
+
+
+def type_text(type_: AvroType) -> str:
+    """Return a type in words; a record by its name."""
+    match type_:
+        case AvroPrimitive(name, None):
+            return name
+        case AvroPrimitive(name, logical_type):
+            return f"{name} ({logical_type}, UTC)"
+        case AvroEnum():
+            return "one of " + ", ".join(f"`{symbol}`" for symbol in type_.symbols)
+        case AvroArray(items):
+            return f"list of {type_text(items)}"
+        case AvroNullable(item):
+            return f"null or {type_text(item)}"
+        case AvroRecord():
+            return type_.name
+        case _:
+            assert_never(type_)
 
 
 if __name__ == "__main__":

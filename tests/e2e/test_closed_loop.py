@@ -1,7 +1,7 @@
-"""The whole loop at reduced size: the same stack, agents, trainer, gate and accounting as `atdp demo`.
+"""The whole loop at reduced size: the same stack, agents, trainer, gate and accounting as the demo.
 
-Too little traffic to promote anything (the gate says so), enough to show that every event is
-accounted for, that no raw value passes, and that nothing is left running.
+The traffic is too small to promote a candidate. It is enough to show that every event is accounted
+for, that no raw value passes, and that no process is left running.
 """
 
 import io
@@ -45,25 +45,30 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> DemoResult:
 def test_every_emitted_event_landed_was_quarantined_or_was_dropped_by_policy(
     finished: DemoResult,
 ) -> None:
-    told = json.loads(finished.summary_json.read_text())
-    assert told["events_emitted"] > 3000
+    written = json.loads(finished.summary_json.read_text())
+    assert written["events_emitted"] > 3000
     assert (
-        told["events_emitted"]
-        == told["events_landed"] + told["quarantined"] + told["dropped_by_policy"]
+        written["events_emitted"]
+        == written["events_landed"] + written["quarantined"] + written["dropped_by_policy"]
     )
-    assert (told["lost"], told["surplus"], told["duplicates"], told["contradictory"]) == (
+    assert (
+        written["lost"],
+        written["surplus"],
+        written["duplicates"],
+        written["contradictory"],
+    ) == (
         0,
         0,
         0,
         0,
     )
-    assert told["failed_sessions"] == []
+    assert written["failed_sessions"] == []
 
 
 def test_records_of_strangers_are_quarantined_with_their_reason(finished: DemoResult) -> None:
     reasons = {row["reason"] for row in finished.summary.evidence.quarantine}
     assert reasons == {"unknown_schema", "tenant_mismatch", "bad_signature"}
-    assert finished.summary.evidence.ledger.quarantined == 9
+    assert finished.summary.evidence.accounting.quarantined == 9
 
 
 def test_no_raw_value_is_left_and_some_were_replaced(finished: DemoResult) -> None:
@@ -79,19 +84,19 @@ def test_no_raw_value_is_left_and_some_were_replaced(finished: DemoResult) -> No
 def test_the_withdrawn_tenant_was_served_and_recorded_but_never_trained_on(
     finished: DemoResult,
 ) -> None:
-    told = finished.summary.to_json()
-    assert told["withdrawn_rows_trained"] == 0
-    assert told["trajectories_trained"] > 100
-    assert "globex" in {row["tenant"] for row in told["by_tenant_and_version"]}
+    written = finished.summary.to_json()
+    assert written["withdrawn_rows_trained"] == 0
+    assert written["trajectories_trained"] > 100
+    assert "globex" in {row["tenant"] for row in written["by_tenant_and_version"]}
 
 
 def test_no_candidate_reached_customers_without_evidence(finished: DemoResult) -> None:
     tried = finished.summary.candidates
     assert [each.deliberately_bad for each in tried] == [True, False]
     assert all(each.canary is None for each in tried if each.verdict != "PASS")
-    story = [decision.what for decision in finished.summary.evidence.story]
+    decisions = [decision.what for decision in finished.summary.evidence.release_history]
     assert (
-        len(story) >= 5
+        len(decisions) >= 5
     )  # the first version, and for each candidate its registration and the gate's verdict
 
 
@@ -121,12 +126,14 @@ def test_nothing_is_left_running(finished: DemoResult) -> None:
 
 
 def test_the_summary_holds_what_it_promises(finished: DemoResult, tmp_path: Path) -> None:
-    told = json.loads(finished.summary_json.read_text())
+    written = json.loads(finished.summary_json.read_text())
     promised = {
-        "success_before", "success_after", "events_emitted", "events_landed", "quarantined", "dropped_by_policy", "duplicates",
-        "lost", "withdrawn_rows_trained", "raw_values_left", "rounds", "wall_seconds",
+        "success_before", "success_after", "events_emitted", "events_landed", "quarantined",
+        "dropped_by_policy", "duplicates", "lost", "withdrawn_rows_trained", "raw_values_left",
+        "rounds", "wall_seconds",
     }  # fmt: skip
-    assert promised <= set(told)
+    assert promised <= set(written)
     assert all(
-        {"candidate", "prediction", "verdict", "canary"} <= set(entry) for entry in told["rounds"]
+        {"candidate", "prediction", "verdict", "canary"} <= set(entry)
+        for entry in written["rounds"]
     )

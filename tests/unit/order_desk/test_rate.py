@@ -1,10 +1,10 @@
-"""Rates carry honest intervals, also where tasks were attempted several times."""
+"""The intervals of rates, also where tasks were attempted several times."""
 
 import random
 
 import pytest
 
-from order_desk.rate import Rate, at_least
+from order_desk.rate import Rate, is_at_least
 
 TRUTH = 0.4
 TASKS, ATTEMPTS = 80, 8
@@ -30,10 +30,14 @@ def test_the_interval_of_single_attempts_is_wilsons(
 
 # Weil 1970: pups that survived of each litter, and the design effects that R's package PF gives for
 # them (`rsb`)
-CONTROL = ((13, 13), (12, 12), (9, 9), (9, 9), (8, 8), (8, 8), (12, 13), (11, 12), (9, 10), (9, 10), (8, 9), (11, 13),
-           (4, 5), (5, 7), (7, 10), (7, 10))  # fmt: skip
-TREATED = ((12, 12), (11, 11), (10, 10), (9, 9), (10, 11), (9, 10), (9, 10), (8, 9), (8, 9), (4, 5), (7, 9), (4, 7),
-           (5, 10), (3, 6), (3, 10), (0, 7))  # fmt: skip
+CONTROL = (
+    (13, 13), (12, 12), (9, 9), (9, 9), (8, 8), (8, 8), (12, 13), (11, 12),
+    (9, 10), (9, 10), (8, 9), (11, 13), (4, 5), (5, 7), (7, 10), (7, 10),
+)  # fmt: skip
+TREATED = (
+    (12, 12), (11, 11), (10, 10), (9, 9), (10, 11), (9, 10), (9, 10), (8, 9),
+    (8, 9), (4, 5), (7, 9), (4, 7), (5, 10), (3, 6), (3, 10), (0, 7),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(("litters", "design_effect"), [(CONTROL, 1.232495), (TREATED, 3.952861)])
@@ -65,7 +69,7 @@ def coverage(*, by_task: bool, runs: int = 400) -> float:
     return covered / runs
 
 
-def test_the_interval_covers_the_truth_as_often_as_it_says_when_attempts_share_tasks() -> None:
+def test_the_interval_covers_the_truth_in_95_percent_when_attempts_share_tasks() -> None:
     assert coverage(by_task=True) == pytest.approx(0.95, abs=0.025)
 
 
@@ -89,7 +93,7 @@ def test_one_attempt_for_each_task_needs_no_counts_by_task() -> None:
     assert Rate.of([("a", True), ("b", False), ("a", False)]).tasks == ((1, 2), (0, 1))
 
 
-def test_no_sessions_is_no_rate_and_tells_nothing() -> None:
+def test_without_sessions_the_rate_is_undefined() -> None:
     rate = Rate.of([])
     assert rate.value is None
     assert rate.shown == "none"
@@ -97,9 +101,9 @@ def test_no_sessions_is_no_rate_and_tells_nothing() -> None:
     assert rate.to_json()["success"] is None
 
 
-def test_nothing_is_no_multiple_of_anything() -> None:
+def test_an_undefined_or_zero_rate_is_no_multiple_of_another() -> None:
     none, nobody = Rate(successes=0, sessions=9), Rate(successes=0, sessions=0)
-    assert not at_least(none, 2, none)
-    assert not at_least(nobody, 2, none)
-    assert not at_least(Rate(successes=9, sessions=9), 2, nobody)
-    assert at_least(Rate(successes=1, sessions=9), 2, none)
+    assert not is_at_least(none, 2, none)
+    assert not is_at_least(nobody, 2, none)
+    assert not is_at_least(Rate(successes=9, sessions=9), 2, nobody)
+    assert is_at_least(Rate(successes=1, sessions=9), 2, none)

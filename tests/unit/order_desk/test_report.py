@@ -1,4 +1,4 @@
-"""The summary and its page say what happened, and do not hide what did not hold."""
+"""The summary, its page and its text on the terminal, also for broken promises."""
 
 import io
 import json
@@ -7,14 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from order_desk.evidence import Ancestor, Decision, Evidence
-from order_desk.leaks import LeakReport
-from order_desk.ledger import Ledger
+from order_desk.candidates import CanaryOutcome, Candidate, Prediction
+from order_desk.event_accounting import EventAccounting
+from order_desk.evidence import Ancestor, Evidence, ReleaseDecision
+from order_desk.leak_search import LeakReport
 from order_desk.rate import Rate
 from order_desk.report import render
-from order_desk.rounds import Canary, Candidate, Prediction
 from order_desk.settings import DemoSettings
-from order_desk.summary import Summary, show
+from order_desk.summary import Summary
+from order_desk.summary_text import print_summary
 
 
 def rate(successes: int, sessions: int) -> Rate:
@@ -46,7 +47,7 @@ def candidate(
         ),
         canary=None
         if bad
-        else Canary(
+        else CanaryOutcome(
             share=0.5, candidate=met, live=rate(110, 388), verdict="PASS", outcome="promoted"
         ),
     )
@@ -76,7 +77,7 @@ SUMMARY = Summary(
     ),
     failures=(),
     evidence=Evidence(
-        ledger=Ledger(
+        accounting=EventAccounting(
             events_emitted=40_009,
             raw_records=40_009,
             events_landed=40_000,
@@ -128,8 +129,8 @@ SUMMARY = Summary(
             )
             for version, parent in (("v5", "v4"), ("v4", "v2"), ("v2", "v1"), ("v1", None))
         ),
-        story=(
-            Decision(
+        release_history=(
+            ReleaseDecision(
                 number=1,
                 when="2026-11-21 10:00:00Z",
                 what="v1 went <live>",
@@ -157,12 +158,12 @@ def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:
     evidence = replace(
         SUMMARY.evidence,
         withdrawn_rows_trained=1,
-        ledger=replace(SUMMARY.evidence.ledger, duplicates=2),
+        accounting=replace(SUMMARY.evidence.accounting, duplicates=2),
     )
     broken = replace(
         SUMMARY, after=rate(60, 200), evidence=evidence, candidates=SUMMARY.candidates[:1]
     )
-    assert [promise for promise, held in broken.promises.items() if not held] == [
+    assert [promise for promise, kept in broken.promises.items() if not kept] == [
         "success at least doubled on fresh tasks",
         "every emitted event has exactly one fate",
         "nothing of globex was trained on",
@@ -173,15 +174,15 @@ def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:
 
 def test_the_summary_is_json_without_nan(tmp_path: Path) -> None:
     SUMMARY.write(tmp_path / "summary.json")
-    told = json.loads((tmp_path / "summary.json").read_text())
-    assert told["success_after"] == 0.825
-    assert (told["promoted"], told["live"]) == ("v5", "v5")
-    assert [entry["candidate"] for entry in told["rounds"]] == ["v2", "v3", "v4", "v5"]
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert written["success_after"] == 0.825
+    assert (written["promoted"], written["live"]) == ("v5", "v5")
+    assert [entry["candidate"] for entry in written["rounds"]] == ["v2", "v3", "v4", "v5"]
 
 
 def test_the_terminal_summary_names_prediction_and_measurement() -> None:
     text = io.StringIO()
-    show(SUMMARY, Console(file=text, width=160))
+    print_summary(SUMMARY, Console(file=text, width=160))
     assert "24.0% before, 82.5% after" in text.getvalue()
     assert "71.0% [61.0%, 82.0%]" in text.getvalue()
     assert "40,009 emitted = 40,000 landed + 9 quarantined" in text.getvalue()
@@ -198,7 +199,7 @@ def test_a_demo_without_any_finished_round_can_be_drawn() -> None:
 
 
 def unjudged() -> Summary:
-    """A demo whose only canary met no customer that could be judged, so that nothing was promoted."""
+    """Return a demo whose only canary had no session to judge, so that nothing was promoted."""
     tried = SUMMARY.candidates[0]
     assert tried.canary is not None
     canary = replace(
@@ -241,13 +242,13 @@ def test_a_canary_that_nobody_judged_is_written_drawn_and_shown_without_figures(
 ) -> None:
     summary, text = unjudged(), io.StringIO()
     summary.write(tmp_path / "summary.json")
-    told = json.loads((tmp_path / "summary.json").read_text())
-    assert (told["rounds"][0]["measured"], told["success_before"]) == (None, None)
+    written = json.loads((tmp_path / "summary.json").read_text())
+    assert (written["rounds"][0]["measured"], written["success_before"]) == (None, None)
     page = render(summary)
     assert 'none <span class="soft">of 0<br>live none of 0' in page
     assert ">nan" not in page
     assert "nan%" not in page
-    show(summary, Console(file=text, width=160))
+    print_summary(summary, Console(file=text, width=160))
     assert "none of 0 (live none)" in text.getvalue()
     assert "none before, 24.0% after (0 and 200 tasks" in text.getvalue()
     assert not summary.promises["success at least doubled on fresh tasks"]
@@ -259,6 +260,6 @@ def test_where_nothing_was_promoted_nothing_says_so() -> None:
     assert summary.to_json()["promoted"] is None
     assert summary.to_json()["live"] == "v1"
     assert "<b>nothing</b><span>promoted; v1 is live" in render(summary)
-    show(summary, Console(file=text, width=160))
+    print_summary(summary, Console(file=text, width=160))
     assert "Live is orderdesk v1; nothing was promoted." in text.getvalue()
     assert not summary.promises["better weights were promoted"]

@@ -37,7 +37,10 @@ def test_chosen_ports_avoid_those_the_system_gives_to_outgoing_connections() -> 
 
 def test_two_stacks_that_start_at_the_same_time_do_not_choose_the_same_port() -> None:
     port = choose_free_port()
-    choose = f"from atdp.stack import ports; ports._RANGE = range({port}, {port + 1}); ports.choose_free_port()"
+    choose = (
+        f"from atdp.stack import ports; ports._RANGE = range({port}, {port + 1}); "
+        "ports.choose_free_port()"
+    )
     other = subprocess.run(
         [sys.executable, "-c", choose], capture_output=True, text=True, check=False
     )

@@ -52,7 +52,7 @@ def test_a_stale_lock_file_is_not_a_running_stack(tmp_path: Path) -> None:
 
 @contextmanager
 def asked_all_the_time(home: Path) -> Iterator[None]:
-    """Another process asks without a pause whether a stack of `home` runs, as `atdp status` does."""
+    """Let another process ask without a pause whether a stack runs, as `atdp status` does."""
     program = (
         "import pathlib, sys\n"
         "from atdp.stack.stack_state import StackState\n"

@@ -1,1 +1,1 @@
-"""The closed loop on one machine: `atdp demo`."""
+"""The world of `atdp demo`: an order desk, its customers, its agents, and the closed loop."""

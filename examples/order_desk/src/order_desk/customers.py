@@ -1,13 +1,12 @@
-"""Customers who write to the order desk, some of them with more about themselves than the desk needs.
+"""Customers who write to the order desk; some of them also write personal data.
 
-About one in seven customers leaves personal data: an e-mail address, a phone number, a card number,
-now and then a secret. Half of them in the first message (which the model reads), the others in a
-word of thanks after the answer. Everything is drawn from a seeded generator that keeps what it
-planted, so that afterwards every topic and file can be searched for the very values:
-`Customers.planted`.
+About one in seven customers writes personal data: an e-mail address, a phone number, a card number,
+sometimes a secret. Half of them do so in the first message, which the model reads, the others in a
+thank-you message after the answer. Everything is drawn from a seeded generator, which keeps the
+values in `CustomerStream.planted`, so that every topic and file can be searched for them later.
 
 The values are well formed (addresses under example domains, card numbers that pass the Luhn check,
-phone numbers in the national plans), and belong to nobody.
+phone numbers in the national plans), and belong to no person.
 """
 
 import random
@@ -15,36 +14,38 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from order_desk.world import ITEMS, PRICES, QUANTITIES, Order
+from order_desk.order_task import ITEMS, PRICES, QUANTITIES, Order
 
 PERSONAL_SHARE = 0.15
-"""Share of customers who leave personal data."""
+"""Share of customers who write personal data."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planted:
-    """A raw value that must never be seen behind the gate."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlantedValue:
+    """A raw value that must not be anywhere behind governance."""
 
     entity: str
     value: str
 
 
-@dataclass
-class Customers:
+@dataclass(slots=True)
+class CustomerStream:
     """A stream of orders: the same `name` and `seed` give the same customers."""
 
     name: str
     seed: int
     personal_share: float = PERSONAL_SHARE
-    planted: list[Planted] = field(default_factory=list)
+    planted: list[PlantedValue] = field(default_factory=list)
+    """The personal values written so far."""
+    _random: random.Random = field(init=False, repr=False)
+    _served: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         """Start the stream."""
         self._random = random.Random(f"{self.name}/{self.seed}")  # noqa: S311 (a simulation)
-        self._served = 0
 
     def next_order(self) -> Order:
-        """The next customer's order, with a task id of its own."""
+        """Return the next customer's order, with a task id of its own."""
         rng = self._random
         item, quantity, price = rng.choice(ITEMS), rng.choice(QUANTITIES), rng.choice(PRICES)
         message, thanks = f"{quantity} {item}?", None
@@ -64,19 +65,19 @@ class Customers:
         )
 
     def orders(self, count: int) -> list[Order]:
-        """The next `count` orders."""
+        """Return the next `count` orders."""
         return [self.next_order() for _ in range(count)]
 
     def _personal_sentence(self) -> str:
         rng = self._random
         (make,) = rng.choices(list(_SENTENCES), weights=list(_SENTENCES.values()))
         entity, value, sentence = make(rng)
-        self.planted.append(Planted(entity=entity, value=value))
+        self.planted.append(PlantedValue(entity=entity, value=value))
         return sentence
 
 
 def luhn_digit(digits: str) -> str:
-    """The check digit that makes `digits` a valid card number (ISO/IEC 7812-1, annex B)."""
+    """Return the check digit that completes `digits` to a card number (ISO/IEC 7812-1, annex B)."""
     total = 0
     for place, digit in enumerate(reversed(digits)):
         doubled = int(digit) * (2 if place % 2 == 0 else 1)
@@ -87,12 +88,15 @@ def luhn_digit(digits: str) -> str:
 def _email(rng: random.Random) -> tuple[str, str, str]:
     first = rng.choice(("ada", "ben", "chloe", "dev", "emma", "farid", "grace", "hugo"))
     last = rng.choice(("adler", "brandt", "costa", "diaz", "egger", "frost", "gupta", "hale"))
-    value = f"{first}.{last}{rng.randrange(1000, 10_000)}@{rng.choice(('example.com', 'example.org', 'example.net'))}"
+    number = rng.randrange(1000, 10_000)
+    domain = rng.choice(("example.com", "example.org", "example.net"))
+    value = f"{first}.{last}{number}@{domain}"
     return "EMAIL_ADDRESS", value, f"mail me at {value}"
 
 
 def _phone(rng: random.Random) -> tuple[str, str, str]:
-    value = f"+1 {rng.choice(('212', '415', '617', '206'))}-{rng.randrange(620, 999)}-{rng.randrange(1000, 10_000)}"
+    area = rng.choice(("212", "415", "617", "206"))
+    value = f"+1 {area}-{rng.randrange(620, 999)}-{rng.randrange(1000, 10_000)}"
     return "PHONE_NUMBER", value, f"call me at {value}"
 
 
@@ -113,4 +117,4 @@ _SENTENCES: dict[Callable[[random.Random], tuple[str, str, str]], int] = {
     _card: 20,
     _secret: 10,
 }
-"""What customers give away, with weights."""
+"""The sentences with personal data, with their weights."""

@@ -1,21 +1,21 @@
-"""One customer served: the conversation as a state machine, without network or clock.
+"""The conversation with one customer as a state machine, without network or clock.
 
-`Episode` holds the messages that the model is shown next and says when it is over. Whoever drives
-it (an agent over HTTP, a test with a scripted model) hands in each reply of the model; tools are
-carried out by the order desk in between.
+`Episode` holds the messages that the model reads next, and whether the conversation is over. Its
+user (an agent over HTTP, or a test with a scripted model) passes in each reply of the model; the
+order desk carries out the tool calls in between.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from order_desk.world import MAX_TURNS, Order, call_tool, judge
+from order_desk.order_task import MAX_TURNS, Order, call_tool, judge
 
 ChatMessage = dict[str, Any]
 """A chat message in OpenAI's shape, as the client library takes it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
     """A tool call that the model asked for."""
 
@@ -24,7 +24,7 @@ class ToolRequest:
     arguments: str
 
 
-@dataclass
+@dataclass(slots=True)
 class Episode:
     """The conversation of one attempt at an order."""
 
@@ -35,11 +35,15 @@ class Episode:
     over: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        """Open with what the customer writes."""
+        """Begin with the customer's message."""
         self.messages = [{"role": "user", "content": self.order.message}]
 
     def reply(self, content: str | None, calls: Sequence[ToolRequest]) -> None:
-        """The model's next turn: tool calls are carried out, plain text is the final answer."""
+        """Take the model's next turn: carry out tool calls; plain text is the final answer.
+
+        Raises:
+            ValueError: the episode is over.
+        """
         if self.over:
             raise ValueError(f"episode {self.order.task_id} is over")
         self.turns += 1
@@ -69,7 +73,7 @@ class Episode:
 
     @property
     def truncated(self) -> bool:
-        """Cut off before an answer."""
+        """True when it was cut off before an answer."""
         return self.over and self.answer is None
 
     @property

@@ -1,26 +1,34 @@
-"""The proof at the end: what was counted independently, what was searched, what SQL answers, where the weights come from."""
+"""The evidence at the end: independent counts, the search for raw values, SQL, the lineage."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atdp.control import describe_decision
+from atdp.control import Decided, describe_decision
 from atdp.trainer import TrajectoryKey
-from order_desk.customers import Planted
+from order_desk.customers import PlantedValue
+from order_desk.demo_console import DemoConsole
+from order_desk.demo_platform import DemoPlatform
+from order_desk.emitted_events import EmittedEvents
+from order_desk.event_accounting import EventAccounting, account_for_events
 from order_desk.event_log_count import count_log
-from order_desk.figures import BY_TENANT_AND_VERSION, ELIGIBILITY, QUARANTINE, THROUGHPUT, Rows, ask
 from order_desk.lake_files import landed_ids
-from order_desk.leaks import LeakReport, search_home
-from order_desk.ledger import Ledger, balance
-from order_desk.loop import Loop
-from order_desk.platform import Platform
-from order_desk.screen import Screen
+from order_desk.lake_queries import (
+    BY_TENANT_AND_VERSION,
+    ELIGIBILITY,
+    QUARANTINE,
+    THROUGHPUT,
+    Rows,
+    query_lake,
+)
+from order_desk.leak_search import LeakReport, search_home
+from order_desk.learning_loop import LearningLoop
 from order_desk.settings import CONSENTING
-from order_desk.tally import Tally
 from order_desk.training import lineage, published_versions
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ancestor:
     """One version in the lineage of the live weights."""
 
@@ -33,9 +41,9 @@ class Ancestor:
     weights_sha256: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decision:
-    """One decision of the release line, as its story tells it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseDecision:
+    """One decision of the release line, as text."""
 
     number: int
     when: str
@@ -43,19 +51,19 @@ class Decision:
     evidence: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything that the summary rests on beside the loop's own record."""
+    """Everything that the summary uses besides the results of the learning loop."""
 
-    ledger: Ledger
+    accounting: EventAccounting
     emitted_by_channel: dict[str, int]
     emitted_by_tenant: dict[str, int]
     leaks: LeakReport
     findings: dict[str, int]
     """Entity → occurrences that governance replaced."""
     withdrawn_rows_trained: int
-    """Trajectories, once per version trained on them, that the consenting tenant's agents do not
-    know as theirs."""
+    """Trajectories that the consenting tenant's agents do not know as theirs; each counts once per
+    version that was trained on it."""
     trajectories_trained: int
     """Distinct trajectories that any version, rejected ones too, was trained on."""
     by_tenant_and_version: Rows
@@ -63,58 +71,72 @@ class Evidence:
     ineligible: Rows
     throughput: Rows
     lineage: tuple[Ancestor, ...]
-    story: tuple[Decision, ...]
+    release_history: tuple[ReleaseDecision, ...]
 
 
-def collect(platform: Platform, loop: Loop, planted: Sequence[Planted], screen: Screen) -> Evidence:
-    """Count, search and ask, once everything has landed."""
+def collect_evidence(
+    platform: DemoPlatform,
+    loop: LearningLoop,
+    planted: Sequence[PlantedValue],
+    console: DemoConsole,
+) -> Evidence:
+    """Count events, search for raw values and query the lake, once everything has landed."""
     platform.wait_until_landed()
-    log = count_log(platform.kafka)
-    ledger = balance(platform.tally.total, platform.tally.known_ids, log, landed_ids(platform.lake))
-    screen.note(
-        f"emitted {ledger.events_emitted:,} = landed {ledger.events_landed:,} + quarantined {ledger.quarantined} "
-        f"+ dropped by policy {ledger.dropped_by_policy}; duplicates {ledger.duplicates}, lost {ledger.lost}, "
-        f"surplus {ledger.surplus}, with several fates {ledger.contradictory}",
-        style="green" if ledger.even else "red",
+    log, emitted = count_log(platform.kafka), platform.emitted
+    accounting = account_for_events(
+        emitted.total, emitted.known_ids, log, landed_ids(platform.lake)
     )
     leaks = search_home(platform.home, platform.kafka, platform.lake, planted)
-    searched = sum(leaks.bytes_searched.values())
-    screen.note(
-        f"{leaks.values_planted} raw values planted, {leaks.raw_values_left} left in {searched / 1e6:.0f} MB behind the gate",
-        style="red" if leaks.raw_values_left else "green",
-    )
-    findings: dict[str, int] = {}
+    _print_counts(accounting, leaks, console)
+    replacements: Counter[str] = Counter()
     for (entity, _), count in log.findings.items():
-        findings[entity] = findings.get(entity, 0) + count
-    chain = _lineage(platform, loop.live)
+        replacements[entity] += count
+    ancestors = lineage(platform.home, loop.live)
     trained = [key for version in published_versions(platform.home) for key in version.trained_on]
     return Evidence(
-        ledger=ledger,
-        emitted_by_channel=dict(platform.tally.by_channel()),
-        emitted_by_tenant=dict(platform.tally.by_tenant()),
+        accounting=accounting,
+        emitted_by_channel=dict(emitted.by_channel()),
+        emitted_by_tenant=dict(emitted.by_tenant()),
         leaks=leaks,
-        findings=dict(sorted(findings.items(), key=lambda item: -item[1])),
-        withdrawn_rows_trained=sum(not_consenting(key, platform.tally) for key in trained),
+        findings=dict(replacements.most_common()),
+        withdrawn_rows_trained=sum(is_without_consent(key, emitted) for key in trained),
         trajectories_trained=len(set(trained)),
-        by_tenant_and_version=ask(platform.lake, BY_TENANT_AND_VERSION),
-        quarantine=ask(platform.lake, QUARANTINE),
-        ineligible=ask(platform.lake, ELIGIBILITY),
-        throughput=ask(platform.lake, THROUGHPUT),
-        lineage=chain,
-        story=tuple(
-            Decision(number=told.number, when=told.when, what=told.what, evidence=told.evidence)
-            for told in map(describe_decision, platform.flow.history())
-        ),
+        by_tenant_and_version=query_lake(platform.lake, BY_TENANT_AND_VERSION),
+        quarantine=query_lake(platform.lake, QUARANTINE),
+        ineligible=query_lake(platform.lake, ELIGIBILITY),
+        throughput=query_lake(platform.lake, THROUGHPUT),
+        lineage=tuple(_ancestor(published.manifest) for published in ancestors),
+        release_history=tuple(map(_release_decision, platform.flow.history())),
     )
 
 
-def not_consenting(key: TrajectoryKey, tally: Tally) -> bool:
-    """Whether a trajectory that was trained on is not, by the agents' own books too, the consenting tenant's."""
-    return (key.tenant, tally.tenant_of(key.trajectory)) != (CONSENTING, CONSENTING)
+def is_without_consent(key: TrajectoryKey, emitted: EmittedEvents) -> bool:
+    """Return true unless the lake and the agents both say that the tenant has consented."""
+    return (key.tenant, emitted.tenant_of(key.trajectory)) != (CONSENTING, CONSENTING)
 
 
-def _lineage(platform: Platform, version: str) -> tuple[Ancestor, ...]:
-    return tuple(_ancestor(published.manifest) for published in lineage(platform.home, version))
+def _print_counts(accounting: EventAccounting, leaks: LeakReport, console: DemoConsole) -> None:
+    console.note(
+        f"emitted {accounting.events_emitted:,} = landed {accounting.events_landed:,} "
+        f"+ quarantined {accounting.quarantined} "
+        f"+ dropped by policy {accounting.dropped_by_policy}; "
+        f"duplicates {accounting.duplicates}, lost {accounting.lost}, "
+        f"surplus {accounting.surplus}, with several results {accounting.contradictory}",
+        style="green" if accounting.is_balanced else "red",
+    )
+    searched = sum(leaks.bytes_searched.values())
+    console.note(
+        f"{leaks.values_planted} raw values planted, {leaks.raw_values_left} left in "
+        f"{searched / 1e6:.0f} MB behind governance",
+        style="red" if leaks.raw_values_left else "green",
+    )
+
+
+def _release_decision(decided: Decided) -> ReleaseDecision:
+    text = describe_decision(decided)
+    return ReleaseDecision(
+        number=text.number, when=text.when, what=text.what, evidence=text.evidence
+    )
 
 
 def _ancestor(manifest: Any) -> Ancestor:

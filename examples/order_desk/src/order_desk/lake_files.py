@@ -1,6 +1,6 @@
-"""Reading the lake's files with nothing but Parquet: neither the writer's figures nor the SQL layer take part.
+"""The lake's data files, read as plain Parquet, without the writer's counts and the SQL layer.
 
-Which files belong to the current snapshot is Iceberg's to say; what is in them is read here.
+Iceberg tells which files belong to the current snapshot; their content is read here.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from order_desk.errors import DemoError
 
 
 def data_files(lake: Lake, table: TableName) -> list[Path]:
-    """The data files of a table's current snapshot.
+    """Return the data files of a table's current snapshot.
 
     Raises:
         DemoError: the warehouse is not on this machine's disk.
@@ -24,17 +24,16 @@ def data_files(lake: Lake, table: TableName) -> list[Path]:
 
 
 def landed_ids(lake: Lake) -> list[str]:
-    """Event id of every row of the `events` table."""
-    found: list[str] = []
+    """Return the event id of every row of the `events` table."""
+    ids: list[str] = []
     for file in data_files(lake, "events"):
-        found += pq.read_table(file, columns=["event_id"], partitioning=None)[
-            "event_id"
-        ].to_pylist()
-    return found
+        rows = pq.read_table(file, columns=["event_id"], partitioning=None)
+        ids += rows["event_id"].to_pylist()
+    return ids
 
 
 def tables(lake: Lake) -> Iterator[tuple[TableName, pa.Table]]:
-    """Every table's rows, file by file."""
+    """Yield every table's rows, file by file."""
     for name in table_definitions():
         for file in data_files(lake, name):
             yield name, pq.read_table(file, partitioning=None)
@@ -44,6 +43,7 @@ def _local(path: str) -> Path:
     parsed = urlparse(path)
     if parsed.scheme not in {"", "file"}:
         raise DemoError(
-            f"the demo counts files on this machine's disk; {path} is elsewhere (unset ATDP_WAREHOUSE)"
+            f"The demo counts files on this machine's disk, and {path} is elsewhere. "
+            "Unset ATDP_WAREHOUSE."
         )
     return Path(unquote(parsed.path))

@@ -1,9 +1,13 @@
-"""The report's plots, as SVG text: drawn by matplotlib, readable in light and dark pages, text kept as text."""
+"""The plots of the report, as SVG text that is readable on light and dark pages.
+
+Text in the plots stays text.
+"""
 
 import io
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
@@ -12,8 +16,8 @@ mpl.use("svg")
 
 from matplotlib.figure import Figure
 
+from order_desk.candidates import Candidate
 from order_desk.rate import Rate
-from order_desk.rounds import Candidate
 
 INK, GRID = "#5b6472", "#d9dde3"
 BLUE, GREEN, RED, AMBER, GREY = "#2f6fde", "#1f9d63", "#d0433c", "#c98a1b", "#9aa3af"
@@ -39,73 +43,75 @@ _STYLE: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """The form of one kind of value in the plot of success."""
+
+    label: str
+    colour: str
+    marker: str
+    width: float
+
+
+_FRESH = _Mark(label="fresh tasks, measured", colour=BLUE, marker="s", width=9)
+_ROUND = _Mark(label="all sessions of a round", colour=GREY, marker="s", width=9)
+_PREDICTED = _Mark(label="candidate, predicted by replay", colour=AMBER, marker="D", width=4)
+_MEASURED = _Mark(label="candidate, measured in its canary", colour=GREEN, marker="o", width=4)
+_OFFSET = 0.24
+"""The distance of a candidate's prediction and measurement from the middle of its phase."""
+
+
 def success(before: Rate, traffic: Mapping[str, Rate], candidates: Sequence[Candidate]) -> str:
-    """Success of all sessions, phase by phase, and replay's predictions beside what was measured."""
+    """Plot the success of every phase, and replay's predictions beside the measurements."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(9.2, 3.9), layout="constrained")
         axes = figure.add_subplot()
         phases = list(traffic)
         for place, phase in enumerate(phases):
-            rate = traffic[phase]
-            if rate.value is None:
-                continue
-            colour = BLUE if phase in {"before", "after"} else GREY
-            _whisker(axes, place, rate.value, rate.bounds, colour, width=9)
-            axes.annotate(
-                f"{rate.value:.0%}",
-                (place, rate.bounds[1]),
-                (0, 4),
-                textcoords="offset points",
-                ha="center",
-                fontsize=9,
-            )
+            _draw_phase(axes, place, phase, traffic[phase])
         for candidate in candidates:
-            found = candidate.prediction
-            if found is None or candidate.deliberately_bad:
-                continue
-            met = _met_in(candidate, phases)
-            bounds = (found.lower, found.upper)
-            _whisker(axes, met - 0.24, found.estimate, bounds, AMBER, width=4, marker="D")
-            measured = None if candidate.canary is None else candidate.canary.candidate
-            if measured is not None and measured.value is not None:
-                _whisker(
-                    axes, met + 0.24, measured.value, measured.bounds, GREEN, width=4, marker="o"
-                )
-                axes.annotate(
-                    candidate.version,
-                    (met, 0.02),
-                    (0, 0),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=9,
-                )
+            _draw_candidate(axes, phases, candidate)
         if before.value is not None:
-            axes.axhline(2 * before.value, color=BLUE, linewidth=0.8, linestyle=":")
-            axes.text(
-                len(phases) - 0.55,
-                2 * before.value,
-                "twice before",
-                va="bottom",
-                ha="right",
-                fontsize=8,
-                color=BLUE,
-            )
+            _draw_target(axes, len(phases) - 0.55, 2 * before.value)
         axes.set_xticks(range(len(phases)), [_title(phase) for phase in phases])
         axes.set_ylim(0, 1.02)
         axes.set_xlim(-0.5, len(phases) - 0.5)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         axes.set_ylabel("sessions answered right")
-        for label, colour, marker in (
-            ("fresh tasks, measured", BLUE, "s"), ("all sessions of a round", GREY, "s"),
-            ("candidate, predicted by replay", AMBER, "D"), ("candidate, measured in its canary", GREEN, "o"),
-        ):  # fmt: skip
-            axes.plot([], [], color=colour, marker=marker, linestyle="", label=label)
+        for mark in (_FRESH, _ROUND, _PREDICTED, _MEASURED):
+            axes.plot([], [], color=mark.colour, marker=mark.marker, linestyle="", label=mark.label)
         figure.legend(loc="outside upper center", ncols=4, fontsize=9)
         return _svg(figure, "Success over the rounds, with replay's predictions")
 
 
+def _draw_phase(axes: Any, place: int, phase: str, rate: Rate) -> None:
+    if rate.value is None:
+        return
+    mark = _FRESH if phase in {"before", "after"} else _ROUND
+    _draw_interval(axes, place, rate.value, rate.bounds, mark)
+    _annotate(axes, f"{rate.value:.0%}", (place, rate.bounds[1]), (0, 4))
+
+
+def _draw_candidate(axes: Any, phases: Sequence[str], candidate: Candidate) -> None:
+    prediction = candidate.prediction
+    if prediction is None or candidate.deliberately_bad:
+        return
+    middle = _canary_place(candidate, phases)
+    bounds = (prediction.lower, prediction.upper)
+    _draw_interval(axes, middle - _OFFSET, prediction.estimate, bounds, _PREDICTED)
+    measured = None if candidate.canary is None else candidate.canary.candidate
+    if measured is not None and measured.value is not None:
+        _draw_interval(axes, middle + _OFFSET, measured.value, measured.bounds, _MEASURED)
+        _annotate(axes, candidate.version, (middle, 0.02), (0, 0))
+
+
+def _draw_target(axes: Any, x: float, value: float) -> None:
+    axes.axhline(value, color=BLUE, linewidth=0.8, linestyle=":")
+    axes.text(x, value, "twice before", va="bottom", ha="right", fontsize=8, color=BLUE)
+
+
 def training_reward(candidates: Sequence[Candidate]) -> str:
-    """Mean reward of the groups trained on, step by step."""
+    """Plot the mean reward of the groups trained on, step by step."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.5, 2.9), layout="constrained")
         axes = figure.add_subplot()
@@ -130,15 +136,15 @@ def training_reward(candidates: Sequence[Candidate]) -> str:
         return _svg(figure, "Reward of the groups trained on")
 
 
-def findings(found: Mapping[str, int]) -> str:
-    """What governance replaced, by entity."""
+def findings(replacements: Mapping[str, int]) -> str:
+    """Plot the number of replacements by governance for each entity."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.5, 2.9), layout="constrained")
         axes = figure.add_subplot()
-        entities = list(found)[::-1]
+        entities = list(replacements)[::-1]
         bars = axes.barh(
             [entity.lower().replace("_", " ") for entity in entities],
-            [found[e] for e in entities],
+            [replacements[entity] for entity in entities],
             color=AMBER,
         )
         axes.bar_label(bars, padding=3, fontsize=9)
@@ -149,7 +155,7 @@ def findings(found: Mapping[str, int]) -> str:
 
 
 def load(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sessions ended per second, and model latency per session, over the agents' time."""
+    """Plot the sessions ended per second and the model's latency over the agents' time."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(9.2, 2.5), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -171,39 +177,34 @@ def load(rows: Sequence[Mapping[str, Any]]) -> str:
         return _svg(figure, "Throughput and latency")
 
 
-def _whisker(
-    axes: Any,
-    x: float,
-    value: float,
-    bounds: tuple[float, float],
-    colour: str,
-    *,
-    width: float,
-    marker: str = "s",
+def _draw_interval(
+    axes: Any, x: float, value: float, bounds: tuple[float, float], mark: _Mark
 ) -> None:
-    axes.vlines(x, *bounds, color=colour, linewidth=width, alpha=0.28)
-    axes.plot([x], [value], color=colour, marker=marker, markersize=6)
+    axes.vlines(x, *bounds, color=mark.colour, linewidth=mark.width, alpha=0.28)
+    axes.plot([x], [value], color=mark.colour, marker=mark.marker, markersize=6)
 
 
-def _met_in(candidate: Candidate, phases: Sequence[str]) -> float:
-    """Where customers met the candidate: its canary's traffic, or just after the round that trained it."""
+def _annotate(axes: Any, text: str, at: tuple[float, float], offset: tuple[int, int]) -> None:
+    axes.annotate(text, at, offset, textcoords="offset points", ha="center", fontsize=9)
+
+
+def _canary_place(candidate: Candidate, phases: Sequence[str]) -> float:
+    """Return the place of the candidate's canary, or the place after the round that trained it."""
     canary = f"canary{candidate.round}"
-    return (
-        list(phases).index(canary)
-        if canary in phases
-        else list(phases).index(f"r{candidate.round}") + 0.5
-    )
+    if canary in phases:
+        return list(phases).index(canary)
+    return list(phases).index(f"r{candidate.round}") + 0.5
 
 
 def _title(phase: str) -> str:
-    found = re.fullmatch(r"(r|canary)(\d+)", phase)
-    if found is None:
+    match = re.fullmatch(r"(r|canary)(\d+)", phase)
+    if match is None:
         return phase
-    return f"round {found[2]}" if found[1] == "r" else f"canary {found[2]}"
+    return f"round {match[2]}" if match[1] == "r" else f"canary {match[2]}"
 
 
 def _svg(figure: Figure, title: str) -> str:
-    text = io.StringIO()
-    figure.savefig(text, format="svg", transparent=True, metadata={"Title": title, "Date": None})
-    found = text.getvalue()
-    return found[found.index("<svg") :]
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Title": title, "Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]

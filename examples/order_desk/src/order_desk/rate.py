@@ -1,14 +1,15 @@
-"""A success rate and how far it can be trusted.
+"""A success rate and its confidence interval.
 
-Attempts at the same task succeed or fail together: a task is hard or easy. Eight attempts at each
-of 80 tasks tell less about the next task than 640 sessions of as many tasks; an interval that takes
-them for independent is too narrow (it covers the truth three times in four instead of 19 in 20). So
-where a task was attempted more than once, the sessions count as their effective number: sessions
-divided by the design effect, the ratio of the variance between tasks to that of independent
-sessions (Rao & Scott 1992, Biometrics 48, 577, section 2). Wilson's score interval of the effective
-counts then is as sensible near 0 and 1 as it is of plain ones (Franco et al. 2019, J. Surv. Stat.
-Methodol. 7, 334). Two deviations, both to the safe side: a design effect below 1 counts as 1; and
-where all sessions succeeded or all failed, which shows no variance, a task counts as one session.
+Attempts at the same task succeed or fail together, because a task is hard or easy. Eight attempts
+at each of 80 tasks give less information about the next task than 640 sessions of as many tasks. An
+interval that takes them as independent is too narrow (it covers the truth three times in four
+instead of 19 in 20). So where a task was attempted more than once, the sessions count as their
+effective number: sessions divided by the design effect, the ratio of the variance between tasks to
+that of independent sessions (Rao & Scott 1992, Biometrics 48, 577, section 2). Wilson's score
+interval of the effective counts is as useful near 0 and 1 as that of plain counts (Franco et al.
+2019, J. Surv. Stat. Methodol. 7, 334). Two deviations, both on the safe side: a design effect below
+1 counts as 1; and where all sessions succeeded or all failed, which shows no variance, a task
+counts as one session.
 """
 
 import math
@@ -18,9 +19,10 @@ from dataclasses import dataclass
 from typing import Self
 
 _Z = 1.959964
+"""The normal quantile of a two-sided 95 % interval."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
     """Successes among sessions, with a 95 % interval.
 
@@ -34,7 +36,7 @@ class Rate:
 
     @classmethod
     def of(cls, sessions: Iterable[tuple[str, bool]]) -> Self:
-        """The rate of sessions, each given as its task and whether it succeeded."""
+        """Return the rate of sessions, each given as its task and its success."""
         attempts, successes = Counter[str](), Counter[str]()
         for task, succeeded in sessions:
             attempts[task] += 1
@@ -60,7 +62,7 @@ class Rate:
 
     @property
     def effective_sessions(self) -> float:
-        """How many independent sessions would tell as much."""
+        """The number of independent sessions that would give the same information."""
         if not self.tasks or self.value is None:
             return self.sessions
         p, clusters = self.value, len(self.tasks)
@@ -81,7 +83,7 @@ class Rate:
         return (middle - half, middle + half)
 
     def to_json(self) -> dict[str, float | int | None]:
-        """JSON form; `success` is null without sessions."""
+        """Return the JSON form; `success` is null without sessions."""
         lower, upper = self.bounds
         return {
             "success": self.value,
@@ -93,8 +95,11 @@ class Rate:
         }
 
 
-def at_least(rate: Rate, factor: float, base: Rate) -> bool:
-    """Whether `rate` is known to be `factor` times `base` or more; nothing is no multiple of nothing."""
+def is_at_least(rate: Rate, factor: float, base: Rate) -> bool:
+    """Return true when `rate` is `factor` times `base` or more.
+
+    False when either rate is undefined (no sessions), or when `rate` is 0.
+    """
     return (
         bool(rate.value)
         and base.value is not None

@@ -1,7 +1,4 @@
-"""`report.html`: the summary as one self-contained page.
-
-No script, no font, no request leaves it.
-"""
+"""`report.html`: the summary as one self-contained page, without scripts, fonts and requests."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,27 +11,30 @@ from order_desk.summary import Summary
 
 
 def write_page(summary: Summary, file: Path) -> None:
-    """Write the page."""
+    """Write the page to `file`."""
     file.write_text(render(summary), encoding="utf-8")
 
 
 def render(summary: Summary) -> str:
-    """The page's text; values are escaped, plots are inline SVG."""
+    """Return the page's text; values are escaped, plots are inline SVG."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("order_desk"), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=jinja2.PackageLoader("order_desk"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["percent"] = _percent
-    environment.filters["figure"] = _figure
+    environment.filters["number"] = _number
     evidence = summary.evidence
-    drawn: Mapping[str, str] = {
+    drawings: Mapping[str, str] = {
         "success": plots.success(summary.before, summary.traffic, summary.candidates),
         "reward": plots.training_reward(summary.candidates),
         "findings": plots.findings(evidence.findings),
         "load": plots.load(evidence.throughput),
     }
     return environment.get_template("report.html.jinja").render(
-        s=summary, e=evidence, plots=drawn, model=MODEL, withdrawn=WITHDRAWN
+        s=summary, e=evidence, plots=drawings, model=MODEL, withdrawn=WITHDRAWN
     )
 
 
@@ -42,5 +42,5 @@ def _percent(value: float | None) -> str:
     return "none" if value is None else f"{value:.1%}"
 
 
-def _figure(value: float | None, form: str) -> str:
+def _number(value: float | None, form: str) -> str:
     return "" if value is None else form % value

@@ -1,4 +1,8 @@
-"""`atdp demo`: five steps from a bare home to a promoted policy, and the proof that nothing was lost, leaked or misused."""
+"""`atdp demo`: five steps from an empty home to a promoted policy, with evidence.
+
+The evidence shows that no event was lost, no raw value leaked, and no trajectory was used without
+consent.
+"""
 
 import os
 import random
@@ -12,24 +16,25 @@ from rich.console import Console
 from atdp.control import read_manifest
 from atdp.runtime import Home
 from atdp.stack import running_stack
-from order_desk.customers import Customers
-from order_desk.evidence import collect
-from order_desk.history import emit_history
-from order_desk.intruders import intrude
-from order_desk.logs import logged_episode
-from order_desk.loop import Loop
-from order_desk.memory import MemoryWatch
-from order_desk.platform import Platform, open_platform
+from order_desk.customers import CustomerStream
+from order_desk.demo_console import DemoConsole
+from order_desk.demo_platform import DemoPlatform, open_platform
+from order_desk.evidence import collect_evidence
+from order_desk.invalid_records import write_invalid_records
+from order_desk.learning_loop import LearningLoop
+from order_desk.log_emission import emit_logged_episodes
+from order_desk.logged_episodes import logged_episode
+from order_desk.memory_watch import MemoryWatch
 from order_desk.report import write_page
-from order_desk.screen import Screen
 from order_desk.settings import CONSENTING, MODEL, TENANTS, WITHDRAWN, DemoSettings
-from order_desk.summary import Outcome, Summary, show
+from order_desk.summary import DemoOutcome, Summary
+from order_desk.summary_text import print_summary
 from order_desk.training import warm_start
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """What the demo leaves behind."""
+    """The summary of a demo and the files that hold it."""
 
     summary: Summary
     report_html: Path
@@ -37,7 +42,7 @@ class DemoResult:
 
 
 def fresh_home(root: Path) -> Home:
-    """A home of its own for each run, below `root`."""
+    """Return a home for a new run, below `root`."""
     return Home((root / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")).resolve())
 
 
@@ -45,18 +50,18 @@ def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult
     """Run the demo in `home`, which must be new; nothing is left running, the home stays.
 
     Raises:
-        DemoError: a step failed, and which.
-        ControlError, StackError, TrainerError, LakehouseError, …: what the platform itself reports.
+        DemoError: a step failed.
+        ControlError, StackError, TrainerError, LakehouseError, …: an error of the platform itself.
     """
     began = time.monotonic()
-    screen = Screen(console)
+    demo_console = DemoConsole(console)
     home.root.mkdir(parents=True, exist_ok=True)
     with MemoryWatch() as memory:
-        screen.step(1, "Start the stack; warm-start a small model on mediocre logs")
-        with running_stack(home, os.environ, screen.note):
-            outcome = _drive(home, settings, screen)
-            screen.step(5, "Stop the stack; summary")
-    screen.end_step()
+        demo_console.step(1, "Start the stack; warm-start a small model on mediocre logs")
+        with running_stack(home, os.environ, demo_console.note):
+            outcome = _drive(home, settings, demo_console)
+            demo_console.step(5, "Stop the stack; summary")
+    demo_console.end_step()
     summary = Summary.of(
         outcome,
         home=home.root,
@@ -64,44 +69,50 @@ def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult
         peak_bytes=memory.peak_bytes,
         at_peak=memory.at_peak,
         wall_seconds=time.monotonic() - began,
-        step_seconds=screen.step_seconds,
+        step_seconds=demo_console.step_seconds,
     )
     summary_json, report_html = home.root / "summary.json", home.root / "report.html"
     summary.write(summary_json)
     write_page(summary, report_html)
-    show(summary, console)
+    print_summary(summary, console)
     console.print(f"\n{report_html}\n{summary_json}", soft_wrap=True, highlight=False)
     return DemoResult(summary=summary, report_html=report_html, summary_json=summary_json)
 
 
-def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
-    """Everything that needs the running stack; holds none of its clients when it returns."""
+def _drive(home: Home, settings: DemoSettings, demo_console: DemoConsole) -> DemoOutcome:
+    """Run the steps that need the running stack; close its clients before returning."""
     with open_platform(home, concurrency=settings.concurrency) as platform:
-        clerks, customers = Customers("log", settings.seed), Customers("desk", settings.seed)
-        logged_success = _warm_start(platform, settings, screen, clerks)
-        screen.step(2, "Agents serve customers of two tenants through the gateway")
-        loop = Loop(platform=platform, settings=settings, screen=screen, customers=customers)
+        clerks, customers = (
+            CustomerStream("log", settings.seed),
+            CustomerStream("desk", settings.seed),
+        )
+        logged_success = _warm_start(platform, settings, demo_console, clerks)
+        demo_console.step(2, "Agents serve customers of two tenants through the gateway")
+        loop = LearningLoop(
+            platform=platform, settings=settings, console=demo_console, customers=customers
+        )
         before = loop.measure(
             "before", f"{settings.measured_tasks} fresh tasks before any reinforcement"
         )
-        refused = intrude(
+        invalid = write_invalid_records(
             platform.kafka,
             api_key=platform.tenants[CONSENTING].api_key,
             tenant=CONSENTING,
             other_tenant=WITHDRAWN,
         )
-        platform.tally.add(CONSENTING, "raw topic", refused)
-        screen.note(
-            f"{refused} records that must not pass were written past every client, straight into the raw topic"
+        platform.emitted.add(CONSENTING, "raw topic", invalid)
+        demo_console.note(
+            f"{invalid} invalid records were written directly into the raw topic, past every client"
         )
-        screen.step(3, "Rounds: train, evaluate, canary, promote")
+        demo_console.step(3, "Rounds: train, evaluate, canary, promote")
         loop.run_rounds()
         after = loop.measure(
             "after", f"{settings.measured_tasks} fresh tasks with what is live now"
         )
-        screen.step(4, "Count everything again, independently; search for raw values")
-        evidence = collect(platform, loop, [*clerks.planted, *customers.planted], screen)
-        return Outcome(
+        demo_console.step(4, "Count everything again, independently; search for raw values")
+        planted = [*clerks.planted, *customers.planted]
+        evidence = collect_evidence(platform, loop, planted, demo_console)
+        return DemoOutcome(
             logged_success=logged_success,
             before=before,
             after=after,
@@ -113,9 +124,12 @@ def _drive(home: Home, settings: DemoSettings, screen: Screen) -> Outcome:
 
 
 def _warm_start(
-    platform: Platform, settings: DemoSettings, screen: Screen, clerks: Customers
+    platform: DemoPlatform,
+    settings: DemoSettings,
+    demo_console: DemoConsole,
+    clerks: CustomerStream,
 ) -> float:
-    """Emit the logs, learn to speak from them, put the first version live; returns the logs' success rate."""
+    """Emit the logs, train on them, put the first version live; return the logs' success rate."""
     rng = random.Random(f"clerks/{settings.seed}")  # noqa: S311 (a simulation)
     episodes = [
         (
@@ -124,20 +138,21 @@ def _warm_start(
         )
         for order in clerks.orders(settings.logged_episodes)
     ]
-    with screen.bar("logged conversations, emitted with the SDK", len(episodes)) as advance:
-        emit_history(platform.tenants, episodes, platform.tally, lambda: advance(1))
+    with demo_console.bar("logged conversations, emitted with the SDK", len(episodes)) as advance:
+        emit_logged_episodes(platform.tenants, episodes, platform.emitted, lambda: advance(1))
     platform.wait_until_landed()
     success = sum(episode.reward for _, episode in episodes) / len(episodes)
-    screen.note(f"{len(episodes)} conversations landed; {success:.1%} of them ended right")
-    with screen.bar_to("supervised steps", settings.sft_steps) as on_step:
+    demo_console.note(f"{len(episodes)} conversations landed; {success:.1%} of them ended right")
+    with demo_console.bar_to("supervised steps", settings.sft_steps) as on_step:
         result = warm_start(platform.home, settings, on_step)
     first = result.published.version
     platform.flow.bootstrap(
         read_manifest(platform.home.weights, MODEL, first),
         tenants=TENANTS,
-        reason="first version, learnt from the logs",
+        reason="first version, learned from the logs",
     )
-    screen.note(
-        f"{MODEL} {first} learnt from {result.trajectories_used} conversations and is live; kept back: {dict(result.refused)}"
+    demo_console.note(
+        f"{MODEL} {first} learned from {result.trajectories_used} conversations and is live; "
+        f"refused: {dict(result.refused)}"
     )
     return success

@@ -1,4 +1,4 @@
-"""How large the demo is. The defaults fit ten minutes on two shared cores; tests run it smaller."""
+"""The sizes of the demo. The defaults fit ten minutes on two shared cores; tests use less."""
 
 from dataclasses import dataclass, field
 
@@ -10,40 +10,38 @@ WITHDRAWN = "globex"
 TENANTS = (CONSENTING, WITHDRAWN)
 
 HELD_OUT = 0.25
-"""Share of the tasks that is never trained on: replay evaluates there."""
+"""Share of the tasks that is never trained on; replay evaluates on them."""
 HELD_OUT_SQL = f"held_out(task_id, share := {HELD_OUT})"
 AGENTS_SQL = "agent_id = 'order-desk'"
 """The agents' trajectories, without the clerks' logs."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
     """Sizes and learning rates."""
 
     seed: int = 7
     logged_episodes: int = 1400
     acme_share: float = 0.75
-    """Share of the customers who are of the consenting tenant."""
+    """Share of the customers that belong to the consenting tenant."""
     shape: ModelShape = field(
         default_factory=lambda: ModelShape(
             hidden=64, layers=3, heads=4, kv_heads=2, intermediate=192, context=512
         )
     )
-    """About 0.16 million weights: learns to copy prices between turns, which is all the task needs.
-    """
+    """About 0.16 million weights: it learns to copy prices between turns, which is enough here."""
     sft_steps: int = 2000
     sft_batch: int = 16
     sft_learning_rate: float = 4e-3
     rounds: int = 4
     extra_rounds: int = 2
-    """Rounds added while the live version's customers are not yet served well enough, see `enough`.
-    """
+    """Rounds that are added while the live version is not successful enough, see `enough`."""
     enough: float = 2.4
-    """Success of the last promoted canary over the success before, at which no round is added.
-    Above 2, because 200 fresh tasks measure a rate to within seven points."""
+    """Success of the last promoted canary divided by the success before; from this on, no round is
+    added. It is above 2 because 200 fresh tasks measure a rate with an error of seven points."""
     extra_rounds_within_s: float = 270.0
-    """No round is added later than this after the first customer, so that a slow machine still ends
-    in time."""
+    """No round is added later than this after the first customer, so that a slow machine ends in
+    time."""
     tasks_per_round: int = 80
     attempts: int = 8
     """Attempts at each task of a round: a GRPO group."""
@@ -52,8 +50,8 @@ class DemoSettings:
     measured_tasks: int = 200
     """Fresh tasks, one attempt each, of the measurements before and after."""
     learning_rate: float = 4e-4
-    """Each round begins with a fresh optimizer; at 7e-4 its first steps undo more than the round
-    teaches."""
+    """Each round begins with a fresh optimizer. At 7e-4 its first steps undo more than the round
+    gains."""
     groups_per_step: int = 4
     most_steps: int = 10
     """Optimizer steps of a round at most; a round's groups usually suffice for about eight."""
@@ -62,6 +60,6 @@ class DemoSettings:
     bad_learning_rate_factor: float = 30.0
     canary_share: float = 0.5
     canary_margin: float = 0.1
-    """Loss of success rate that the canary's judge tolerates: with some hundred sessions a side, it
-    cannot see less."""
+    """Loss of success rate that the canary's judgement tolerates; some hundred sessions a side
+    cannot show a smaller one."""
     concurrency: int = 48

@@ -1,6 +1,6 @@
-"""Training inside the demo: the platform's own trainer with the demo's sizes, and what it says it trained on.
+"""Training in the demo: the platform's own trainer with the demo's sizes, and its lineage.
 
-It runs in the demo's process, on one thread: a process of its own would cost three seconds of
+It runs in the demo's process, on one thread. A process of its own would need three seconds for
 imports each time.
 """
 
@@ -17,9 +17,9 @@ from order_desk.settings import AGENTS_SQL, HELD_OUT, MODEL, DemoSettings
 OnStep = Callable[[int], None]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainedRun:
-    """A published version and what its run did."""
+    """A published version and the numbers of its run."""
 
     published: Published
     steps: int
@@ -30,8 +30,18 @@ class TrainedRun:
     refused: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateRun:
+    """The settings of one candidate's training run: GRPO from version `base` on one phase."""
+
+    base: str
+    phase: str
+    name: str
+    learning_rate: float
+
+
 def warm_start(home: Home, settings: DemoSettings, on_step: OnStep) -> TrainResult:
-    """Supervised training of a new model on the logs that landed."""
+    """Train a new model on the landed logs, supervised."""
     return train(
         TrainOptions(
             home=home,
@@ -44,41 +54,34 @@ def warm_start(home: Home, settings: DemoSettings, on_step: OnStep) -> TrainResu
             shape=settings.shape,
             seed=settings.seed,
         ),
-        on_progress=lambda done, _of, _figures: on_step(done),
+        on_progress=lambda done, _of, _metrics: on_step(done),
     )
 
 
-def reinforce(
-    home: Home,
-    settings: DemoSettings,
-    *,
-    base: str,
-    phase: str,
-    name: str,
-    learning_rate: float,
-    on_step: OnStep,
+def train_candidate(
+    home: Home, settings: DemoSettings, run: CandidateRun, on_step: OnStep
 ) -> TrainedRun:
-    """GRPO from version `base` on the traffic of one phase, held-out tasks excepted."""
-    transformers_logging.disable_progress_bar()  # it would draw over ours
+    """Train a candidate on the traffic of one phase, without the held-out tasks."""
+    transformers_logging.disable_progress_bar()  # it would draw over the demo's
     result = train(
         TrainOptions(
             home=home,
             model=MODEL,
             algo="grpo",
-            from_version=base,
-            where=f"{AGENTS_SQL} AND starts_with(trajectory_id, '{phase}.')",
+            from_version=run.base,
+            where=f"{AGENTS_SQL} AND starts_with(trajectory_id, '{run.phase}.')",
             hold_out=HELD_OUT,
             steps=settings.most_steps,
             group_size=settings.attempts,
             groups_per_step=settings.groups_per_step,
-            learning_rate=learning_rate,
+            learning_rate=run.learning_rate,
             seed=settings.seed,
-            run_name=name,
+            run_name=run.name,
             checkpoint_every=4,
         ),
-        on_progress=lambda done, _of, _figures: on_step(done),
+        on_progress=lambda done, _of, _metrics: on_step(done),
     )
-    folder = home.root / "runs" / MODEL / name
+    folder = home.root / "runs" / MODEL / run.name
     return TrainedRun(
         published=result.published,
         steps=result.steps,
@@ -93,11 +96,11 @@ def reinforce(
 
 
 def lineage(home: Home, version: str) -> list[Published]:
-    """A version and its ancestors, newest first."""
+    """Return a version and its ancestors, newest first."""
     return WeightRegistry(home.weights).lineage(MODEL, version)
 
 
 def published_versions(home: Home) -> list[Published]:
-    """Every version of the demo's model, rejected candidates too."""
+    """Return every version of the demo's model, rejected candidates too."""
     registry = WeightRegistry(home.weights)
     return [registry.get(MODEL, version) for version in registry.versions(MODEL)]

@@ -22,7 +22,7 @@ _LONGEST_PAUSE_S = 0.5
 _PAUSE_FACTOR = 1.5
 
 
-class EventLog(Protocol):
+class PartitionedLog(Protocol):
     """The event log as this module needs it."""
 
     def ends(self, topic: str) -> Offsets:
@@ -73,7 +73,7 @@ class Lag:
         }
 
 
-def measure_lag(log: EventLog, reader: StageReader, ends: Offsets | None = None) -> Lag:
+def measure_lag(log: PartitionedLog, reader: StageReader, ends: Offsets | None = None) -> Lag:
     """Return what `reader` has left before `ends` (default: the ends of now)."""
     limits = log.ends(reader.topic) if ends is None else ends
     positions = reader.positions()
@@ -92,7 +92,7 @@ def measure_lag(log: EventLog, reader: StageReader, ends: Offsets | None = None)
 
 
 def wait_until_read(
-    log: EventLog,
+    log: PartitionedLog,
     stages: Sequence[Sequence[StageReader]],
     *,
     timeout_s: float,

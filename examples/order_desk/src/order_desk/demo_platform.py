@@ -1,7 +1,7 @@
-"""The running platform as the demo uses it: what was started, opened and created, in one place, and closed again."""
+"""The running platform as the demo uses it: clients, recorders and keys, opened and closed."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -12,77 +12,79 @@ from atdp.governance import set_consent
 from atdp.lakehouse import Lake, open_lake
 from atdp.runtime import Home, KafkaSettings, KeyStore
 from atdp.sdk import KafkaSender, Recorder
-from atdp.stack import KafkaLog, Lag, stages, wait_until_read
-from order_desk.agents import AGENT, ServiceDesk, Tenant
+from atdp.stack import KafkaLog, stages, wait_until_read
+from order_desk.emitted_events import EmittedEvents
 from order_desk.errors import DemoError
+from order_desk.order_desk_agent import AGENT
+from order_desk.service_desk import ServiceDesk
 from order_desk.settings import MODEL, TENANTS, WITHDRAWN
-from order_desk.tally import Tally
+from order_desk.visits import TenantAccess
 
 _LANDING_TIMEOUT_S = 300.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Platform:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPlatform:
     """A running stack with two tenants, one of which has withdrawn its consent to training."""
 
     home: Home
     kafka: KafkaSettings
     lake: Lake
-    tenants: Mapping[str, Tenant]
-    tally: Tally
+    tenants: Mapping[str, TenantAccess]
+    emitted: EmittedEvents
     desk: ServiceDesk
     flow: ReleaseFlow
     log: KafkaLog
 
-    def wait_until_landed(self, on_left: Callable[[int], None] = lambda _left: None) -> None:
-        """Wait until everything emitted so far is governed and in the lake; `on_left` hears how many records are left.
+    def wait_until_landed(self) -> None:
+        """Wait until everything emitted so far is governed and in the lake.
 
         Raises:
             DemoError: it took too long.
         """
-
-        def told(lags: Sequence[Lag]) -> None:
-            on_left(sum(lag.waiting for lag in lags))
-
         missing = wait_until_read(
             self.log,
             stages(self.home, self.log),
             timeout_s=_LANDING_TIMEOUT_S,
             clock=time.monotonic,
             sleep=time.sleep,
-            progress=told,
         )
         if missing:
             left = ", ".join(
                 f"{lag.reader} has {lag.waiting} records of {lag.topic} left" for lag in missing
             )
             raise DemoError(
-                f"not everything landed in {_LANDING_TIMEOUT_S:.0f} s: {left}; see the logs in {self.home.logs}"
+                f"Not everything landed in {_LANDING_TIMEOUT_S:.0f} s: {left}. "
+                f"See the logs in {self.home.logs}."
             )
 
 
 @contextmanager
-def open_platform(home: Home, *, concurrency: int) -> Iterator[Platform]:
-    """Open a running stack for the demo: keys for both tenants, the consent of one withdrawn, recorders, release flow."""
+def open_platform(home: Home, *, concurrency: int) -> Iterator[DemoPlatform]:
+    """Open a running stack for the demo.
+
+    Creates keys for both tenants, withdraws the consent of one, and opens recorders and the release
+    flow.
+    """
     endpoints = home.endpoints()
     set_consent(home.policies, WITHDRAWN, train="withdrawn")
-    kafka, tally = KafkaSettings.from_env(home), Tally()
+    kafka, emitted = KafkaSettings.from_env(home), EmittedEvents()
     with ExitStack() as opened:
         with KeyStore(home.keys_db) as keys:
-            texts = {name: str(keys.create(name, "agent")[0]) for name in TENANTS}
-        tenants = {name: _tenant(name, key, home, kafka, opened) for name, key in texts.items()}
+            api_keys = {name: str(keys.create(name, "agent")[0]) for name in TENANTS}
+        tenants = {name: _tenant(name, key, home, kafka, opened) for name, key in api_keys.items()}
         store = opened.enter_context(ReleaseStore(home.control))
         client = opened.enter_context(httpx.Client(trust_env=False))
-        yield Platform(
+        yield DemoPlatform(
             home=home,
             kafka=kafka,
             lake=open_lake(home),
             tenants=tenants,
-            tally=tally,
+            emitted=emitted,
             desk=ServiceDesk(
                 gateway=endpoints["gateway"],
                 tenants=tenants,
-                tally=tally,
+                emitted=emitted,
                 model=MODEL,
                 concurrency=concurrency,
             ),
@@ -91,7 +93,9 @@ def open_platform(home: Home, *, concurrency: int) -> Iterator[Platform]:
         )
 
 
-def _tenant(name: str, api_key: str, home: Home, kafka: KafkaSettings, opened: ExitStack) -> Tenant:
+def _tenant(
+    name: str, api_key: str, home: Home, kafka: KafkaSettings, opened: ExitStack
+) -> TenantAccess:
     recorder = Recorder(
         tenant=name,
         api_key=api_key,
@@ -100,4 +104,4 @@ def _tenant(name: str, api_key: str, home: Home, kafka: KafkaSettings, opened: E
         spool_dir=home.spool,
     )
     opened.callback(recorder.close)
-    return Tenant(name=name, api_key=api_key, recorder=recorder)
+    return TenantAccess(name=name, api_key=api_key, recorder=recorder)

@@ -1,11 +1,11 @@
-"""The ledger: has every event that the agents emitted exactly one fate?
+"""The accounting of events: every emitted event must have landed, been quarantined or been dropped.
 
-Three records that no part of the platform shares: the agents' own tally, the event log read by a
-fresh consumer, and the lake's files read with nothing but Parquet. They are put side by side here,
-so that they can disagree. Sums would hide an event that is lost behind one that arrived twice; so
-events are compared by id wherever an id is known. Of what agents emit themselves they know the ids;
-of a proxied call only how many events it caused, so that those, and records that nobody could read,
-are compared by number once the known ones are taken out.
+Three counts are compared that no part of the platform shares: the agents' own count, the event log
+read by a fresh consumer, and the lake's files read as plain Parquet. Sums alone would hide a lost
+event behind one that arrived twice. So events are compared by id wherever an id is known. Agents
+know the ids of the events that they emit themselves; of a proxied call they know only the number of
+its events. Those events, and records that governance could not read, are compared by number after
+the known ones are taken out.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Set as AbstractSet
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogCount:
-    """What the topics hold, by a fresh consumer of committed records."""
+    """The content of the topics, counted by a fresh consumer of committed records."""
 
     raw_records: int
     """Records of the raw topic, readable or not."""
@@ -30,21 +30,21 @@ class LogCount:
     dropped_ids: Counter[str]
     """Event id → audit records with the decision `dropped`, for those whose id could be read."""
     findings: Counter[tuple[str, str]]
-    """(entity, operator) → how often governance replaced it, from the audit."""
+    """(entity, operator) → number of replacements by governance, from the audit."""
 
     @property
-    def nameless(self) -> int:
-        """Records with a fate whose event id could not be read."""
+    def without_id(self) -> int:
+        """Quarantined and dropped records whose event id could not be read."""
         refused = self.quarantined.total() - self.quarantined_ids.total()
         return refused + self.dropped_by_policy - self.dropped_ids.total()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ledger:
-    """The demo's books. All figures are numbers of events."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventAccounting:
+    """The result of the comparison. All fields are numbers of events."""
 
     events_emitted: int
-    """By the agents' own tally."""
+    """By the agents' own count."""
     raw_records: int
     """In the raw topic."""
     events_landed: int
@@ -55,37 +55,37 @@ class Ledger:
     """Records of the same event in one place (governed topic, lake, quarantine, audit of drops)
     beyond the first."""
     lost: int
-    """Emitted, or governed, and then nowhere to be found."""
+    """Emitted or governed, and then in none of the places."""
     surplus: int
-    """Arrived although no agent counted it, or landed although nobody governed it."""
+    """Arrived although no agent counted it, or landed although it was not governed."""
     contradictory: int
-    """Events with more than one fate: landed and quarantined, say."""
+    """Events with more than one result, for example landed and quarantined."""
 
     @property
-    def even(self) -> bool:
-        """Every emitted event has exactly one fate."""
-        fates = self.events_landed + self.quarantined + self.dropped_by_policy
+    def is_balanced(self) -> bool:
+        """True when every emitted event landed, was quarantined or was dropped, exactly once."""
+        results = self.events_landed + self.quarantined + self.dropped_by_policy
         wrong = self.duplicates + self.lost + self.surplus + self.contradictory
-        return wrong == 0 and self.raw_records == self.events_emitted == fates
+        return wrong == 0 and self.raw_records == self.events_emitted == results
 
 
-def balance(
+def account_for_events(
     emitted: int, known: AbstractSet[str], log: LogCount, landed_ids: Iterable[str]
-) -> Ledger:
-    """Close the books.
+) -> EventAccounting:
+    """Compare the three counts.
 
-    `emitted` is the number of all events by the agents' tally, `known` the ids of those whose ids
+    `emitted` is the number of all events by the agents' count, `known` the ids of those whose ids
     the agents know; `landed_ids` are the event ids of the lake's files, one per row.
     """
     landed = Counter(landed_ids)
-    fates = [set(landed), set(log.quarantined_ids), set(log.dropped_ids)]
-    arrived = set().union(*fates)
-    uncounted = emitted - len(known) - len(arrived - known) - log.nameless
+    results = [set(landed), set(log.quarantined_ids), set(log.dropped_ids)]
+    arrived = set().union(*results)
+    uncounted = emitted - len(known) - len(arrived - known) - log.without_id
     governed_only, landed_only = (
         log.governed.keys() - landed.keys(),
         landed.keys() - log.governed.keys(),
     )
-    return Ledger(
+    return EventAccounting(
         events_emitted=emitted,
         raw_records=log.raw_records,
         events_landed=len(landed),
@@ -94,11 +94,11 @@ def balance(
         duplicates=max(_repeats(landed), _repeats(log.governed))
         + _repeats(log.quarantined_ids)
         + _repeats(log.dropped_ids),
-        # What was governed and did not land is missing in the count as well, unless something hides
-        # it there.
+        # An event that was governed and did not land is missing in the first number as well, unless
+        # a surplus event hides it there.
         lost=max(len(known - arrived) + max(0, uncounted), len(governed_only)),
         surplus=max(0, -uncounted, len(landed_only)),
-        contradictory=sum(map(len, fates)) - len(arrived),
+        contradictory=sum(map(len, results)) - len(arrived),
     )
 
 

@@ -1,9 +1,9 @@
-"""The search for raw values behind the gate.
+"""The search for raw personal values behind governance.
 
-What the customers gave away is known word for word. Every record of every topic behind the gate,
-every string and every decoded token sequence of the lake's files, and every other file of the home
-is searched for it. Excepted are only the places whose purpose is to hold raw data: the raw topic
-inside the broker's folder, and the agents' own spools.
+The values that customers gave are known exactly. The search covers every record of every topic
+behind governance, every string and every decoded token sequence of the lake's files, and every
+other file of the home. Only the places whose purpose is to hold raw data are left out: the raw
+topic inside the broker's folder, and the agents' own spools.
 """
 
 from collections import Counter
@@ -17,16 +17,16 @@ from tokenizers import Tokenizer
 from atdp.lakehouse import Lake
 from atdp.runtime import Home, KafkaSettings
 from atdp.schemas import TopicRole, decode_record, topic
-from order_desk.customers import Planted
-from order_desk.event_log_count import BEHIND_THE_GATE, read_topic
+from order_desk.customers import PlantedValue
+from order_desk.event_log_count import GOVERNED_TOPICS, read_topic
 from order_desk.lake_files import tables
 
 _RAW_BY_PURPOSE = ("kafka", "spool")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeakReport:
-    """What was searched and what was found: place → planted values left there (never the values)."""
+    """The bytes searched and the planted values found, both by place; it never holds a value."""
 
     values_planted: int
     bytes_searched: Mapping[str, int]
@@ -34,20 +34,20 @@ class LeakReport:
 
     @property
     def raw_values_left(self) -> int:
-        """Planted values found anywhere behind the gate, by place."""
+        """The number of planted values found behind governance, summed over the places."""
         return sum(self.left.values())
 
 
 def search_home(
-    home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[Planted]
+    home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[PlantedValue]
 ) -> LeakReport:
-    """Search everything behind the gate of one home."""
-    readings = _tokenizers(home)
+    """Search everything behind governance in one home."""
+    tokenizers = _tokenizers(home)
     places = [
-        (f"topic {topic(role).name}", _topic_bytes(kafka, role, readings))
-        for role in BEHIND_THE_GATE
+        (f"topic {topic(role).name}", _topic_bytes(kafka, role, tokenizers))
+        for role in GOVERNED_TOPICS
     ]
-    places.append(("lake files", _lake_bytes(lake, readings)))
+    places.append(("lake files", _lake_bytes(lake, tokenizers)))
     places.append(("other files of the home", _file_bytes(home.root)))
     return search(places, {each.value for each in planted})
 
@@ -56,43 +56,43 @@ def search(places: Iterable[tuple[str, Iterable[bytes]]], values: set[str]) -> L
     """Search named places, each given as chunks of bytes, for values."""
     needles = {value: value.encode() for value in values}
     searched: Counter[str] = Counter()
-    found: set[tuple[str, str]] = set()
+    hits: set[tuple[str, str]] = set()
     for place, chunks in places:
         searched[place] += 0
         for chunk in chunks:
             searched[place] += len(chunk)
-            found.update((place, value) for value, needle in needles.items() if needle in chunk)
+            hits.update((place, value) for value, needle in needles.items() if needle in chunk)
     return LeakReport(
         values_planted=len(values),
         bytes_searched=dict(searched),
-        left=dict(Counter(place for place, _ in found)),
+        left=dict(Counter(place for place, _ in hits)),
     )
 
 
 def _topic_bytes(
-    kafka: KafkaSettings, role: TopicRole, readings: list[Tokenizer]
+    kafka: KafkaSettings, role: TopicRole, tokenizers: list[Tokenizer]
 ) -> Iterator[bytes]:
     batch: list[bytes] = []
     for record in read_topic(kafka, role):
         batch += [record.key, record.value, *(value for _, value in record.headers)]
         if role == "events_governed":
-            batch += _generation_text(decode_record(record.value)[1], readings)
+            batch += _generation_text(decode_record(record.value)[1], tokenizers)
         if len(batch) > 20_000:
             yield b"\n".join(batch)
             batch = []
     yield b"\n".join(batch)
 
 
-def _generation_text(event: Mapping[str, object], readings: list[Tokenizer]) -> list[bytes]:
+def _generation_text(event: Mapping[str, object], tokenizers: list[Tokenizer]) -> list[bytes]:
     action = event["action"]
     generation = action["generation"] if isinstance(action, dict) else None
     if not generation:
         return []
     ids = [*(generation["prompt_token_ids"] or ()), *(generation["output_token_ids"] or ())]
-    return [_decode(reading, ids) for reading in readings] if ids else []
+    return [_decode(tokenizer, ids) for tokenizer in tokenizers] if ids else []
 
 
-def _lake_bytes(lake: Lake, readings: list[Tokenizer]) -> Iterator[bytes]:
+def _lake_bytes(lake: Lake, tokenizers: list[Tokenizer]) -> Iterator[bytes]:
     for _, table in tables(lake):
         for column in table.columns:
             for chunk in column.chunks:
@@ -100,24 +100,24 @@ def _lake_bytes(lake: Lake, readings: list[Tokenizer]) -> Iterator[bytes]:
         for name in ("prompt_token_ids", "output_token_ids"):
             if name in table.column_names:
                 rows = [ids for ids in table[name].to_pylist() if ids]
-                for reading in readings:
-                    yield b"\n".join(_decode(reading, ids) for ids in rows)
+                for tokenizer in tokenizers:
+                    yield b"\n".join(_decode(tokenizer, ids) for ids in rows)
 
 
 def strings_of(array: pa.Array) -> Iterator[bytes]:
-    """The text of every string leaf of an array, as it lies in memory."""
-    kind = array.type
-    if pa.types.is_struct(kind):
-        for index in range(kind.num_fields):
+    """Yield the bytes of every string leaf of an array, as they are in memory."""
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        for index in range(type_.num_fields):
             yield from strings_of(array.field(index))
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
         yield from strings_of(array.values)
-    elif pa.types.is_map(kind):
+    elif pa.types.is_map(type_):
         yield from strings_of(array.keys)
         yield from strings_of(array.items)
-    elif pa.types.is_dictionary(kind):
+    elif pa.types.is_dictionary(type_):
         yield from strings_of(array.dictionary)
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+    elif pa.types.is_string(type_) or pa.types.is_large_string(type_) or pa.types.is_binary(type_):
         data = array.buffers()[2]
         if data is not None:
             yield data.to_pybytes()

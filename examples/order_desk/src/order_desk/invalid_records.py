@@ -1,6 +1,7 @@
-"""Records that must never pass the gate: what a broken or dishonest producer might write into the raw topic.
+"""Invalid records, as a broken or dishonest producer might write them into the raw topic.
 
-Written past SDK and gateway, which would refuse them; so governance alone stands in their way.
+They are written without the SDK and the gateway, which would refuse them, so that governance alone
+has to keep them out of the lake.
 """
 
 from datetime import UTC, datetime
@@ -20,19 +21,19 @@ from atdp.schemas import (
     signed_headers,
     topic,
 )
-from order_desk.agents import AGENT
 from order_desk.errors import DemoError
+from order_desk.order_desk_agent import AGENT
 
 Headers = list[tuple[str, bytes]]
 
 
-def intrude(
+def write_invalid_records(
     kafka: KafkaSettings, *, api_key: str, tenant: str, other_tenant: str, times: int = 3
 ) -> int:
-    """Write each kind of bad record `times` times with `tenant`'s key; returns how many records the log took.
+    """Write each kind of invalid record `times` times with `tenant`'s key; return their number.
 
     Raises:
-        DemoError: the broker did not take them.
+        DemoError: the broker did not acknowledge them.
     """
     key = SigningKey.parse(api_key)
     producer = Producer(kafka.config(enable_idempotence=True, partitioner="murmur2_random"))
@@ -44,12 +45,13 @@ def intrude(
             (foreign, encode(foreign), True),
             (own, encode(own), False),
         ):
-            marks: Headers = list(signed_headers(key, value if signed else value + b"!"))
-            producer.produce(topic("events_raw").name, key=event.key, value=value, headers=marks)
+            headers: Headers = list(signed_headers(key, value if signed else value + b"!"))
+            producer.produce(topic("events_raw").name, key=event.key, value=value, headers=headers)
             written += 1
     if producer.flush(30.0):
         raise DemoError(
-            "the broker did not acknowledge the intruders' records; see logs/kafka.log in the demo's home"
+            "The broker did not acknowledge the invalid records. "
+            "See logs/kafka.log in the demo's home."
         )
     return written
 

@@ -1,8 +1,8 @@
-"""Logs of the clerks whom the model learns from first: deliberately mediocre.
+"""Logs of the clerks from whom the model learns first. The clerks are deliberately mediocre.
 
-A quarter do the job. More than half skip the look-up and guess a price; the rest make other
-mistakes. A model that imitates them answers about one customer in four, knows the form of every
-tool call, and leaves reinforcement learning everything to find: that looking up pays.
+A quarter of their conversations are right. In more than half they skip the look-up and guess a
+price; the rest holds other mistakes. A model that imitates them answers about one customer in four
+and knows the form of every tool call. Reinforcement learning has to find that the look-up pays.
 
 The logs hold text only (no token ids, no log-probabilities), as logs of a foreign model would.
 """
@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from order_desk.world import ITEMS, PRICES, QUANTITIES, Order, call_tool, judge
+from order_desk.order_task import ITEMS, PRICES, QUANTITIES, Order, call_tool, judge
 
 Habit = Literal["right", "guess", "price_as_total", "wrong_quantity", "wrong_item", "blind"]
 
@@ -24,12 +24,12 @@ HABITS: dict[Habit, int] = {
     "wrong_item": 5,
     "blind": 5,
 }
-"""How the clerks work, in percent."""
+"""The clerks' habits and their shares in percent."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """A tool call and what came back."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedCall:
+    """A tool call and its reply."""
 
     name: str
     arguments: str
@@ -37,21 +37,21 @@ class Call:
     ok: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedEpisode:
-    """One customer served: the tool calls in order, the answer, and whether it was right (1.0 or 0.0)."""
+    """One served customer: the tool calls in order, the answer, and the reward (1.0 when right)."""
 
     order: Order
     habit: Habit
-    calls: tuple[Call, ...]
+    calls: tuple[LoggedCall, ...]
     answer: str
     reward: float
 
 
 def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
-    """How one of the mediocre clerks served `order`."""
+    """Return an episode in which one of the mediocre clerks serves `order`."""
     (habit,) = rng.choices(list(HABITS), weights=list(HABITS.values()))
-    calls: tuple[Call, ...]
+    calls: tuple[LoggedCall, ...]
     match habit:
         case "right":
             calls = (_lookup(order, order.item), _calc(order, order.quantity, order.price))
@@ -72,15 +72,15 @@ def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
     )
 
 
-def _lookup(order: Order, item: str) -> Call:
+def _lookup(order: Order, item: str) -> LoggedCall:
     return _call(order, "lookup", {"item": item})
 
 
-def _calc(order: Order, left: int, right: int) -> Call:
+def _calc(order: Order, left: int, right: int) -> LoggedCall:
     return _call(order, "calc", {"expression": f"{left}*{right}"})
 
 
-def _call(order: Order, name: str, arguments: dict[str, str]) -> Call:
+def _call(order: Order, name: str, arguments: dict[str, str]) -> LoggedCall:
     text = json.dumps(arguments)
     reply = call_tool(order, name, text)
-    return Call(name=name, arguments=text, reply=reply.text, ok=reply.ok)
+    return LoggedCall(name=name, arguments=text, reply=reply.text, ok=reply.ok)

@@ -1,6 +1,6 @@
-"""What a person sees while the demo runs: numbered steps, remarks, progress bars.
+"""The output of the demo while it runs: numbered steps, remarks, progress bars.
 
-On a terminal bars move; into a file or a pipe each finished bar leaves one line.
+On a terminal bars move; in a file or a pipe each finished bar leaves one line.
 """
 
 import time
@@ -14,11 +14,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 Advance = Callable[[int], None]
 
 
-class Screen:
-    """The demo's voice."""
+class DemoConsole:
+    """Prints the demo's steps and measures their durations."""
 
     def __init__(self, console: Console) -> None:
-        """Speak to `console`."""
+        """Print to `console`."""
         self.console = console
         self._began = time.monotonic()
         self.step_seconds: dict[str, float] = {}
@@ -33,19 +33,22 @@ class Screen:
         )
 
     def end_step(self) -> None:
-        """Note how long the step took."""
+        """Record the duration of the step."""
         if self._step is not None:
             title, began = self._step
             self.step_seconds[title] = self.step_seconds.get(title, 0.0) + time.monotonic() - began
             self._step = None
 
     def note(self, text: str, *, style: str = "") -> None:
-        """A remark; `text` is data, not markup."""
+        """Print a remark; `text` is data, not markup."""
         self.console.print(f"  {text}", style=style or None, markup=False, highlight=False)
 
     @contextmanager
-    def bar(self, what: str, total: int) -> Iterator[Advance]:
-        """A progress bar; call what you get with the number of units done since the last call."""
+    def bar(self, title: str, total: int) -> Iterator[Advance]:
+        """Show a progress bar.
+
+        Call the function it gives with the number of units done since the last call.
+        """
         progress = Progress(
             TextColumn("  {task.description}"),
             BarColumn(bar_width=30),
@@ -54,21 +57,21 @@ class Screen:
             console=self.console,
         )
         with progress:
-            task = progress.add_task(f"{what:<44}", total=total)
+            task = progress.add_task(f"{title:<44}", total=total)
             yield lambda done: progress.advance(task, done)
 
     @contextmanager
-    def bar_to(self, what: str, total: int) -> Iterator[Advance]:
-        """The same for work that says how far it is, not how much it did since."""
+    def bar_to(self, title: str, total: int) -> Iterator[Advance]:
+        """Show a progress bar; call the function it gives with the number of units done so far."""
         reached = 0
-        with self.bar(what, total) as advance:
+        with self.bar(title, total) as advance:
 
-            def to(done: int) -> None:
+            def advance_to(done: int) -> None:
                 nonlocal reached
                 advance(done - reached)
                 reached = done
 
-            yield to
+            yield advance_to
 
     def _clock(self) -> str:
         seconds = int(time.monotonic() - self._began)

@@ -1,13 +1,13 @@
-"""The order desk pays for the right total and for nothing else."""
+"""The order desk's reward is for the right total only."""
 
 import json
 
 import pytest
 from hypothesis import given, strategies as st
 
-from order_desk.customers import Customers
+from order_desk.customers import CustomerStream
 from order_desk.episode import Episode, ToolRequest
-from order_desk.world import ITEMS, MAX_TURNS, Order, call_tool, judge
+from order_desk.order_task import ITEMS, MAX_TURNS, Order, call_tool, judge
 
 ORDER = Order(task_id="t", item="rope", quantity=7, price=13, message="7 rope?")
 
@@ -64,8 +64,8 @@ def test_the_price_of_another_item_is_not_the_price_of_this_one() -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_the_total_needs_the_price_which_no_message_tells(seed: int) -> None:
-    order = Customers("test", seed).next_order()
+def test_the_total_needs_the_price_which_no_message_holds(seed: int) -> None:
+    order = CustomerStream("test", seed).next_order()
     assert judge(order, str(order.total)) == 1.0
     assert str(order.quantity) in order.message
     assert order.item in order.message

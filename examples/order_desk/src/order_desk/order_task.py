@@ -1,18 +1,20 @@
-"""The order desk: a task small enough to be learnt on a laptop, and honest enough to need tools.
+"""The task of the order desk: small enough to be learned on a laptop, and it needs tools.
 
-A customer asks `7 rope?`. The price of rope is drawn per task and nothing in the question tells it,
-so the only way to the right total is to `lookup` the price and to have `calc` multiply: two tool
+A customer asks `7 rope?`. The price of rope is drawn for each task and the question does not hold
+it, so the only way to the right total is to `lookup` the price and to let `calc` multiply: two tool
 calls and an answer, three turns of the model of at most `MAX_TURNS`. The reward is 1 when the final
 answer is the total, else 0; there is no partial credit and no hint.
 
-Everything here is a pure function of the order and of what the model said. The tool messages are
-what the model reads, so they are short; an error is an ordinary tool message, never an exception.
+Everything here is a pure function of the order and of the model's text. The model reads the tool
+messages, so they are short. An error is an ordinary tool message and never an exception.
 """
 
 import json
 import re
 from dataclasses import dataclass
 from typing import Any
+
+_PRODUCT = re.compile(r"\s*(\d{1,6})\s*\*\s*(\d{1,6})\s*")
 
 MAX_TURNS = 4
 """Model turns before an episode is cut off: one more than a perfect clerk needs."""
@@ -50,9 +52,9 @@ TOOLS: tuple[dict[str, Any], ...] = (
 """The tools in the form of OpenAI's `tools` parameter."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """One task: what a customer wants, what it costs, and what they write.
+    """One task: the wanted item and quantity, its price, and the customer's messages.
 
     Equal orders are the same task.
     """
@@ -62,9 +64,9 @@ class Order:
     quantity: int
     price: int
     message: str
-    """What the customer writes first."""
+    """The customer's first message."""
     thanks: str | None = None
-    """What the customer writes after the answer; None when they leave without a word."""
+    """The customer's message after the answer; None when there is none."""
 
     @property
     def total(self) -> int:
@@ -72,19 +74,16 @@ class Order:
         return self.quantity * self.price
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReply:
-    """What a tool gives back: the text that joins the conversation, and whether the call was carried out."""
+    """The reply of a tool: the text for the conversation; `ok` when the call was carried out."""
 
     text: str
     ok: bool
 
 
-_PRODUCT = re.compile(r"\s*(\d{1,6})\s*\*\s*(\d{1,6})\s*")
-
-
 def call_tool(order: Order, name: str, arguments: str) -> ToolReply:
-    """Carry out a tool call as the model wrote it (`arguments` is JSON text, or meant to be)."""
+    """Carry out a tool call as the model wrote it; `arguments` may be invalid JSON."""
     try:
         given = json.loads(arguments)
     except json.JSONDecodeError:
@@ -104,8 +103,8 @@ def _lookup(order: Order, item: object) -> ToolReply:
     if item == order.item:
         return ToolReply(text=str(order.price), ok=True)
     if item in ITEMS:
-        # Another item has a price too, only not this one: a fixed function of the task keeps
-        # attempts comparable.
+        # Another item has another price. A fixed function of the task gives the same price in all
+        # attempts.
         shift = ITEMS.index(str(item)) + 1
         return ToolReply(text=str(PRICES[(order.price + shift) % len(PRICES)]), ok=True)
     return ToolReply(text="error: no such item", ok=False)
@@ -119,5 +118,5 @@ def _calc(expression: object) -> ToolReply:
 
 
 def judge(order: Order, answer: str | None) -> float:
-    """1.0 when the final answer is the total, else 0.0; no answer (cut off) is wrong."""
+    """Return 1.0 when the final answer is the total, else 0.0; no answer (cut off) is wrong."""
     return 1.0 if answer is not None and answer.strip() == str(order.total) else 0.0

@@ -1,4 +1,4 @@
-"""How much memory the whole demo takes: every process of the stack, the trainer's, and the demo's own.
+"""The memory of the whole demo: every process of the stack, the trainer's, and the demo's own.
 
 Resident memory of a process counts pages it shares with others, so the sum is an upper bound.
 """
@@ -11,7 +11,7 @@ from typing import Self
 import psutil
 
 SAMPLE_EVERY_S = 1.0
-"""Shorter peaks can be missed; sampling costs about 5 ms."""
+"""A shorter peak may be missed. One sample costs about 5 ms."""
 
 
 class MemoryWatch:
@@ -46,32 +46,32 @@ class MemoryWatch:
         """Take a last sample and stop."""
         self._stop.set()
         self._thread.join()
-        self.look()
+        self.take_sample()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.look()
+            self.take_sample()
             self._stop.wait(self._every_s)
 
-    def look(self) -> None:
+    def take_sample(self) -> None:
         """Take one sample now."""
-        found = self._sample()
-        total = sum(found.values())
+        sample = self._sample()
+        total = sum(sample.values())
         if total > self.peak_bytes:
-            self.peak_bytes, self.at_peak = total, found
+            self.peak_bytes, self.at_peak = total, sample
 
 
 def resident_by_process() -> Mapping[str, int]:
-    """Resident bytes of this process and its descendants, by a name that people recognise."""
+    """Return the resident bytes of this process and its descendants, by a name for people."""
     this = psutil.Process()
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for process in [this, *this.children(recursive=True)]:
         try:
             name = "demo" if process == this else _name(process.cmdline())
-            found[name] = found.get(name, 0) + process.memory_info().rss
+            sizes[name] = sizes.get(name, 0) + process.memory_info().rss
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return found
+    return sizes
 
 
 def _name(command: list[str]) -> str:

@@ -1,18 +1,26 @@
-"""What happened in a round; what is not known stays null."""
+"""Candidates and their results; unknown values stay null."""
 
 import json
 
 import pytest
 
+from order_desk.candidates import CanaryOutcome, Candidate, Prediction, has_learned_enough
 from order_desk.rate import Rate
-from order_desk.rounds import Canary, Candidate, Prediction, learnt_enough
 
 
 def candidate(**changes: object) -> Candidate:
     fields: dict[str, object] = {
-        "round": 1, "version": "v2", "parent": "v1", "deliberately_bad": False, "steps": 8, "trajectories_used": 240,
-        "training_reward": (0.3, 0.4), "verdict": "FAIL", "reasons": ("likelihood_falls",), "prediction": None,
-    }  # fmt: skip
+        "round": 1,
+        "version": "v2",
+        "parent": "v1",
+        "deliberately_bad": False,
+        "steps": 8,
+        "trajectories_used": 240,
+        "training_reward": (0.3, 0.4),
+        "verdict": "FAIL",
+        "reasons": ("likelihood_falls",),
+        "prediction": None,
+    }
     return Candidate(**(fields | changes))  # type: ignore[arg-type]
 
 
@@ -24,7 +32,7 @@ def test_a_candidate_that_no_customer_met_has_no_measured_success() -> None:
 
 
 def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
-    canary = Canary(
+    canary = CanaryOutcome(
         share=0.5,
         candidate=Rate(successes=6, sessions=10),
         live=Rate(successes=3, sessions=10),
@@ -44,7 +52,7 @@ def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
     assert json.loads(json.dumps(entry))["measured"] == 0.6
 
 
-UNJUDGED = Canary(
+UNJUDGED = CanaryOutcome(
     share=0.5,
     candidate=Rate(successes=0, sessions=0),
     live=Rate(successes=0, sessions=0),
@@ -61,7 +69,7 @@ def test_a_canary_that_nobody_judged_has_no_measured_success() -> None:
 
 def met_customers(successes: int, outcome: str) -> Candidate:
     return candidate(
-        canary=Canary(
+        canary=CanaryOutcome(
             share=0.5,
             candidate=Rate(successes=successes, sessions=100),
             live=Rate(successes=20, sessions=100),
@@ -86,4 +94,4 @@ def met_customers(successes: int, outcome: str) -> Candidate:
 def test_learning_goes_on_until_the_last_promoted_version_serves_well_enough(
     tried: list[Candidate], enough: bool
 ) -> None:
-    assert learnt_enough(Rate(successes=40, sessions=200), tried, 2.4) is enough
+    assert has_learned_enough(Rate(successes=40, sessions=200), tried, 2.4) is enough

@@ -1,47 +1,48 @@
-"""The clerks' logs on their way into the platform: text trajectories, emitted with the SDK.
+"""Emission of the clerks' logs into the platform: text trajectories, emitted with the SDK.
 
-They are what a company has before it has a platform: conversations and outcomes, no token ids and
-no log-probabilities. Good enough to learn to speak from (supervised), not to learn by
-reinforcement: governance says so on every event.
+Such logs are the data of a company before it has a platform: conversations and outcomes, without
+token ids and log-probabilities. They are enough for supervised learning, but not for reinforcement
+learning, and governance marks every event accordingly.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atdp.schemas import EventId, Feedback, OutcomeResult
-from order_desk.agents import Tenant
+from order_desk.emitted_events import EmittedEvents
 from order_desk.errors import DemoError
-from order_desk.logs import Call, LoggedEpisode
-from order_desk.tally import Tally
-from order_desk.world import TOOLS
+from order_desk.logged_episodes import LoggedCall, LoggedEpisode
+from order_desk.order_task import TOOLS
+from order_desk.visits import TenantAccess
 
 
-def emit_history(
-    tenants: Mapping[str, Tenant],
+def emit_logged_episodes(
+    tenants: Mapping[str, TenantAccess],
     episodes: Sequence[tuple[str, LoggedEpisode]],
-    tally: Tally,
+    emitted: EmittedEvents,
     on_emitted: Callable[[], None] = lambda: None,
 ) -> None:
-    """Emit logged episodes, each with its tenant, and return when the event log has them.
+    """Emit logged episodes, each with its tenant; return once the event log has them.
 
     Raises:
         DemoError: some were not delivered.
     """
     for tenant, episode in episodes:
-        tally.serve(tenant, f"log.{episode.order.task_id}")
-        tally.emit(tenant, *_emit(tenants[tenant], episode))
-        tally.add(tenant, "sdk")  # the start, of which the SDK tells no id
+        emitted.begin(tenant, f"log.{episode.order.task_id}")
+        emitted.add_ids(tenant, *_emit(tenants[tenant], episode))
+        emitted.add(tenant, "sdk")  # the start, whose id the SDK does not return
         on_emitted()
     for access in tenants.values():
         report = access.recorder.flush(timeout_s=120.0)
         if not report.complete:
             raise DemoError(
-                f"the logs of tenant {access.name} were not delivered: {report.pending} pending, {dict(report.reasons)}"
+                f"The logs of tenant {access.name} were not delivered: {report.pending} pending, "
+                f"{dict(report.reasons)}."
             )
 
 
-def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
-    """Emit one conversation; returns the ids of its events but the first, its start."""
+def _emit(tenant: TenantAccess, episode: LoggedEpisode) -> list[EventId]:
+    """Emit one conversation; return the ids of its events except the first, its start."""
     order = episode.order
     emitted = []
     with tenant.recorder.trajectory(
@@ -57,7 +58,7 @@ def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
             call_id = f"call-{number}"
             result: OutcomeResult = "ok" if call.ok else "error"
             emitted += [
-                trajectory.generation(_asking(call, call_id)),
+                trajectory.generation(_chat_message(call, call_id)),
                 trajectory.tool_call(
                     call.name, call.arguments, call_id=call_id, side_effect="none"
                 ),
@@ -65,8 +66,8 @@ def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
             ]
         emitted.append(trajectory.generation(episode.answer))
         if order.thanks is not None:
-            said = Feedback(type="comment", text=order.thanks, actor="customer")
-            emitted.append(trajectory.feedback(said))
+            comment = Feedback(type="comment", text=order.thanks, actor="customer")
+            emitted.append(trajectory.feedback(comment))
         emitted.append(
             trajectory.reward(episode.reward, source_name="order-desk", evaluator_version="1")
         )
@@ -74,7 +75,7 @@ def _emit(tenant: Tenant, episode: LoggedEpisode) -> list[EventId]:
     return emitted if ended is None else [*emitted, ended]
 
 
-def _asking(call: Call, call_id: str) -> dict[str, Any]:
+def _chat_message(call: LoggedCall, call_id: str) -> dict[str, Any]:
     function = {"name": call.name, "arguments": call.arguments}
     return {
         "role": "assistant",

@@ -1,0 +1,106 @@
+"""Candidates of the demo and their results, as values for the summary and the report."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from order_desk.rate import Rate, is_at_least
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """The estimate that replay made for a candidate before it served any customer."""
+
+    estimate: float
+    lower: float
+    upper: float
+    unbiased: float
+    """Importance sampling without self-normalisation. It is noisier, but not too high when the log
+    lacks the new behaviour of the candidate."""
+    baseline: float
+    """The same estimator's value of the version that was live."""
+    effective_sample_size: float
+    trajectories: int
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON form."""
+        return {
+            "success": self.estimate,
+            "lower": self.lower,
+            "upper": self.upper,
+            "unbiased": self.unbiased,
+            "baseline": self.baseline,
+            "effective_sample_size": self.effective_sample_size,
+            "trajectories": self.trajectories,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryOutcome:
+    """The success of the candidate with customers, and of the live version at the same time.
+
+    Every session is a task of its own. Rates of an undecided canary may be of no session at all.
+    """
+
+    share: float
+    candidate: Rate
+    live: Rate
+    verdict: str
+    outcome: str
+    """`promoted` or `rolled back`."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON form."""
+        return {
+            "share": self.share,
+            "verdict": self.verdict,
+            "outcome": self.outcome,
+            "candidate": self.candidate.to_json(),
+            "live": self.live.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One candidate from training to canary. `canary` is None when replay's gate did not open."""
+
+    round: int
+    version: str
+    parent: str
+    deliberately_bad: bool
+    steps: int
+    trajectories_used: int
+    training_reward: tuple[float, ...]
+    """Mean reward of the groups trained on, by step."""
+    verdict: str
+    reasons: tuple[str, ...]
+    prediction: Prediction | None
+    canary: CanaryOutcome | None = None
+
+    @property
+    def promoted(self) -> bool:
+        """True when its canary was promoted."""
+        return self.canary is not None and self.canary.outcome == "promoted"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON form of the candidate's entry in `summary.json`."""
+        prediction, canary = self.prediction, self.canary
+        return {
+            "round": self.round,
+            "candidate": self.version,
+            "parent": self.parent,
+            "deliberately_bad": self.deliberately_bad,
+            "steps": self.steps,
+            "trajectories_used": self.trajectories_used,
+            "training_reward": list(self.training_reward),
+            "verdict": self.verdict,
+            "reasons": list(self.reasons),
+            "prediction": None if prediction is None else prediction.to_json(),
+            "canary": None if canary is None else canary.to_json(),
+            "measured": None if canary is None else canary.candidate.value,
+        }
+
+
+def has_learned_enough(before: Rate, candidates: Sequence[Candidate], factor: float) -> bool:
+    """Return true when the last promoted candidate's success is `factor` times that before."""
+    served = [each.canary.candidate for each in candidates if each.canary and each.promoted]
+    return bool(served) and is_at_least(served[-1], factor, before)
