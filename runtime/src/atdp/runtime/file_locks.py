@@ -18,7 +18,7 @@ def locked(file: Path) -> Iterator[None]:
     """Hold the exclusive lock on `file` for the block; waits for it without a time limit.
 
     The file and its directory are created where they are missing. The lock is not reentrant: a
-    thread that holds it and asks for it again waits for ever. A child that is forked inside the
+    thread that holds it and asks for it again never gets it. A child that is forked inside the
     block does not keep the lock when the block ends.
 
     Raises:

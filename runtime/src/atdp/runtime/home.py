@@ -143,13 +143,13 @@ class Home:
         except json.JSONDecodeError as error:
             raise SettingsError(
                 f"{self.endpoints_file} is not JSON ({error.msg}, line {error.lineno}); "
-                "run `atdp down` and `atdp up` to write it anew"
+                "run `atdp down` and `atdp up` to write it again"
             ) from error
         if not isinstance(endpoints, dict) or not all(
             isinstance(address, str) for address in endpoints.values()
         ):
             raise SettingsError(
                 f"{self.endpoints_file} is not an object of strings; "
-                "run `atdp down` and `atdp up` to write it anew"
+                "run `atdp down` and `atdp up` to write it again"
             )
         return endpoints

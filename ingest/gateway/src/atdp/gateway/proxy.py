@@ -178,8 +178,8 @@ async def _result(
     weights = generation_fields.weight_version(document) or reply.engine.version
     identity = await gateway.engines.tokenizer(reply.engine, weights)
     try:
-        # The client gets the document written anew. What cannot be written must fail here, before
-        # anything is recorded.
+        # The client gets the document in a new encoding. A document that cannot be encoded must
+        # fail here, before anything is recorded.
         orjson.dumps(document)
         message = message_from_chat(document["choices"][0]["message"], "answer")
         generation = generation_fields.read_generation(

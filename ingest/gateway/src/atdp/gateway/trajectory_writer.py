@@ -88,8 +88,8 @@ class TrajectoryRecorder:
         up to the log.
 
         Raises:
-            HttpProblem: 503 when Kafka did not acknowledge an event (it is kept and sent with the next
-                call), 413 when an event is too large for the log (a gap takes its place).
+            HttpProblem: 503 when Kafka did not acknowledge an event (it is kept and sent with the
+                next call), 413 when an event is too large for the log (a gap takes its place).
         """
         writer = self._writer(row)
         async with writer.lock:

@@ -27,7 +27,7 @@ class ImportReport:
     rewards: int = 0
     reward_sum: float = 0.0
     delivered: bool | None = None
-    """Whether every event was acknowledged within the time given; None in a dry run."""
+    """True when every event was acknowledged in time; None in a dry run."""
 
     @property
     def failed(self) -> int:

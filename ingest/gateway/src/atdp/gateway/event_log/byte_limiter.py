@@ -1,9 +1,9 @@
 """A limit on the bytes in flight, granted in the order of the requests.
 
-First come, first served: small requests do not overtake a large one for ever, and of two copies of
-a request the first one is sent first. A request that waits longer than the time-out gets nothing. A
-request that is larger than the limit passes when nothing else is in flight. For use from one event
-loop.
+First come, first served: small requests cannot hold up a large one indefinitely, and of two copies
+of a request the first one is sent first. A request that waits longer than the time-out gets
+nothing. A request that is larger than the limit passes when nothing else is in flight. For use from
+one event loop.
 """
 
 import asyncio
