@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.trainer.groups import (
-    Assembly,
-    GroupCandidates,
-    GroupRules,
-    VersionAges,
-    assemble_groups,
-    members,
-)
+from atdp.trainer.group_assembly import assemble_groups
+from atdp.trainer.groups import Assembly, GroupCandidates, GroupRules, VersionAges, members
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 TURN = Turn(prompt_ids=(1,), output_ids=(2,), logprobs=(-0.5,), versions=("v3",), tokenizer="t")

@@ -11,7 +11,8 @@ import torch
 
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.errors import CheckpointError
-from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges, assemble_groups
+from atdp.trainer.group_assembly import assemble_groups
+from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
 from atdp.trainer.model import ModelShape, new_model
 from atdp.trainer.plan import Plan

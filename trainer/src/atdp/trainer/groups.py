@@ -1,33 +1,13 @@
-"""Groups for GRPO out of a log.
+"""Values of the assembly of groups: its rules, its candidates and its result.
 
-Online trainers sample a group on purpose; in a log, the members of a group are all attempts at the
-same task. So a group can stay incomplete, have one member, or contain attempts that must not be
-trained on. The rules:
-
-- members share tenant and task. A trajectory that cannot be trained on (ineligible, no token ids,
-  too stale) is set aside alone, so it does not change the statistics of its group;
-- groups form in the order in which trajectories start. The order in which they end would favour
-  short trajectories;
-- a group is *ready* with `size` members. An incomplete one waits until its window has closed (or
-  the source is exhausted); then it is ready if it has `min_size` members, else it is set aside. A
-  missing reward is waited for in the same way: it is not a reward of 0;
-- a trajectory's *window* closes when `window` further ones have started after it in its Kafka
-  partition, whether or not those are offered or decided. Offsets count them, so an agent's wrong
-  clock cannot hold a window open, and a position lists at most so many per partition. A trajectory
-  that is not offered (it has not ended, or the run does not select it yet) is waited for just as
-  long;
-- a group with equal rewards is set aside, since it has no signal.
-
-Every trajectory that came in is in a ready group, set aside with a reason, or waiting. The next run
-looks at all that a run has set aside again, since a reward may have come.
+The rules are explained in group_assembly.py.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from atdp.trainer.algo.advantages import is_uniform
 from atdp.trainer.position import Start
-from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, refusal_for_rl
+from atdp.trainer.trajectory import TrainingTrajectory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,148 +90,6 @@ class Assembly:
     waiting: tuple[TrainingTrajectory, ...]
     open_starts: tuple[Start, ...] = ()
     """The open starts of the candidates whose window has not closed: they are still waited for."""
-
-
-def assemble_groups(
-    candidates: GroupCandidates,
-    rules: GroupRules,
-    ages: VersionAges,
-    *,
-    already_trained: Collection[TrajectoryKey] = (),
-) -> Assembly:
-    """Sort candidates into groups.
-
-    `already_trained` are the trajectories that the ancestors of these weights were trained on.
-    """
-    closed_to = _closed_to(candidates, rules.window)
-    set_aside: list[SetAside] = []
-    tasks: dict[tuple[str, str], list[TrainingTrajectory]] = {}
-    for trajectory in sorted(candidates.trajectories, key=_start_order):
-        reason = _refusal(trajectory, rules, ages, already_trained)
-        if reason is not None:
-            set_aside.append(SetAside(reason=reason, members=(trajectory,)))
-        elif trajectory.task is not None:
-            tasks.setdefault((trajectory.key.tenant, trajectory.task), []).append(trajectory)
-    ready: list[tuple[tuple[int, TrajectoryKey], Group]] = []
-    waiting: list[TrainingTrajectory] = []
-    for (_, task), part in _parts(tasks, rules.size):
-        if not candidates.exhausted and _is_waited_for(part, rules, closed_to):
-            waiting += part
-            continue
-        group, refusals = _form_group(task, part, rules)
-        set_aside += refusals
-        if group is not None:
-            ready.append((_start_order(part[0]), group))
-    return Assembly(
-        ready=tuple(group for _, group in sorted(ready, key=lambda item: item[0])),
-        set_aside=tuple(set_aside),
-        waiting=tuple(waiting),
-        open_starts=tuple(
-            (partition, offset)
-            for partition, offset in candidates.open_starts
-            if offset > closed_to.get(partition, -1)
-        ),
-    )
-
-
-def _parts(
-    tasks: Mapping[tuple[str, str], Sequence[TrainingTrajectory]], size: int
-) -> Iterator[tuple[tuple[str, str], Sequence[TrainingTrajectory]]]:
-    """Split the attempts at every task into parts of `size`, in order of start."""
-    for task, attempts in tasks.items():
-        for start in range(0, len(attempts), size):
-            yield task, attempts[start : start + size]
-
-
-def _is_waited_for(
-    part: Sequence[TrainingTrajectory], rules: GroupRules, closed_to: Mapping[int, int]
-) -> bool:
-    """Return True when a part is incomplete and the window of one of its members is open."""
-    if sum(t.reward is not None for t in part) == rules.size:
-        return False
-    return any(t.first_offset > closed_to.get(t.partition, -1) for t in part)
-
-
-def _form_group(
-    task: str, part: Sequence[TrainingTrajectory], rules: GroupRules
-) -> tuple[Group | None, list[SetAside]]:
-    """Form the group of attempts at one task that are not waited for any more.
-
-    Returns the group, or None where its members teach nothing, and the members set aside.
-    """
-    rewarded = [(t, t.reward) for t in part if t.reward is not None]
-    unrewarded = tuple(t for t in part if t.reward is None)
-    set_aside = [SetAside(reason="no reward", members=unrewarded)] if unrewarded else []
-    attempts = tuple(t for t, _ in rewarded)
-    rewards = tuple(reward for _, reward in rewarded)
-    if not attempts:
-        return None, set_aside
-    if len(attempts) < rules.min_size:
-        reason = "singleton group" if len(attempts) == 1 else "group too small"
-        return None, [*set_aside, SetAside(reason=reason, members=attempts)]
-    if is_uniform(rewards):
-        reason = "equal rewards in the group"
-        return None, [*set_aside, SetAside(reason=reason, members=attempts)]
-    group = Group(tenant=part[0].key.tenant, task=task, members=attempts, rewards=rewards)
-    return group, set_aside
-
-
-def _closed_to(candidates: GroupCandidates, window: int) -> dict[int, int]:
-    """Return the last offset per partition after which `window` trajectories have started.
-
-    A partition in which fewer have started has none.
-    """
-    starts = {
-        *candidates.decided,
-        *candidates.open_starts,
-        *((t.partition, t.first_offset) for t in candidates.trajectories),
-    }
-    offsets: dict[int, list[int]] = {}
-    for partition, offset in starts:
-        offsets.setdefault(partition, []).append(offset)
-    return {
-        partition: sorted(values)[-window - 1]
-        for partition, values in offsets.items()
-        if len(values) > window
-    }
-
-
-def _refusal(
-    trajectory: TrainingTrajectory,
-    rules: GroupRules,
-    ages: VersionAges,
-    already_trained: Collection[TrajectoryKey],
-) -> str | None:
-    """Return why a trajectory cannot be a member of any group; None when it can."""
-    if trajectory.key in already_trained:
-        return "already trained on by an ancestor"
-    return refusal_for_rl(trajectory) or _refusal_of_versions(trajectory, rules, ages)
-
-
-def _refusal_of_versions(
-    trajectory: TrainingTrajectory, rules: GroupRules, ages: VersionAges
-) -> str | None:
-    """Return why the tokenizer or the weight versions exclude a trajectory; None when they do not.
-
-    Staleness is bounded where data are consumed. A bound where data are produced would miss all
-    data that come from a log.
-    """
-    tokenizers = {turn.tokenizer for turn in trajectory.turns}
-    if rules.tokenizer is not None and tokenizers - {rules.tokenizer}:
-        return "tokens of another tokenizer"
-    numbers = []
-    for version in {version for turn in trajectory.turns for version in turn.versions}:
-        if version not in ages.numbers:
-            return f"unknown weight version {version}"
-        numbers.append(ages.numbers[version])
-    age = ages.current - min(numbers)
-    if age > rules.max_staleness:
-        return f"stale: {age} versions old, limit {rules.max_staleness}"
-    return None
-
-
-def _start_order(trajectory: TrainingTrajectory) -> tuple[int, TrajectoryKey]:
-    return trajectory.started_us, trajectory.key
 
 
 def members(groups: Sequence[Group] | Sequence[SetAside]) -> list[TrainingTrajectory]:

@@ -75,7 +75,7 @@ def _train(
         settings=settings,
         version_numbers=lambda: registry.generations(options.model),
         directory=directory,
-        hooks=RunHooks(on_step=lambda done, metrics: job.on_progress(done, options.steps, metrics)),
+        hooks=RunHooks(on_step=job.report_step),
     )
     job.on_begin(_beginning(job, base, directory, steps_done=run.step))
     pace = Pace(

@@ -4,36 +4,33 @@ Every step has its effect on the weights exactly once. Steps after the last chec
 the process and are done again from the written plans, in the same order with the same content. On
 one CPU thread the resumed run ends with the same bits.
 
-The run directory::
-
-    plans/step-00000001.json    written before the step
-    steps/step-00000001.json    the report with the step's metrics, written after it
-    checkpoints/…               see checkpoint.py
+The files of a run are described in run_directory.py.
 """
 
-import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from atdp.runtime import write_durably
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState, seed_everything
 from atdp.trainer.errors import PlanError
-from atdp.trainer.groups import GroupCandidates, SetAside, VersionAges, assemble_groups
+from atdp.trainer.group_assembly import assemble_groups
+from atdp.trainer.groups import GroupCandidates, SetAside, VersionAges
 from atdp.trainer.linearize import Row, linearize
 from atdp.trainer.model import CausalLM
-from atdp.trainer.plan import Plan, PlannedRefusals
+from atdp.trainer.plan import Plan
 from atdp.trainer.planner import make_plan, planned_trajectories
 from atdp.trainer.position import StreamPosition
+from atdp.trainer.run_directory import RunDirectory
 from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.source import TrajectorySource
 from atdp.trainer.step import policy_step
+from atdp.trainer.step_report import count_by_reason, distinct_values, plan_report
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
 _log = logging.getLogger("atdp.trainer")
@@ -70,7 +67,7 @@ class GrpoRun:
         """
         self._model, self._source, self._settings = model, source, settings
         self._version_numbers = version_numbers
-        self._directory, self._hooks = directory, hooks
+        self._files, self._hooks = RunDirectory(directory), hooks
         self._checkpoints = CheckpointStore(directory / "checkpoints", on_point=hooks.on_point)
         seed_everything(settings.seed)
         self._optimizer = torch.optim.AdamW(
@@ -116,11 +113,11 @@ class GrpoRun:
     def _next_plan(self) -> Plan | None:
         """Return the written plan of the next step, or a new one; None when nothing is ready."""
         number = self._state.step + 1
-        written = self._read_plan(number)
+        written = self._files.read_plan(number)
         if written is not None and written.before == self._state.position:
             if written.settings != self._settings.hash:
                 raise PlanError(
-                    f"plan {number} in {self._directory} was made with other settings;"
+                    f"plan {number} in {self._files.path} was made with other settings;"
                     " use another run name"
                 )
             if planned_trajectories(written, self._source.fetch(written.trained)) is not None:
@@ -152,20 +149,10 @@ class GrpoRun:
         self._unplanned = () if enough else assembly.set_aside
         return plan if enough else None
 
-    def _read_plan(self, number: int) -> Plan | None:
-        path = self._plan_path(number)
-        return Plan.from_json(json.loads(path.read_text())) if path.is_file() else None
-
-    def _plan_path(self, number: int) -> Path:
-        return self._directory / "plans" / f"step-{number:08d}.json"
-
-    def _report_path(self, number: int) -> Path:
-        return self._directory / "steps" / f"step-{number:08d}.json"
-
     # --- steps ---
 
     def _do_step(self, plan: Plan) -> None:
-        write_durably(self._plan_path(plan.step), json.dumps(plan.to_json(), indent=1))
+        self._files.write_plan(plan)
         self._hooks.on_point("plan written")
         members = planned_trajectories(plan, self._source.fetch(plan.trained))
         if members is None:
@@ -184,14 +171,14 @@ class GrpoRun:
         )
         report = {
             **metrics.to_json(),
-            **_plan_report(plan, members, rows=len(rows), forks=forks),
+            **plan_report(plan, members, rows=len(rows), forks=forks),
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": time.process_time() - cpu,
         }
         self._state = TrainerState(
             step=plan.step, position=plan.after, settings=self._settings.hash
         )
-        write_durably(self._report_path(plan.step), json.dumps(report, indent=1))
+        self._files.write_report(plan.step, report)
         self._hooks.on_point("step done")
         self._hooks.on_step(plan.step, report)
 
@@ -205,16 +192,8 @@ class GrpoRun:
 
         So it also covers the steps that earlier processes of this run have done.
         """
-        done = range(1, self._state.step + 1)
-        plans = [plan for n in done if (plan := self._read_plan(n)) is not None]
-        reports = [
-            json.loads(path.read_text()) for n in done if (path := self._report_path(n)).is_file()
-        ]
-        set_aside: Counter[str] = Counter()
-        for plan in plans:
-            set_aside += _count_by_reason(plan.set_aside)
-        for refusal in self._unplanned:
-            set_aside[refusal.reason] += len(refusal.members)
+        plans = self._files.plans(self._state.step)
+        reports = self._files.reports(self._state.step)
         return RunResult(
             steps=self._state.step,
             position=self._state.position,
@@ -225,13 +204,22 @@ class GrpoRun:
                 for group in plan.groups
                 for member in group.members
             },
-            set_aside=dict(set_aside),
+            set_aside=dict(self._set_aside(plans)),
             refused=self._last_refused(plans),
             snapshots=plans[-1].snapshots if plans else {},
-            policies=_distinct(reports, "policies"),
-            data_versions=_distinct(reports, "data_versions"),
+            policies=distinct_values(reports, "policies"),
+            data_versions=distinct_values(reports, "data_versions"),
             last_metrics=reports[-1] if reports else {},
         )
+
+    def _set_aside(self, plans: list[Plan]) -> Counter[str]:
+        """Return the numbers of set aside trajectories, also of the last plan that was not made."""
+        counts: Counter[str] = Counter()
+        for plan in plans:
+            counts += count_by_reason(plan.set_aside)
+        for refusal in self._unplanned:
+            counts[refusal.reason] += len(refusal.members)
+        return counts
 
     def _last_refused(self, plans: list[Plan]) -> Mapping[str, int]:
         """Return the refusals of this process's last poll, or else of the last written plan."""
@@ -254,39 +242,3 @@ def _training_rows(
             advantages += [member.advantage] * len(merged.rows)
             forks += merged.forks
     return rows, advantages, forks
-
-
-def _plan_report(
-    plan: Plan,
-    members: Mapping[TrajectoryKey, TrainingTrajectory],
-    *,
-    rows: int,
-    forks: int,
-) -> dict[str, Any]:
-    """Return the part of a step's report that describes its plan and data."""
-    rewards = [member.reward for group in plan.groups for member in group.members]
-    policies = {t.policy for t in members.values() if t.policy is not None}
-    versions = {v for t in members.values() for turn in t.turns for v in turn.versions}
-    return {
-        "step": plan.step,
-        "plan": plan.hash,
-        "groups": len(plan.groups),
-        "trajectories": len(rewards),
-        "reward_mean": sum(rewards) / len(rewards),
-        "rows": rows,
-        "forks": forks,
-        "set_aside": dict(_count_by_reason(plan.set_aside)),
-        "policies": sorted(policies),
-        "data_versions": sorted(versions),
-    }
-
-
-def _distinct(reports: Iterable[Mapping[str, Any]], name: str) -> tuple[str, ...]:
-    return tuple(sorted({value for report in reports for value in report[name]}))
-
-
-def _count_by_reason(refusals: Iterable[PlannedRefusals]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for refusal in refusals:
-        counts[refusal.reason] += len(refusal.keys)
-    return counts

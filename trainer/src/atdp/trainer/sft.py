@@ -42,39 +42,31 @@ def train_sft(job: TrainingJob) -> TrainResult:
     if (done := published_result(options, registry, settings)) is not None:
         return done
     name = options.run_name or unpublished_name(registry, options.model, "sft", base, settings)
-    origin = f"from {base.model} {base.version}" if base else "a new model"
-    job.on_begin(f"run {name}, {origin}")
+    job.on_begin(f"run {name}, {_origin(base)}")
     poll = job.source.poll(StreamPosition())
     conversations = _conversations(poll)
     with tempfile.TemporaryDirectory(prefix="atdp-tokenizer-") as scratch:
+        tokenizer_from = Path(scratch) if base is None else base.path
         if base is None:
-            tokenizer_from = Path(scratch)
             model = _new_model(options, conversations, tokenizer_from)
         else:
-            tokenizer_from = base.path
             model = load_model(base.path)
         template, tokenizer = _load_language(tokenizer_from)
         rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in conversations]
-        metrics = train_on_rows(
-            model,
-            rows,
-            rules,
-            on_step=lambda done, metrics: job.on_progress(done, options.steps, metrics),
-        )
-        lineage = Lineage(
-            run_id=name,
-            kind="sft",
-            parent=base.version if base else None,
-            snapshots=poll.snapshots,
-            policy_versions=tuple(sorted({t.policy for t in conversations if t.policy})),
-            trained_on={t.key: t.task for t in conversations},
-            config={"settings": settings, **options.to_json(), **asdict(rules)},
-            metrics=metrics,
-        )
+        metrics = train_on_rows(model, rows, rules, on_step=job.report_step)
         published = registry.publish(
             options.model,
             lambda path: save_model(model, path, tokenizer_from=tokenizer_from),
-            lineage,
+            Lineage(
+                run_id=name,
+                kind="sft",
+                parent=base.version if base else None,
+                snapshots=poll.snapshots,
+                policy_versions=tuple(sorted({t.policy for t in conversations if t.policy})),
+                trained_on={t.key: t.task for t in conversations},
+                config={"settings": settings, **options.to_json(), **asdict(rules)},
+                metrics=metrics,
+            ),
         )
     return TrainResult(
         published=published,
@@ -84,6 +76,10 @@ def train_sft(job: TrainingJob) -> TrainResult:
         refused=poll.refused,
         metrics=metrics,
     )
+
+
+def _origin(base: Published | None) -> str:
+    return f"from {base.model} {base.version}" if base else "a new model"
 
 
 def _settings_hash(options: TrainOptions, rules: SftRules, base: Published | None) -> str:

@@ -11,7 +11,7 @@ from atdp.trainer.algo.diagnostics import Drift, drift
 from atdp.trainer.algo.losses import Clip, Correction, PolicyTerms, likelihood_loss, policy_loss
 from atdp.trainer.errors import TrainingError
 from atdp.trainer.linearize import Row
-from atdp.trainer.logprob import token_logprobs
+from atdp.trainer.logprob import TokenLogprobs, token_logprobs
 from atdp.trainer.model import CausalLM
 from atdp.trainer.packing import PackedBatch, pack
 
@@ -76,6 +76,13 @@ class _TokenRecords:
     behaviour: list[torch.Tensor] = field(default_factory=list)
     entropy: list[torch.Tensor] = field(default_factory=list)
 
+    def add(self, term: PolicyTerms, tokens: TokenLogprobs, batch: PackedBatch) -> None:
+        """Append the values of one micro-batch."""
+        self.terms.append(term)
+        self.logp.append(tokens.logp.detach())
+        self.behaviour.append(batch.behaviour)
+        self.entropy.append(tokens.entropy)
+
     def drift(self) -> Drift:
         """Return the distance between the trained and the logged policy over all tokens."""
         logp, behaviour, entropy = map(torch.cat, (self.logp, self.behaviour, self.entropy))
@@ -93,17 +100,13 @@ def policy_step(
 ) -> StepMetrics:
     """Train on `rows` once.
 
-    Raises TrainingError when the loss or the gradient is not finite; then the weights are unusable.
+    Raises TrainingError when the loss or gradient is not finite; then the weights are unusable.
     """
-    parts = [list(range(n, len(rows), rules.minibatches)) for n in range(rules.minibatches)]
     minibatches = [
-        pack([rows[n] for n in part], [advantages[n] for n in part], budget=rules.budget)
-        for part in parts
+        pack(rows[n :: rules.minibatches], advantages[n :: rules.minibatches], budget=rules.budget)
+        for n in range(rules.minibatches)
     ]
-    if rules.correction == "decoupled":
-        proximal = _proximal_logprobs(model, minibatches)
-    else:
-        proximal = [[None] * len(batches) for batches in minibatches]
+    proximal = _proximal_logprobs(model, minibatches, rules.correction)
     records = _TokenRecords()
     loss, grad_norm = 0.0, 0.0
     for batches, old in zip(minibatches, proximal, strict=True):
@@ -122,29 +125,31 @@ def policy_step(
                 proximal=old_logp,
             )
             torch.autograd.backward(term.loss)
+            records.add(term, tokens, batch)
             loss += term.loss.item() / len(minibatches)
-            records.terms.append(term)
-            records.logp.append(tokens.logp.detach())
-            records.behaviour.append(batch.behaviour)
-            records.entropy.append(tokens.entropy)
             on_point("micro-batch done")
         grad_norm = update_weights(model, optimizer, loss, rules.max_grad_norm)
     if not records.terms:
         raise TrainingError("the step has no loss tokens; check the loss masks of the generations")
-    measured = records.drift()
+    drift_of_step = records.drift()
     return StepMetrics(
         loss=loss,
         grad_norm=grad_norm,
         tokens=sum(batch.tokens.numel() for batches in minibatches for batch in batches),
-        loss_tokens=measured.tokens,
-        drift=measured,
+        loss_tokens=drift_of_step.tokens,
+        drift=drift_of_step,
     )
 
 
 def _proximal_logprobs(
-    model: CausalLM, minibatches: Sequence[Sequence[PackedBatch]]
+    model: CausalLM, minibatches: Sequence[Sequence[PackedBatch]], correction: Correction
 ) -> list[list[torch.Tensor | None]]:
-    """Return the log-probabilities under the policy at the start of the step."""
+    """Return the log-probabilities under the policy at the start of the step.
+
+    They are None where the correction does not use them.
+    """
+    if correction == "bypass":
+        return [[None] * len(batches) for batches in minibatches]
     with torch.no_grad():
         return [[token_logprobs(model, batch).logp for batch in batches] for batches in minibatches]
 

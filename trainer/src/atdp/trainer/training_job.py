@@ -1,6 +1,8 @@
 """One training with everything that it uses."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions
 from atdp.trainer.registry import WeightRegistry
@@ -16,3 +18,7 @@ class TrainingJob:
     source: TrajectorySource
     on_progress: OnProgress
     on_begin: OnBegin
+
+    def report_step(self, steps_done: int, metrics: Mapping[str, Any]) -> None:
+        """Call `on_progress` after a step."""
+        self.on_progress(steps_done, self.options.steps, metrics)

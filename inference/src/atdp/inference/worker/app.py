@@ -80,10 +80,11 @@ def _stream(
     """Return server-sent events that end with `[DONE]`; a client's disconnection aborts its job."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Progress] = asyncio.Queue()
-    streamed = replace(
-        job, on_token=lambda progress: loop.call_soon_threadsafe(queue.put_nowait, progress)
-    )
-    result = asyncio.wrap_future(engine.submit(streamed))
+
+    def add_progress(progress: Progress) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, progress)
+
+    result = asyncio.wrap_future(engine.submit(replace(job, on_token=add_progress)))
 
     def add_last(done: asyncio.Future[Progress]) -> None:
         if not done.cancelled() and done.exception() is None:

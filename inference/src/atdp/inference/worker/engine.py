@@ -20,9 +20,11 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Literal
 
-from atdp.inference.errors import NotReadyError, RequestError
+from atdp.inference.errors import NotReadyError
 from atdp.inference.worker.batch import RunningBatch
+from atdp.inference.worker.context_limit import check_fits
 from atdp.inference.worker.engine_metrics import EngineCounters
+from atdp.inference.worker.orders import Order, OrderQueue
 from atdp.inference.worker.sequence import Finish, Job, Progress, SequenceState
 from atdp.inference.worker.served_model import ServedModel
 
@@ -45,7 +47,7 @@ class DecodingEngine:
         self._model: ServedModel | None = None
         self._waiting: deque[SequenceState] = deque()
         self._batch = RunningBatch(self.counters, seed=seed)
-        self._orders: deque[tuple[Callable[[], object], bool, Future[object]]] = deque()
+        self._orders = OrderQueue()
         self._paused = False
         self._stopping = False
         self._wake = threading.Condition()
@@ -157,11 +159,11 @@ class DecodingEngine:
     def _order(
         self, action: Callable[[], object], *, after_running: bool = False
     ) -> Future[object]:
-        done: Future[object] = Future()
+        order = Order(action=action, after_running=after_running)
         with self._wake:
-            self._orders.append((action, after_running, done))
+            self._orders.add(order)
             self._wake.notify()
-        return done
+        return order.result
 
     def _run(self) -> None:
         while True:
@@ -169,12 +171,9 @@ class DecodingEngine:
                 self._wake.wait_for(self._has_work)
                 if self._stopping and not (self._batch.sequences or self._waiting or self._orders):
                     return
-                orders = self._due_orders()
-            for action, done in orders:
-                try:
-                    done.set_result(action())
-                except Exception as error:  # noqa: BLE001 - the caller gets it; the loop goes on
-                    done.set_exception(error)
+                orders = self._orders.take_due(running=self._is_running, paused=self._paused)
+            for order in orders:
+                order.carry_out()
             if self._paused or self._model is None:
                 continue
             try:
@@ -183,26 +182,16 @@ class DecodingEngine:
                 _log.exception("decoding failed; the running requests fail with the same error")
                 self._fail(self._model, error)
 
+    @property
+    def _is_running(self) -> bool:
+        return bool(self._batch.sequences)
+
     def _has_work(self) -> bool:
-        if self._orders and (self._paused or not self._batch.sequences or not self._orders[0][1]):
+        if self._orders.is_due(running=self._is_running, paused=self._paused):
             return True
         if self._paused:
             return self._stopping
-        return bool(self._batch.sequences or self._waiting or self._stopping)
-
-    def _due_orders(self) -> list[tuple[Callable[[], object], Future[object]]]:
-        """Return the orders that can be carried out now, in the order in which they came.
-
-        A swap, and everything behind it, waits until nothing runs, unless the engine is paused.
-        """
-        due = []
-        while self._orders:
-            action, after_running, done = self._orders[0]
-            if after_running and self._batch.sequences and not self._paused:
-                break
-            self._orders.popleft()
-            due.append((action, done))
-        return due
+        return self._is_running or bool(self._waiting) or self._stopping
 
     def _turn(self, model: ServedModel) -> None:
         with self._wake:
@@ -262,24 +251,3 @@ class DecodingEngine:
         self.counters.failed += len(failed)
         for sequence in failed:
             sequence.result.set_exception(error)
-
-
-def check_fits(job: Job, model: ServedModel) -> None:
-    """Raise RequestError, with SGLang's message, when a job does not fit the model."""
-    if not job.prompt:
-        raise RequestError("Either text, input_ids or input_embeds should be provided.")
-    context, prompt, new = model.decoder.context, len(job.prompt), job.sampling.max_new_tokens
-    if prompt >= context + (new == 0):
-        raise RequestError(
-            f"The input ({prompt} tokens) is longer than the model's context length"
-            f" ({context} tokens)."
-        )
-    if prompt + new > context:
-        raise RequestError(
-            f"Requested token count exceeds the model's maximum context length of {context} tokens."
-            f" You requested a total of {prompt + new} tokens: {prompt} tokens from the input"
-            f" messages and {new} tokens for the completion. Please reduce the number of tokens in"
-            " the input messages or the completion."
-        )
-    if min(job.prompt) < 0 or max(job.prompt) >= model.decoder.vocab_size:
-        raise RequestError(f"input_ids must lie in [0, {model.decoder.vocab_size}) for this model.")

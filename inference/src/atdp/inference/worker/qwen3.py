@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from atdp.inference.worker.decoder import Floats, Prefilled, PrefillRow
 from atdp.inference.worker.kv_cache import KeyValueCache
+from atdp.inference.worker.numpy_layers import rms_norm, rotary_angles, rotate, softmax
 from atdp.inference.worker.qwen3_weights import LayerWeights, Qwen3Weights, load_qwen3
 
 _MASKED = np.float32(-1e30)
@@ -52,7 +53,7 @@ class Qwen3Decoder:
         self.vocab_size = weights.vocab_size
         self.context = weights.context
         self._weights = weights
-        self._cos, self._sin = _rotary(weights.rotary_base, weights.head_dim, weights.context)
+        self._cos, self._sin = rotary_angles(weights.rotary_base, weights.head_dim, weights.context)
         self._max_rows = max_rows
         self._rows = 0
         self._cache = KeyValueCache(weights, max_rows=max_rows)
@@ -120,7 +121,7 @@ class Qwen3Decoder:
             scores = grouped @ keys[:n, :, :horizon].swapaxes(-1, -2)
             if masked:
                 scores += bias
-            mixed = _softmax(scores) @ values[:n, :, :horizon]
+            mixed = softmax(scores) @ values[:n, :, :horizon]
             hidden = self._finish_block(layer, hidden, mixed.reshape(n, -1))
         return self._logits(hidden)
 
@@ -192,7 +193,7 @@ class Qwen3Decoder:
         if t > 1:
             future = np.arange(keys.shape[1])[None, :] > np.arange(start, start + t)[:, None]
             scores = np.where(future, _MASKED, scores)
-        mixed: Floats = (_softmax(scores) @ values[:, None]).transpose(2, 0, 1, 3).reshape(t, -1)
+        mixed: Floats = (softmax(scores) @ values[:, None]).transpose(2, 0, 1, 3).reshape(t, -1)
         return mixed
 
     def _qkv(
@@ -204,16 +205,18 @@ class Qwen3Decoder:
         """
         heads, kv_heads, eps = self._weights.heads, self._weights.kv_heads, self._weights.eps
         head_dim = self._weights.head_dim
-        fused = (_rms(hidden, layer.norm_in, eps) @ layer.qkv).reshape(len(hidden), -1, head_dim)
-        q = _rms(fused[:, :heads], layer.norm_q, eps)
-        k = _rms(fused[:, heads : heads + kv_heads], layer.norm_k, eps)
+        fused = (rms_norm(hidden, layer.norm_in, eps) @ layer.qkv).reshape(
+            len(hidden), -1, head_dim
+        )
+        q = rms_norm(fused[:, :heads], layer.norm_q, eps)
+        k = rms_norm(fused[:, heads : heads + kv_heads], layer.norm_k, eps)
         scale = np.float32(head_dim**-0.5)
-        return _rotate(q, cos, sin) * scale, _rotate(k, cos, sin), fused[:, heads + kv_heads :]
+        return rotate(q, cos, sin) * scale, rotate(k, cos, sin), fused[:, heads + kv_heads :]
 
     def _finish_block(self, layer: LayerWeights, hidden: Floats, mixed: Floats) -> Floats:
         """Add the attention's output and the feed-forward half of a block."""
         hidden = hidden + mixed @ layer.out
-        normed = _rms(hidden, layer.norm_mlp, self._weights.eps)
+        normed = rms_norm(hidden, layer.norm_mlp, self._weights.eps)
         gate, up = np.split(normed @ layer.gate_up, 2, axis=-1)
         with np.errstate(over="ignore"):
             activated = gate / (1 + np.exp(-gate)) * up
@@ -221,32 +224,7 @@ class Qwen3Decoder:
         return finished
 
     def _logits(self, hidden: Floats) -> Floats:
-        logits: Floats = _rms(hidden, self._weights.norm, self._weights.eps) @ self._weights.head
+        logits: Floats = (
+            rms_norm(hidden, self._weights.norm, self._weights.eps) @ self._weights.head
+        )
         return logits
-
-
-def _rms(x: Floats, weight: Floats, eps: np.float32) -> Floats:
-    variance = np.einsum("...i,...i->...", x, x) / x.dtype.type(x.shape[-1])
-    normed: Floats = x * (1 / np.sqrt(variance + eps))[..., None] * weight
-    return normed
-
-
-def _softmax(scores: Floats) -> Floats:
-    weights: Floats = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    np.divide(weights, weights.sum(axis=-1, keepdims=True), out=weights)
-    return weights
-
-
-def _rotate(x: Floats, cos: Floats, sin: Floats) -> Floats:
-    half = x.shape[-1] // 2
-    turned = np.concatenate([-x[..., half:], x[..., :half]], axis=-1)
-    return np.asarray(x * cos + turned * sin, np.float32)
-
-
-def _rotary(base: float, head_dim: int, context: int) -> tuple[Floats, Floats]:
-    """Return cosine and sine [context, head_dim] of the rotary angles."""
-    exponents = np.arange(0, head_dim, 2, dtype=np.float32) / head_dim
-    frequencies = (1.0 / base**exponents).astype(np.float32)
-    angles = np.arange(context, dtype=np.float32)[:, None] * frequencies[None]
-    both = np.concatenate([angles, angles], axis=-1)
-    return np.cos(both).astype(np.float32), np.sin(both).astype(np.float32)

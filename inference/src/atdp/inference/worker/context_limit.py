@@ -1,0 +1,26 @@
+"""The check whether a job fits the model's context and vocabulary."""
+
+from atdp.inference.errors import RequestError
+from atdp.inference.worker.sequence import Job
+from atdp.inference.worker.served_model import ServedModel
+
+
+def check_fits(job: Job, model: ServedModel) -> None:
+    """Raise RequestError, with SGLang's message, when a job does not fit the model."""
+    if not job.prompt:
+        raise RequestError("Either text, input_ids or input_embeds should be provided.")
+    context, prompt, new = model.decoder.context, len(job.prompt), job.sampling.max_new_tokens
+    if prompt >= context + (new == 0):
+        raise RequestError(
+            f"The input ({prompt} tokens) is longer than the model's context length"
+            f" ({context} tokens)."
+        )
+    if prompt + new > context:
+        raise RequestError(
+            f"Requested token count exceeds the model's maximum context length of {context} tokens."
+            f" You requested a total of {prompt + new} tokens: {prompt} tokens from the input"
+            f" messages and {new} tokens for the completion. Please reduce the number of tokens in"
+            " the input messages or the completion."
+        )
+    if min(job.prompt) < 0 or max(job.prompt) >= model.decoder.vocab_size:
+        raise RequestError(f"input_ids must lie in [0, {model.decoder.vocab_size}) for this model.")

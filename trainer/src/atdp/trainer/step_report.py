@@ -1,0 +1,46 @@
+"""The report of a step: its part about the plan and the data, and sums over reports."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from atdp.trainer.plan import Plan, PlannedRefusals
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
+
+
+def plan_report(
+    plan: Plan,
+    members: Mapping[TrajectoryKey, TrainingTrajectory],
+    *,
+    rows: int,
+    forks: int,
+) -> dict[str, Any]:
+    """Return the part of a step's report that describes its plan and data."""
+    rewards = [member.reward for group in plan.groups for member in group.members]
+    policies = {t.policy for t in members.values() if t.policy is not None}
+    versions = {v for t in members.values() for turn in t.turns for v in turn.versions}
+    return {
+        "step": plan.step,
+        "plan": plan.hash,
+        "groups": len(plan.groups),
+        "trajectories": len(rewards),
+        "reward_mean": sum(rewards) / len(rewards),
+        "rows": rows,
+        "forks": forks,
+        "set_aside": dict(count_by_reason(plan.set_aside)),
+        "policies": sorted(policies),
+        "data_versions": sorted(versions),
+    }
+
+
+def distinct_values(reports: Iterable[Mapping[str, Any]], name: str) -> tuple[str, ...]:
+    """Return the distinct values of a list that every report has, sorted."""
+    return tuple(sorted({value for report in reports for value in report[name]}))
+
+
+def count_by_reason(refusals: Iterable[PlannedRefusals]) -> Counter[str]:
+    """Return the number of trajectories that were set aside, by reason."""
+    counts: Counter[str] = Counter()
+    for refusal in refusals:
+        counts[refusal.reason] += len(refusal.keys)
+    return counts
