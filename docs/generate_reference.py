@@ -65,8 +65,10 @@ def tables_page() -> str:
         "",
     ]
     lines += [
-        "Every connection has the tables, the views and the functions. Columns of nested records "
-        "are in [events.md](events.md).",
+        (
+            "Every connection has the tables, the views and the functions. Columns of nested "
+            "records are in [events.md](events.md)."
+        ),
         "",
     ]
     for file in sorted((LAKEHOUSE / "definitions").glob("*.json")):

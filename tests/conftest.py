@@ -1,7 +1,7 @@
 """Fixtures that several kinds of tests share: a real Apache Kafka broker.
 
-One broker serves the whole session (it takes a few seconds to start); tests keep apart by topics of
-their own. A test that kills or freezes the broker asks for `kafka_broker`, one of its own.
+One broker serves the whole session (it takes a few seconds to start); each test uses topics of
+its own. A test that kills or freezes a broker uses `kafka_broker`, a broker of its own.
 """
 
 import os
@@ -21,8 +21,9 @@ NewTopic = Callable[..., str]
 
 TOPIC_DEADLINE_S = 60.0
 
-# How long an example takes says something of the machine, not of the code; and a change should fail
-# for what it does, so automated runs draw the same examples every time. Runs by hand draw new ones.
+# The time of an example depends on the machine and not on the code, so there is no deadline.
+# Automated runs draw the same examples every time, so that a failure is caused by the change under
+# test. Runs by hand draw new examples.
 settings.register_profile(
     "atdp",
     deadline=None,
@@ -39,7 +40,7 @@ settings.load_profile("atdp")
 
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> Iterator[str]:
-    """Address of a real broker, shared by the session.
+    """Return the address of a real broker, shared by the session.
 
     `ATDP_TEST_KAFKA_BOOTSTRAP` names a running one instead.
     """
@@ -47,8 +48,7 @@ def kafka_bootstrap() -> Iterator[str]:
     if running:
         yield running
         return
-    # Not pytest's own temporary folder: it keeps the last three sessions, and a broker's data is
-    # large.
+    # pytest keeps its temporary folders of the last three sessions, and a broker's data is large.
     folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
     broker = KafkaBroker(folder)
     try:
@@ -60,7 +60,7 @@ def kafka_bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def kafka_broker() -> Iterator[KafkaBroker]:
-    """A started broker of the test's own, to kill, freeze and restart."""
+    """Return a started broker of the test's own, to kill, freeze and restart."""
     folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
     broker = KafkaBroker(folder)
     try:
@@ -73,7 +73,10 @@ def kafka_broker() -> Iterator[KafkaBroker]:
 
 @pytest.fixture
 def new_topic(kafka_bootstrap: str) -> NewTopic:
-    """Create a topic with a name of its own on the shared broker: `new_topic(partitions=3, **configs) -> name`."""
+    """Return a function that creates a topic with a name of its own on the shared broker.
+
+    `new_topic(partitions=3, **configs) -> name`.
+    """
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.cimpl import NewTopic as Topic
 
@@ -83,16 +86,15 @@ def new_topic(kafka_bootstrap: str) -> NewTopic:
         name = f"test.{uuid.uuid4().hex}"
         topic = Topic(name, num_partitions=partitions, replication_factor=1, config=configs)
         admin.create_topics([topic])[name].result(TOPIC_DEADLINE_S)
-        # Created is what the controller says; the broker, which is asked from now on, hears of it a
-        # little later.
+        # The controller has created the topic. The broker, which the test asks, knows it a little
+        # later.
         deadline = time.monotonic() + TOPIC_DEADLINE_S
-        while (
-            found := admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]
-        ).error is not None or (
-            any(partition.leader < 0 for partition in found.partitions.values())
-        ):
-            assert time.monotonic() < deadline, f"{name}: {found.error}"
+        while True:
+            metadata = admin.list_topics(name, timeout=TOPIC_DEADLINE_S).topics[name]
+            led = all(partition.leader >= 0 for partition in metadata.partitions.values())
+            if metadata.error is None and led:
+                return name
+            assert time.monotonic() < deadline, f"{name}: {metadata.error}"
             time.sleep(0.01)
-        return name
 
     return create

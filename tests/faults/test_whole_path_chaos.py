@@ -1,13 +1,13 @@
-"""Kill -9 anybody on the way from an import to the lake, at random and again and again: the counts are the same.
+"""Repeated kill -9 of every process between import and lake, at random: the counts stay right.
 
 An import of made-up tau-bench rows (the SDK's spool) and two clients of the gateway send through
 one real stack while the import process, the gateway, the gate, the lake writer and the broker are
 killed. What was sent, what lies in the topics and what is in the files of the lake are then counted
-independently of who wrote them (`whole_path`).
+independently of their writers (`whole_path`).
 
-The counts can disagree: a second test takes the redelivery mark away and sees every event twice.
-That each hop's own guard is needed, the tests of that hop show (`test_sdk_kill`: a spool in memory
-loses; `test_lake_kill`: no comparison of offsets, and rows repeat).
+The counts can be wrong: a second test removes the redelivery mark and sees every event twice. The
+tests of each hop show that its own guard is needed (`test_sdk_kill`: a spool in memory loses
+events; `test_lake_kill`: rows repeat without the comparison of offsets).
 
 `ATDP_CHAOS_SEED` repeats a run (as far as the machine's timing allows), `ATDP_CHAOS_KILLS` makes it
 longer (kills of each victim).
@@ -83,12 +83,12 @@ def test_whoever_is_killed_everything_lands_once(stack: Stack, tmp_path: Path) -
     imported = [event for file in files for event in events_of(file, "retail")]
     acme, stranger = (poster.acknowledged for poster in posters)
     emitted = {str(event.event_id) for event in (*imported, *acme, *stranger)}
-    refused = {str(event.event_id) for event in stranger}  # no policy is for them
+    refused = {str(event.event_id) for event in stranger}  # no policy applies to them
     dropped = forbidden([*imported, *acme])
-    books = count(stack)
+    counts = count(stack)
     tenants = ("retail", "acme", "stranger")
 
-    # The kills were felt, or this test shows nothing.
+    # Without effects of the kills, this test would show nothing.
     assert importing.killed == [-signal.SIGKILL] * (KILLS + 1)
     assert [(report["imported"], report["delivered"]) for report in importing.reports] == [
         (ROWS, True)
@@ -96,34 +96,34 @@ def test_whoever_is_killed_everything_lands_once(stack: Stack, tmp_path: Path) -
     for victim in VICTIMS:
         stack.wait_for_restarts(victim, KILLS)
     assert sum(poster.retried for poster in posters) > 0
-    assert len(books.raw) > len(set(books.raw.values()))  # copies did come, and had to be found out
+    assert len(counts.raw) > len(set(counts.raw.values()))  # copies did arrive
     assert dropped
     assert refused
 
-    # Nothing was lost and nothing made up on the way in; every raw record got one decision.
-    assert books.of(*tenants) == emitted
-    assert books.audited == Counter(books.raw.keys())
-    quarantined = {books.raw[place] for place in books.quarantined}
+    # No event was lost or added on the way in; every raw record got one decision.
+    assert counts.of(*tenants) == emitted
+    assert counts.audited == Counter(counts.raw.keys())
+    quarantined = {counts.raw[place] for place in counts.quarantined}
     assert quarantined == refused
-    assert max(books.quarantined.values()) == 1
-    decided = books.decisions
-    assert decided["passed"] + decided["changed"] == books.governed.total()
-    assert decided["quarantined"] == len(books.quarantined)
-    assert decided["dropped"] == sum(event_id in dropped for event_id in books.raw.values())
-    assert books.of(*tenants) & books.governed.keys() == emitted - refused - dropped
+    assert max(counts.quarantined.values()) == 1
+    decided = counts.decisions
+    assert decided["passed"] + decided["changed"] == counts.governed.total()
+    assert decided["quarantined"] == len(counts.quarantined)
+    assert decided["dropped"] == sum(event_id in dropped for event_id in counts.raw.values())
+    assert counts.of(*tenants) & counts.governed.keys() == emitted - refused - dropped
 
     # The lake has each of them once, and every decision.
-    assert books.of(*tenants) & books.lake.keys() == emitted - refused - dropped
-    assert books.twice(*tenants) == set()
-    assert books.lake_quarantined == books.quarantined
-    assert books.lake_audited == books.audited
-    assert PRIVATE.encode() not in books.governed_bytes
+    assert counts.of(*tenants) & counts.lake.keys() == emitted - refused - dropped
+    assert counts.twice(*tenants) == set()
+    assert counts.lake_quarantined == counts.quarantined
+    assert counts.lake_audited == counts.audited
+    assert PRIVATE.encode() not in counts.governed_bytes
 
 
 def test_without_the_mark_what_is_sent_again_is_there_twice(stack: Stack, tmp_path: Path) -> None:
-    """The same import, its events not marked: the books show what the mark prevents."""
+    """Import twice without the mark: the counts show the duplicates that the mark prevents."""
     file = tau_bench_file(tmp_path / "run.json", random.Random(SEED), 10)
-    found = events_of(file, "unmarked")
+    sent = events_of(file, "unmarked")
     for _ in range(2):
         recorder = Recorder(
             tenant="unmarked",
@@ -132,9 +132,9 @@ def test_without_the_mark_what_is_sent_again_is_there_twice(stack: Stack, tmp_pa
             spool_dir=stack.home.spool,
             agent="import",
         )
-        for event in found:
+        for event in sent:
             recorder.emit_event(event, redelivery=False)
         assert recorder.close(180).complete
     stack.atdp("wait", "--timeout", "300")
-    books = count(stack)
-    assert books.twice("unmarked") == {str(event.event_id) for event in found} - forbidden(found)
+    counts = count(stack)
+    assert counts.twice("unmarked") == {str(event.event_id) for event in sent} - forbidden(sent)

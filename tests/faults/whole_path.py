@@ -1,6 +1,6 @@
-"""A whole stack to be killed at, those who send through it, and counts taken behind the writers' backs.
+"""A whole stack whose processes are killed, clients that send through it, and independent counts.
 
-What landed is counted from three places that no writer reports on: a fresh `read_committed`
+Landed events are counted from three places that no writer reports on: a fresh `read_committed`
 consumer over the topics, the Parquet files of the tables' current Iceberg snapshots, and the files
 and requests that the events came from.
 """
@@ -63,11 +63,12 @@ FORBIDDEN = "never-keep-this"
 PRIVATE = "hopper.private"
 """Part of every e-mail address that is sent."""
 
-DEADLINE_S = 300.0  # on a busy machine a service takes half a minute to come back, and the broker may be down meanwhile
+DEADLINE_S = 300.0
+"""On a busy machine a service takes half a minute to come back, and the broker may be down too."""
 
 
 class Stack:
-    """`atdp` on a home of its own, with a policy that drops some events, and none at all for the tenant `stranger`."""
+    """`atdp` on a home of its own. A policy drops some events; the tenant `stranger` has none."""
 
     def __init__(self, folder: Path) -> None:
         self.home = Home(folder / "home")
@@ -84,7 +85,7 @@ class Stack:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Up, and down again; it goes down as well when the tests are killed."""
+        """Start it, and stop it at the end; it also stops when the tests are killed."""
         log = self.home.root.parent / "stack.log"
         command = [sys.executable, "-m", "atdp.stack.detached", "--home", str(self.home.root)]
         supervisor = Child(command, env=self.environ, log=log)
@@ -115,18 +116,18 @@ class Stack:
         return done.stdout
 
     def key(self, tenant: str) -> str:
-        """A new agent's key of a tenant."""
+        """Create a key for an agent of a tenant."""
         with KeyStore(self.home.keys_db) as keys:
             return str(keys.create(tenant, "agent")[0])
 
     def entry(self, service: str) -> ServiceEntry:
-        """A service as the supervisor last published it."""
+        """Return a service as the supervisor last published it."""
         stack = StackState(self.home).read()
         assert stack is not None
         return next(entry for entry in stack.services if entry.name == service)
 
     def kill(self, service: str, *, ready: bool) -> None:
-        """SIGKILL for a service as soon as it runs, or as soon as it is ready."""
+        """Send SIGKILL to a service as soon as it runs, or as soon as it is ready."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             entry = self.entry(service)
@@ -134,9 +135,8 @@ class Stack:
                 entry.pid is not None and ProcessId(pid=entry.pid, created=entry.created).find()
             )
             if running and (entry.phase == "ready" or not ready):
-                with contextlib.suppress(
-                    psutil.NoSuchProcess
-                ):  # it died by itself at this moment: the next one, then
+                # Where it ended by itself at this moment, the next process is killed.
+                with contextlib.suppress(psutil.NoSuchProcess):
                     running.send_signal(signal.SIGKILL)
                     return
             assert time.monotonic() < deadline, (
@@ -145,7 +145,7 @@ class Stack:
             time.sleep(0.05)
 
     def wait_for_restarts(self, service: str, least: int) -> None:
-        """Until the supervisor has started a service so often again; it waits a little before each start."""
+        """Wait until the supervisor has restarted a service `least` times; it delays each start."""
         deadline = time.monotonic() + DEADLINE_S
         while (entry := self.entry(service)).restarts < least:
             assert time.monotonic() < deadline, (
@@ -154,7 +154,7 @@ class Stack:
             time.sleep(0.05)
 
     def left_running(self) -> list[int]:
-        """Processes that belong to this home."""
+        """Return the processes that belong to this home."""
         return [
             process.pid
             for process in psutil.process_iter(["cmdline"])
@@ -162,11 +162,15 @@ class Stack:
         ]
 
 
-# ------------------------------------------------------------------ those who send
+# ------------------------------------------------------------------ clients
 
 
 def tau_bench_file(path: Path, chance: random.Random, rows: int) -> Path:
-    """Made-up tau-bench rows: several turns, a tool call with its result, personal data, and now and then what the policy forbids."""
+    """Write made-up tau-bench rows.
+
+    They have several turns, a tool call with its result, personal data, and sometimes text that the
+    policy forbids.
+    """
 
     def row(number: int) -> dict[str, Any]:
         who = f"ada{chance.randrange(10**6)}.{PRIVATE}@mail{chance.randrange(9)}.org"
@@ -180,11 +184,10 @@ def tau_bench_file(path: Path, chance: random.Random, rows: int) -> Path:
             {"role": "system", "content": "# Retail agent policy\nBe kind."}
         ]
         for turn in range(chance.randrange(1, 4)):
-            said = f"Hi, {who} here, about order {turn}." + f" {FORBIDDEN}" * (
-                chance.random() < 0.05
-            )
+            forbidden_part = f" {FORBIDDEN}" * (chance.random() < 0.05)
+            text = f"Hi, {who} here, about order {turn}." + forbidden_part
             turns += [
-                {"role": "user", "content": said},
+                {"role": "user", "content": text},
                 {
                     "role": "assistant",
                     "content": None,
@@ -212,21 +215,21 @@ def tau_bench_file(path: Path, chance: random.Random, rows: int) -> Path:
 
 
 def events_of(file: Path, tenant: str) -> list[Event]:
-    """The events that importing a file gives, without importing it."""
-    found = []
+    """Return the events that importing a file gives, without importing it."""
+    all_events = []
     for trajectory in TauBench().read(file):
         assert not isinstance(trajectory, UnreadableEntry)
-        found += make_events(trajectory, tenant)
-    return found
+        all_events += make_events(trajectory, tenant)
+    return all_events
 
 
-def forbidden(found: Collection[Event]) -> set[str]:
-    """Ids of the events that the policy drops."""
-    return {str(event.event_id) for event in found if FORBIDDEN in json.dumps(event_to_json(event))}
+def forbidden(sent: Collection[Event]) -> set[str]:
+    """Return the ids of the events that the policy drops."""
+    return {str(event.event_id) for event in sent if FORBIDDEN in json.dumps(event_to_json(event))}
 
 
 class Importing:
-    """`atdp import` over and over: killed at a random point of its file `kills` times, and every file once to its end."""
+    """Repeats `atdp import`: `kills` times it is killed at a random point, and each file ends once."""
 
     def __init__(
         self, stack: Stack, files: Sequence[Path], chance: random.Random, kills: int
@@ -236,7 +239,7 @@ class Importing:
         self.reports: list[dict[str, Any]] = []
 
     def run(self) -> None:
-        """Go on until every file is imported."""
+        """Run until every file is imported."""
         for number in range(max(self.kills, len(self.files))):
             file = self.files[number % len(self.files)]
             if number < self.kills:
@@ -263,7 +266,7 @@ class Importing:
         )
 
     def _start_and_kill(self, file: Path) -> None:
-        """Kill it when it has spooled a random share of its events; more often than not the dead one before left some, too."""
+        """Kill it when it has spooled a random share of its events, beside those of killed ones."""
         share = self.chance.uniform(0.02, 0.98)
         target = share * sum(len(encode(event)) for event in events_of(file, "retail"))
         while True:
@@ -274,7 +277,7 @@ class Importing:
                     time.sleep(0.001)
                 process.kill()
             if process.returncode != 0:
-                break  # 0: it was done before the kill came, on a machine that let this process wait
+                break  # 0 means that it ended before the kill, on a machine that delayed this process
         self.killed.append(process.returncode)
 
     def _spooled(self) -> int:
@@ -288,7 +291,10 @@ class Importing:
 
 
 class Posting:
-    """Posts batches for one tenant until stopped; each is tried until acknowledged, every further try marked as redelivery."""
+    """Posts batches for one tenant until stopped.
+
+    Each batch is sent until it is acknowledged; every further attempt is marked as redelivery.
+    """
 
     def __init__(self, stack: Stack, tenant: str, batch: int) -> None:
         self.stack, self.tenant, self.batch = stack, tenant, batch
@@ -352,11 +358,11 @@ Place = tuple[int, int]
 """Partition and offset in the raw topic."""
 
 
-@dataclass
-class Books:
-    """What lies where.
+@dataclass(slots=True)
+class EventCounts:
+    """The events in each place.
 
-    Ids are event ids; `Counter`s count records or rows, so that what is there twice shows.
+    Ids are event ids. A `Counter` counts records or rows, so that duplicates are visible.
     """
 
     raw: dict[Place, str] = field(default_factory=dict)
@@ -371,38 +377,38 @@ class Books:
     lake_audited: Counter[Place] = field(default_factory=Counter)
 
     def of(self, *tenants: str) -> set[str]:
-        """Ids in the raw topic of some tenants."""
+        """Return the ids in the raw topic of some tenants."""
         return {event_id for event_id, tenant in self.tenants.items() if tenant in tenants}
 
     def twice(self, *tenants: str) -> set[str]:
-        """Ids that have more than one row in the lake."""
+        """Return the ids that have more than one row in the lake."""
         wanted = self.of(*tenants)
         return {event_id for event_id, rows in self.lake.items() if rows > 1 and event_id in wanted}
 
 
-def count(stack: Stack) -> Books:
+def count(stack: Stack) -> EventCounts:
     """Read every topic from its beginning, and every file of the current snapshots."""
-    books = Books()
+    counts = EventCounts()
     for message in _records(stack.bootstrap, "events_raw"):
         event = decode(message.value())
-        books.raw[message.partition(), message.offset()] = str(event.event_id)
-        books.tenants[str(event.event_id)] = str(event.tenant_id)
+        counts.raw[message.partition(), message.offset()] = str(event.event_id)
+        counts.tenants[str(event.event_id)] = str(event.tenant_id)
     values = []
     for message in _records(stack.bootstrap, "events_governed"):
         values.append(message.value())
-        books.governed[str(decode(message.value()).event_id)] += 1
-    books.governed_bytes = b"".join(values)
+        counts.governed[str(decode(message.value()).event_id)] += 1
+    counts.governed_bytes = b"".join(values)
     for message in _records(stack.bootstrap, "events_quarantine"):
-        books.quarantined[_place(decode_record(message.value())[1])] += 1
+        counts.quarantined[_place(decode_record(message.value())[1])] += 1
     for message in _records(stack.bootstrap, "audit"):
         decision = decode_record(message.value())[1]
-        books.audited[_place(decision)] += 1
-        books.decisions[decision["decision"]] += 1
-    books.lake.update(row["event_id"] for row in _rows(stack, "events", "event_id"))
+        counts.audited[_place(decision)] += 1
+        counts.decisions[decision["decision"]] += 1
+    counts.lake.update(row["event_id"] for row in _rows(stack, "events", "event_id"))
     where = ("source_partition", "source_offset")
-    books.lake_quarantined.update(_place(row) for row in _rows(stack, "quarantine_index", *where))
-    books.lake_audited.update(_place(row) for row in _rows(stack, "audit", *where))
-    return books
+    counts.lake_quarantined.update(_place(row) for row in _rows(stack, "quarantine_index", *where))
+    counts.lake_audited.update(_place(row) for row in _rows(stack, "audit", *where))
+    return counts
 
 
 def _place(row: dict[str, Any]) -> Place:
@@ -410,7 +416,7 @@ def _place(row: dict[str, Any]) -> Place:
 
 
 def _records(bootstrap: str, role: TopicRole) -> list[Message]:
-    """Every committed record of a topic."""
+    """Return every committed record of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -420,7 +426,7 @@ def _records(bootstrap: str, role: TopicRole) -> list[Message]:
             "enable.partition.eof": True,
         }
     )
-    found: list[Message] = []
+    records: list[Message] = []
     try:
         name = topic(role).name
         left = set(consumer.list_topics(name, timeout=30).topics[name].partitions)
@@ -433,19 +439,19 @@ def _records(bootstrap: str, role: TopicRole) -> list[Message]:
             for message in consumer.consume(2000, 0.25):
                 error = message.error()
                 if error is None:
-                    found.append(message)
+                    records.append(message)
                 else:
                     assert error.code() == KafkaError._PARTITION_EOF, error.str()
                     left.discard(message.partition())
     finally:
         consumer.close()
-    return found
+    return records
 
 
 def _rows(stack: Stack, table: TableName, *columns: str) -> list[dict[str, Any]]:
-    """Columns of the data files that Iceberg names for the current snapshot, read as plain Parquet."""
-    found: list[dict[str, Any]] = []
+    """Return columns of the current snapshot's data files, read as plain Parquet."""
+    rows: list[dict[str, Any]] = []
     for task in open_lake(stack.home).table(table).scan().plan_files():
         path = unquote(urlparse(task.file.file_path).path)
-        found += pq.read_table(path, columns=list(columns), partitioning=None).to_pylist()
-    return found
+        rows += pq.read_table(path, columns=list(columns), partitioning=None).to_pylist()
+    return rows

@@ -1,4 +1,4 @@
-"""The supervisor with real processes: small HTTP services of the test in place of the platform's."""
+"""The supervisor with real processes: small HTTP services in place of the platform's."""
 
 import os
 import signal
@@ -273,7 +273,10 @@ def test_a_service_that_cannot_start_stops_the_stack_with_the_end_of_its_log(
 
 
 PATIENT = "import time; time.sleep(600)"
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+DEAF = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print(flush=True); time.sleep(600)"
+)
 
 
 def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
@@ -282,7 +285,8 @@ def orphaned(tmp_path: Path, program: str, *, by: signal.Signals) -> int:
         "import os, pathlib, signal, sys, time\n"
         "from atdp.stack.processes import Child\n"
         f"log = pathlib.Path({str(tmp_path / 'log')!r})\n"
-        f"child = Child([sys.executable, '-c', {program!r}], env=os.environ, log=log, when_orphaned=signal.{by.name})\n"
+        f"command = [sys.executable, '-c', {program!r}]\n"
+        f"child = Child(command, env=os.environ, log=log, when_orphaned=signal.{by.name})\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )

@@ -39,18 +39,19 @@ def history(
     """
     with store_of_home() as (_, store):
         lines = [line_name(choose_model(store, model))] if model else list(store.lines())
-        decisions = [decision for line in lines for decision in store.history(line)]
+        histories = {line: list(store.history(line)) for line in lines}
     form = choose_format(form, as_json) or Format.TABLE
+    if form is Format.TABLE:
+        for line, decisions in histories.items():
+            rows = [_history_row(decision) for decision in decisions]
+            print_rows(rows, _HISTORY_COLUMNS, form, title=line)
+        return
+    all_decisions = [decision for decisions in histories.values() for decision in decisions]
     if form is Format.JSON:
-        print_json([decision_to_json(decision) for decision in decisions])
-        return
-    rows = [{"line": d.line, **_history_row(d)} for d in decisions]
-    if form is Format.CSV:
+        print_json([decision_to_json(decision) for decision in all_decisions])
+    else:
+        rows = [{"line": each.line, **_history_row(each)} for each in all_decisions]
         print_rows(rows, ["line", *_HISTORY_COLUMNS], form)
-        return
-    for line in dict.fromkeys(decision.line for decision in decisions):
-        of_line = [row for row in rows if row["line"] == line]
-        print_rows(of_line, _HISTORY_COLUMNS, form, title=line)
 
 
 def status(model: Model = None, form: FormatOption = None, as_json: JsonOption = False) -> None:
