@@ -58,14 +58,10 @@ def _answer(body: dict[str, Any], version: str) -> dict[str, Any]:
     output = list(text.encode())
     prompt = list(json.dumps(messages).encode())
     spans = [{"version": version, "start": 0, "end": len(output)}]
+    message = {"role": "assistant", "content": text, "reasoning_content": None}
     choice: dict[str, Any] = {
         "index": 0,
-        "message": {
-            "role": "assistant",
-            "content": text,
-            "reasoning_content": None,
-            "tool_calls": calls,
-        },
+        "message": {**message, "tool_calls": calls},
         "logprobs": None,
         "finish_reason": "stop" if calls is None else "tool_calls",
         "matched_stop": None,

@@ -163,11 +163,21 @@ def test_the_sdks_recorder_delivers_an_import(tmp_path: Path) -> None:
     assert len(sender.records) == report.events
 
 
-@pytest.mark.skipif(not REAL.is_dir(), reason="the real trajectories are not at hand")
-def test_the_real_retail_runs_count_exactly() -> None:
+needs_real_runs = pytest.mark.skipif(
+    not REAL.is_dir(), reason="the real trajectories are not at hand"
+)
+
+
+@pytest.fixture(scope="module")
+def real_runs() -> list[Path]:
+    """The published runs of the retail domain, one file each."""
+    return sorted(REAL.glob("tool-calling-*.json"))
+
+
+@needs_real_runs
+def test_the_real_retail_runs_count_exactly(real_runs: list[Path]) -> None:
     kept = KeepingRecorder()
-    files = sorted(REAL.glob("tool-calling-*.json"))
-    report = run_import("tau-bench", files, "retail", kept)
+    report = run_import("tau-bench", real_runs, "retail", kept)
     assert (report.imported, report.failed, report.skipped) == (575, 0, 0)
     assert (report.messages, report.tool_calls, report.rewards) == (18_596, 4_977, 575)
     assert len({event.event_id for event in kept.events}) == len(kept.events)
@@ -175,21 +185,24 @@ def test_the_real_retail_runs_count_exactly() -> None:
         event.body.status for event in kept.events if isinstance(event.body, TrajectoryEnded)
     )
     assert ends == {"completed": 564, "truncated": 8, "failed": 3}
-    means = {}
-    for file in files:
-        single = run_import("tau-bench", [file], "retail", None, DRY_RUN)
-        means[file.stem] = round(single.reward_sum / single.rewards, 3)
-    assert sorted(means.values()) == [0.748, 0.878, 0.896, 0.922, 0.930]
-    groups = {event.task_id for event in kept.events}
-    assert len(groups) == 115
-    for file in files:
+    assert len({event.task_id for event in kept.events}) == 115
+
+
+@needs_real_runs
+def test_the_real_retail_runs_have_their_mean_rewards(real_runs: list[Path]) -> None:
+    reports = [run_import("tau-bench", [file], "retail", None, DRY_RUN) for file in real_runs]
+    means = sorted(round(report.reward_sum / report.rewards, 3) for report in reports)
+    assert means == [0.748, 0.878, 0.896, 0.922, 0.930]
+
+
+@needs_real_runs
+def test_the_real_retail_runs_keep_every_message(real_runs: list[Path]) -> None:
+    for file in real_runs:
         rows = json.loads(file.read_text("utf-8"))
         for row, trajectory in zip(rows, read(file), strict=True):
-            context = [
-                message
-                for entry in trajectory.events
-                for message in contributed_messages(entry.body)
+            texts = [
+                message.text
+                for event in trajectory.events
+                for message in contributed_messages(event.body)
             ]
-            assert [message.text for message in context] == [
-                chat["content"] or "" for chat in row["traj"]
-            ]
+            assert texts == [chat["content"] or "" for chat in row["traj"]]

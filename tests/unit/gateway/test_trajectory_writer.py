@@ -122,9 +122,9 @@ def test_an_unacknowledged_event_keeps_its_place_in_the_sequence(world: Make) ->
     assert raised.value.status == 503
     here.log.available = True
     assert here.record("a", "three") == 2  # the one that was owed, and its own
-    found = here.events("a")
-    assert [event.seq for event in found] == [0, 1, 2, 3]
-    assert [event.body.text for event in found if isinstance(event.body, Feedback)] == [
+    events = here.events("a")
+    assert [event.seq for event in events] == [0, 1, 2, 3]
+    assert [event.body.text for event in events if isinstance(event.body, Feedback)] == [
         "one",
         "two",
         "three",
@@ -137,13 +137,13 @@ def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> No
         here.record("a", "y" * 3_000)
     assert raised.value.status == 413
     here.record("a", "after")
-    found = here.events("a")
-    assert [(event.seq, event.kind) for event in sorted(found, key=lambda event: event.seq)] == [
+    events = here.events("a")
+    assert [(event.seq, event.kind) for event in sorted(events, key=lambda event: event.seq)] == [
         (0, "trajectory_started"),
         (1, "gap"),
         (2, "feedback"),
     ]
-    gap = next(event.body for event in found if isinstance(event.body, Gap))
+    gap = next(event.body for event in events if isinstance(event.body, Gap))
     assert (gap.from_seq, gap.to_seq) == (1, 1)
 
 
