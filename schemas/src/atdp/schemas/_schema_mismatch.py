@@ -39,21 +39,34 @@ def first_mismatch(node: AvroType, value: Any, path: str = "$") -> str | None:
             return _primitive(node, value, path)
         case AvroNullable(item):
             return None if value is None else first_mismatch(item, value, path)
-        case AvroEnum(_, symbols):
-            known = isinstance(value, str) and value in symbols
-            return None if known else _expected(path, f"one of {', '.join(symbols)}", value)
+        case AvroEnum():
+            return _enum(node, value, path)
         case AvroArray(items):
-            if not isinstance(value, list | tuple):
-                return _expected(path, "a list", value)
-            return _first(
-                first_mismatch(items, item, f"{path}[{index}]") for index, item in enumerate(value)
-            )
-        case AvroRecord(name, fields):
-            if not isinstance(value, Mapping):
-                return _expected(path, f"an object for {name}", value)
-            return _first(_field(field, value, path) for field in fields)
+            return _array(items, value, path)
+        case AvroRecord():
+            return _record(node, value, path)
         case never:
             assert_never(never)
+
+
+def _enum(node: AvroEnum, value: Any, path: str) -> str | None:
+    if isinstance(value, str) and value in node.symbols:
+        return None
+    return _expected(path, f"one of {', '.join(node.symbols)}", value)
+
+
+def _array(items: AvroType, value: Any, path: str) -> str | None:
+    if not isinstance(value, list | tuple):
+        return _expected(path, "a list", value)
+    return _first(
+        first_mismatch(items, item, f"{path}[{index}]") for index, item in enumerate(value)
+    )
+
+
+def _record(node: AvroRecord, value: Any, path: str) -> str | None:
+    if not isinstance(value, Mapping):
+        return _expected(path, f"an object for {node.name}", value)
+    return _first(_field(field, value, path) for field in node.fields)
 
 
 def _field(field: AvroField, value: Mapping[str, Any], path: str) -> str | None:

@@ -132,8 +132,8 @@ class _ChatReader:
                 *self._content(chat.get("content"), where),
                 *self._calls(chat, where),
             ),
-            name=self._text(chat.get("name"), f"{where}.name"),
-            call_id=self._text(chat.get("tool_call_id"), f"{where}.tool_call_id"),
+            name=self._text(chat, "name", where),
+            call_id=self._text(chat, "tool_call_id", where),
             ext_json=self.rest_json(chat, _MESSAGE_KEYS, where),
         )
 
@@ -148,7 +148,7 @@ class _ChatReader:
         return self._json(rest, where) if rest else None
 
     def _reasoning(self, chat: Mapping[str, Any], where: str) -> list[Part]:
-        text = self._text(chat.get("reasoning_content"), f"{where}.reasoning_content")
+        text = self._text(chat, "reasoning_content", where)
         return [Part(type="reasoning", text=text)] if text else []
 
     def _content(self, content: object, where: str) -> list[Part]:
@@ -171,7 +171,7 @@ class _ChatReader:
         if part.get("type") == "text":
             return Part(
                 type="text",
-                text=self._text(part.get("text"), where),
+                text=self._text(part, "text", where),
                 ext_json=self.rest_json(part, _TEXT_PART_KEYS, where),
             )
         kind = _PART_TYPES.get(str(part.get("type")), "unknown")
@@ -185,7 +185,9 @@ class _ChatReader:
         return Part(type="json", text=self._lenient(part))
 
     def _calls(self, chat: Mapping[str, Any], where: str) -> list[Part]:
-        calls = chat.get("tool_calls") or []
+        calls = chat.get("tool_calls")
+        if not calls:
+            return []
         if not isinstance(calls, list) and not (self._lenient and isinstance(calls, tuple)):
             raise MalformedMessage(f"{where}.tool_calls is not a list")
         return [
@@ -205,8 +207,8 @@ class _ChatReader:
         return Part(
             type="tool_call",
             text=self._arguments(function.get("arguments", ""), where),
-            call_id=self._text(call.get("id"), f"{where}.id"),
-            name=self._text(function.get("name"), f"{where}.function.name"),
+            call_id=self._text(call, "id", where),
+            name=self._text(function, "name", f"{where}.function"),
             ext_json=self.rest_json(call, _CALL_KEYS, where),
         )
 
@@ -215,12 +217,13 @@ class _ChatReader:
             return arguments
         return self._json(arguments, f"{where}.function.arguments", sort_keys=False)
 
-    def _text(self, value: object, where: str) -> str | None:
+    def _text(self, mapping: Mapping[str, Any], key: str, where: str) -> str | None:
+        value: object = mapping.get(key)
         if value is None or isinstance(value, str):
             return value
         if self._lenient:
-            return self._json(value, where)
-        raise MalformedMessage(f"{where} is not text")
+            return self._json(value, f"{where}.{key}")
+        raise MalformedMessage(f"{where}.{key} is not text")
 
     def _json(self, value: object, where: str, *, sort_keys: bool = True) -> str:
         try:

@@ -52,7 +52,7 @@ def schemas() -> Mapping[bytes, Schema]:
         definition = json.loads(file.read_text(encoding="utf-8"))
         rabin = bytes.fromhex(fingerprint(to_parsing_canonical_form(definition), "CRC-64-AVRO"))
         by_fingerprint[rabin] = Schema(
-            name=match["name"],  # type: ignore[arg-type]  # the files are ours; a test compares names
+            name=match["name"],  # type: ignore[arg-type]  # a test compares the names
             version=int(match["version"]),
             definition=definition,
             tree=contract_tree(definition),

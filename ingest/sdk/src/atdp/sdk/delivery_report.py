@@ -54,7 +54,7 @@ class FlushReport:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is pending and nothing was lost."""
+        """True when nothing is pending and nothing was lost."""
         return not (
             self.pending
             or self.dropped

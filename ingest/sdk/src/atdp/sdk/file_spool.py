@@ -163,12 +163,12 @@ class FileSpool:
         return self._folder.path / f"{base:016x}{_SEGMENT_SUFFIX}"
 
     def _is_spent(self, incoming_bytes: int) -> bool:
-        held = self.end - self._bases[-1]
-        if held + incoming_bytes > self._segment_bytes:
-            return held > 0
+        used = self.end - self._bases[-1]
+        if used + incoming_bytes > self._segment_bytes:
+            return used > 0
         # A segment that is acknowledged as a whole is given back early, so an idle agent holds
         # little disk.
-        return self.cursor >= self.end and 2 * held > self._segment_bytes
+        return self.cursor >= self.end and 2 * used > self._segment_bytes
 
     def _roll(self) -> None:
         fd = os.open(

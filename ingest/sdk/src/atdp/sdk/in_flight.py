@@ -31,7 +31,7 @@ class InFlight:
 
     @property
     def drained(self) -> bool:
-        """Whether every record of the spool is settled."""
+        """True when every record of the spool is settled."""
         return not self._sent and self._position >= self.spool.end
 
     @property

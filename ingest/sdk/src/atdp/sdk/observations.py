@@ -33,16 +33,16 @@ def observation_from(
     `messages` is all of the context when `whole`, else the additions to the context held.
     """
     given = as_messages(messages)
-    held = builder.context.keys
+    earlier = builder.context.keys
     if whole:
         base = builder.context.common_prefix(given)
         context = given
     else:
-        base = len(held)
-        context = (*held, *given)
+        base = len(earlier)
+        context = (*earlier, *given)
     tools_hash, tools_json = _tools_fields(builder, tools)
     return make_observation(
-        context, base, held=len(held), tools_hash=tools_hash, tools_json=tools_json
+        context, base, held=len(earlier), tools_hash=tools_hash, tools_json=tools_json
     )
 
 

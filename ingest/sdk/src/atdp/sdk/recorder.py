@@ -4,20 +4,15 @@ An event is encoded once, signed and appended to the spool; a background thread 
 does the rest. After construction nothing raises into the host, prints, or blocks it (unless
 `on_full="block"` asks for that): a loss is counted, shown by `flush()` and logged once.
 
-Events are numbered and appended under one lock, so the order of `seq` is the order in the spool and
-in the log. When a signal handler or a finaliser emits while its own thread is inside, its event is
-taken right after. A forked child gets a spool, a thread, a producer id and numbers of its own; the
-parent's stay untouched.
+Events are numbered and appended one at a time (`atdp.sdk.event_intake`), so the order of `seq` is
+the order in the spool and in the log. A forked child gets a spool, a thread, a producer id and
+numbers of its own; the parent's stay untouched.
 """
 
 import atexit
-import contextlib
-import threading
 import uuid
-from collections import deque
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias, Unpack
+from typing import Unpack
 
 from atdp.schemas import (
     Event,
@@ -26,14 +21,13 @@ from atdp.schemas import (
     TrajectoryId,
     TrajectoryIdentity,
     TrajectoryStarted,
-    encode,
     new_event_id,
-    signed_headers,
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger, FlushReport
 from atdp.sdk.envelope import RewardFields, make_reward
 from atdp.sdk.errors import SpoolError
+from atdp.sdk.event_intake import EventIntake, Make, OfferedEvent, Substitute
 from atdp.sdk.forks import renew_after_fork
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.recorder_options import (
@@ -52,11 +46,6 @@ from atdp.sdk.spool import Spool
 from atdp.sdk.spool_source import SpoolSource
 from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
 
-Make: TypeAlias = Callable[[], Event]
-"""Builds the event when its turn has come: numbers are given in the order of the spool."""
-Substitute: TypeAlias = Callable[[Exception], Event]
-"""Builds the gap event to record in place of one that cannot be built or encoded."""
-
 
 class Recorder:
     """Records events of one tenant and delivers them through one sender.
@@ -67,8 +56,7 @@ class Recorder:
     # A forked child starts these afresh.
     producer_id: str
     _ledger: DeliveryLedger
-    _inside: int | None  # the thread that is taking an event
-    _deferred: deque[tuple[EventId, Make, Substitute | None, bool]]
+    _intake: EventIntake
     _spool: Spool | None
     _shipper: Shipper | None
     _closed: bool
@@ -185,17 +173,7 @@ class Recorder:
 
         `make` runs when the event's turn has come, in this thread.
         """
-        if self._inside == threading.get_ident():
-            self._deferred.append((event_id, make, substitute, redelivery))
-            return event_id
-        with self._lock:
-            self._inside = threading.get_ident()
-            try:
-                self._take(event_id, make, substitute, redelivery)
-                while self._deferred:
-                    self._take(*self._deferred.popleft())
-            finally:
-                self._inside = None
+        self._intake.take(OfferedEvent(event_id, make, substitute, redelivery))
         return event_id
 
     def flush(self, timeout_s: float = 10.0) -> FlushReport:
@@ -211,7 +189,7 @@ class Recorder:
         Later events are dropped, counted.
         """
         report = self.flush(timeout_s)
-        with self._lock:
+        with self._intake.lock:
             shipper, self._shipper, self._spool = self._shipper, None, None
             self._closed = True
         if shipper is not None:
@@ -230,10 +208,8 @@ class Recorder:
 
     def _start_fresh(self) -> None:
         self.producer_id = uuid.uuid4().hex
-        self._lock = threading.RLock()
-        self._inside = None
-        self._deferred = deque()
         self._ledger = DeliveryLedger()
+        self._intake = EventIntake(self._signing_key, self._ledger, self._append)
         self._spool = None
         self._shipper = None
         self._closed = False
@@ -262,34 +238,6 @@ class Recorder:
             lambda text: ledger.warn_once("a dead process's spool could not be read", text)
         )
 
-    def _take(
-        self, event_id: EventId, make: Make, substitute: Substitute | None, redelivery: bool
-    ) -> None:
-        try:
-            record = self._record(make(), redelivery)
-        except Exception as error:  # noqa: BLE001 - the host's work goes on, whatever it passed in
-            self._ledger.fail(event_id, f"not recordable: {cause_of(error)}")
-            if substitute is not None:
-                self._take_gap(substitute, error)
-        else:
-            self._append(event_id, record)
-
-    def _take_gap(self, substitute: Substitute, error: Exception) -> None:
-        # The cause that spoiled the event can spoil the gap too; the loss is counted already.
-        with contextlib.suppress(Exception):
-            gap = substitute(error)
-            self._append(gap.event_id, self._record(gap, False))
-
-    def _record(self, event: Event, redelivery: bool) -> SpoolRecord:
-        value = encode(event)
-        return SpoolRecord(
-            record_id=uuid.UUID(event.event_id).bytes,
-            key=event.key,
-            value=value,
-            headers=tuple(signed_headers(self._signing_key, value)),
-            redelivery=redelivery,
-        )
-
     def _append(self, event_id: EventId, record: SpoolRecord) -> None:
         if self._closed:
             self._ledger.drop(event_id, "the recorder is closed")
@@ -303,7 +251,7 @@ class Recorder:
             spool.append(record, wait_s=self._settings.wait_s)
         except SpoolError as error:
             self._ledger.take_back(event_id, str(error))
-        except Exception as error:  # noqa: BLE001 - no memory, no thread, no file descriptor: the host goes on
+        except Exception as error:  # noqa: BLE001 - no memory, thread or file descriptor
             self._ledger.take_back(event_id, cause_of(error))
         else:
             if shipper.asleep:

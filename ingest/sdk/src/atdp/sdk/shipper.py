@@ -204,7 +204,7 @@ class Shipper:
             queue.rewind()
         first, longest = BACK_OFF_S
         self._back_off_s = min(longest, max(first, 2 * self._back_off_s))
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311 - spreads retries of many agents, guards nothing
+        jitter = random.uniform(0.5, 1.0)  # noqa: S311 - spreads the retries of many agents
         self._resume_at = time.monotonic() + self._back_off_s * jitter
         self._retry_asked = False
 

@@ -77,7 +77,7 @@ class GatewaySender:
         self._waiting.append((token, record))
         return True
 
-    def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - the answer's own timeout is longer
+    def poll(self, timeout_s: float) -> list[Receipt]:  # noqa: ARG002 - an answer takes longer
         """Post one batch and return its receipts; none when no record waits."""
         batch = self._next_batch()
         return self._post(batch) if batch else []
