@@ -369,7 +369,7 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     )  # a PASS that nobody knows of, and certainly no FAIL
     assert json.loads(unrecorded.stdout)["verdict"] == "PASS"
     assert (tmp_path / "kept.html").exists()
-    assert "error: nothing has been released" in unrecorded.stderr
+    assert "error: Nothing has been released" in unrecorded.stderr
     missing = CliRunner().invoke(app, [*asked, "--dataset", "nothing"])
     assert isinstance(missing.exception, ReplayDataError)
     assert missing.exception.exit_code == 3

@@ -169,3 +169,10 @@ def good_counts() -> CanaryCounts:
         canary_sessions=200, canary_judged=200, canary_successes=150,
         stable_sessions=200, stable_judged=200, stable_successes=80,
     )  # fmt: skip
+
+
+@pytest.fixture
+def live(flow: ReleaseFlow) -> ReleaseFlow:
+    """A flow whose first version, v1, is live for two tenants."""
+    flow.bootstrap(manifest("v1"), tenants=("acme", "globex"), reason="warm start")
+    return flow

@@ -16,7 +16,8 @@ def counts(canary: tuple[int, int, int], stable: tuple[int, int, int]) -> Canary
 def at_half(
     canary: tuple[int, int, int], stable: tuple[int, int, int], **policy: float
 ) -> Judgement:
-    return judge_canary(counts(canary, stable), share=0.5, policy=CanaryPolicy(**policy))  # type: ignore[arg-type]
+    thresholds = CanaryPolicy(**policy)  # type: ignore[arg-type]
+    return judge_canary(counts(canary, stable), share=0.5, policy=thresholds)
 
 
 def test_a_clear_gain_passes() -> None:

@@ -17,19 +17,10 @@ from atdp.control import (
 )
 from atdp.control.history_text import decision_to_json, describe_decision
 from atdp.control.store import number_decisions
-from atdp.control.testing import MemoryTopic
 from atdp.replay import ReplayReport, Verdict
-from atdp.schemas import decode_record
 
 ManifestOf = Callable[[str], Manifest]
 ReportOf = Callable[..., ReplayReport]
-TENANTS = ("acme", "globex")
-
-
-@pytest.fixture
-def live(flow: ReleaseFlow, manifest_of: ManifestOf) -> ReleaseFlow:
-    flow.bootstrap(manifest_of("v1"), tenants=TENANTS, reason="warm start")
-    return flow
 
 
 def to_canary(
@@ -217,39 +208,6 @@ def test_of_two_writers_that_decided_on_the_same_state_one_wins(
     with pytest.raises(DecisionConflict, match="somebody else decided"):
         live.store.append(second)
     assert [d.actor for d in live.history()] == ["test", "first"]
-
-
-def test_every_decision_is_published_once_in_order(
-    live: ReleaseFlow, topic: MemoryTopic, manifest_of: ManifestOf, report_of: ReportOf
-) -> None:
-    to_canary(live, "v2", "v1", manifest_of, report_of)
-    published = [decode_record(m.value) for m in topic.messages]
-    assert {name for name, _ in published} == {"control_event"}
-    assert [r["event_id"] for _, r in published] == [d.event_id for d in live.history()]
-    assert [r["aggregate_version"] for _, r in published] == [1, 2, 3, 4]
-    assert {m.key for m in topic.messages} == {b"weights/orderdesk"}
-    gate = json.loads(published[2][1]["payload_json"])
-    assert (gate["verdict"], gate["snapshots"], gate["weights_sha256"]) == (
-        "PASS",
-        {"events": 12},
-        "sha-v2",
-    )
-
-
-def test_a_publisher_that_lost_its_position_publishes_the_same_ids_again(
-    live: ReleaseFlow, topic: MemoryTopic, monkeypatch: pytest.MonkeyPatch, manifest_of: ManifestOf
-) -> None:
-    assert live.outbox is not None
-    with monkeypatch.context() as patched:
-        patched.setattr(
-            type(live.store), "advance", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt())
-        )
-        with pytest.raises(KeyboardInterrupt):
-            live.register_candidate(manifest_of("v2"))
-    live.reconcile()
-    ids = [decode_record(m.value)[1]["event_id"] for m in topic.messages]
-    assert len(ids) == 3
-    assert list(dict.fromkeys(ids)) == [d.event_id for d in live.history()]
 
 
 def test_the_history_names_verdict_share_and_evidence(

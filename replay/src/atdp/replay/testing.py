@@ -148,7 +148,8 @@ class BigramPolicy:
 def with_generation(trajectory: SampledTrajectory, **changes: object) -> SampledTrajectory:
     """Return the trajectory with its first generation changed."""
     first, *rest = trajectory.generations
-    return replace(trajectory, generations=(replace(first, **changes), *rest))  # type: ignore[arg-type]
+    changed = replace(first, **changes)  # type: ignore[arg-type]
+    return replace(trajectory, generations=(changed, *rest))
 
 
 def sglang_engine(

@@ -18,7 +18,7 @@ def weights_sha256(directory: Path) -> str:
     """
     shards = sorted(directory.glob("*.safetensors"))
     if not shards:
-        raise WeightsError(f"The model directory {directory} holds no *.safetensors file.")
+        raise WeightsError(f"{directory} holds no *.safetensors file, so it has no weights")
     digests = [file_sha256(shard) for shard in shards]
     if len(shards) == 1:
         return digests[0]
