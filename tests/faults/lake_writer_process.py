@@ -17,9 +17,10 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from atdp.lakehouse import commit
+from atdp.lakehouse.lake_writer import WriterSettings
 from atdp.lakehouse.positions import Advance
 from atdp.lakehouse.table_sink import TableSink
-from atdp.lakehouse.writer import WriterSettings, run
+from atdp.lakehouse.writer import run
 from atdp.runtime.service.process import Service
 
 

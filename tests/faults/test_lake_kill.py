@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from atdp.lakehouse import Lake, connect, open_lake
+from atdp.lakehouse.lake_writer import SOURCES
 from atdp.lakehouse.testing import many
-from atdp.lakehouse.writer import SOURCES
 from atdp.schemas.codec import encode
 from atdp.schemas.topics import TopicRole
 from atdp.schemas.values import Event

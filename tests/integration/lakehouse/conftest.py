@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from confluent_kafka import Producer
 
-from atdp.lakehouse.writer import SOURCES, WriterSettings
+from atdp.lakehouse.lake_writer import SOURCES, WriterSettings
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas.codec import encode
 from atdp.schemas.headers import REDELIVERY
@@ -17,7 +17,7 @@ from atdp.schemas.values import Event
 PARTITIONS = 3
 
 
-@dataclass
+@dataclass(slots=True)
 class Gate:
     """Produces governed events in transactions, as governance does."""
 

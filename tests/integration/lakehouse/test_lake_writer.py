@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry
 
 from atdp.lakehouse import Lake, LakehouseError, connect, open_lake
 from atdp.lakehouse.errors import PositionsLost, TopicChanged
+from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.testing import SampleTrajectory, many
-from atdp.lakehouse.writer import Writer, WriterSettings
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas.values import Event
 from atdp.stack.kafka_log import KafkaLog
@@ -33,15 +33,15 @@ def lake(tmp_path: Path) -> Lake:
 
 
 @contextmanager
-def writing(lake: Lake, kafka: KafkaSettings, settings: WriterSettings) -> Iterator[Writer]:
-    writer = Writer(lake, kafka, settings, WriterMetrics(CollectorRegistry()))
+def writing(lake: Lake, kafka: KafkaSettings, settings: WriterSettings) -> Iterator[LakeWriter]:
+    writer = LakeWriter(lake, kafka, settings, WriterMetrics(CollectorRegistry()))
     try:
         yield writer
     finally:
         writer.close()
 
 
-def until(writer: Writer, reached: Callable[[], bool]) -> None:
+def until(writer: LakeWriter, reached: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not reached():
         assert time.monotonic() < deadline, "the writer did not get there"
@@ -166,7 +166,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
     )
     known_once(admin, topic, expected=True)
     with pytest.raises(TopicChanged, match="created again"):
-        Writer(lake, kafka, writer_settings, WriterMetrics(CollectorRegistry()))
+        LakeWriter(lake, kafka, writer_settings, WriterMetrics(CollectorRegistry()))
 
 
 def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
@@ -196,4 +196,4 @@ def test_a_missing_topic_says_what_to_do(
 ) -> None:
     missing = replace(writer_settings, topics={**writer_settings.topics, "audit": "test.not.there"})
     with pytest.raises(LakehouseError, match="atdp up"):
-        Writer(lake, kafka, missing, WriterMetrics(CollectorRegistry()))
+        LakeWriter(lake, kafka, missing, WriterMetrics(CollectorRegistry()))

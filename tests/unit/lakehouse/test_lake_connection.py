@@ -182,8 +182,8 @@ def test_a_purpose_reaches_only_rows_that_allow_it(
     two_tenants: Lake, purpose: str, names: list[str]
 ) -> None:
     with connect(lake=two_tenants, tenant="acme", purpose=purpose) as connection:
-        found = connection.sql("SELECT DISTINCT trajectory_id FROM events ORDER BY 1").rows()
-    assert [name for (name,) in found] == names
+        rows = connection.sql("SELECT DISTINCT trajectory_id FROM events ORDER BY 1").rows()
+    assert [name for (name,) in rows] == names
 
 
 def test_a_purpose_cannot_open_the_file_of_its_own_tenant_that_does_not_allow_it(

@@ -118,10 +118,10 @@ def test_a_record_with_bytes_missing_never_shifts_its_neighbours_unnoticed(
     end = data.draw(st.integers(start + 1, len(values[index])), label="after the last byte lost")
     broken = [*values]
     broken[index] = values[index][:start] + values[index][end:]
-    named, found = outcome(broken)
+    named, rows = outcome(broken)
     others = [row for row in range(len(values)) if row != index]
     if named is None:  # what is left happens to be a record: then the others are untouched
-        assert_frame_equal(found[others], decode("event", values, EVENTS)[others])
+        assert_frame_equal(rows[others], decode("event", values, EVENTS)[others])
     else:
         assert named == index
 

@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -53,18 +54,12 @@ def test_an_analyst_sees_its_own_tenant(client: TestClient, keys: KeyStore) -> N
     assert json.loads(text)["columns"] == [{"name": "tenant_id", "type": "string"}]
 
 
-def test_an_operator_sees_all_or_the_tenant_it_names(client: TestClient, keys: KeyStore) -> None:
-    key = keys.ensure_operator(_operator_file(client, keys))
+def test_an_operator_sees_all_or_the_tenant_it_names(
+    client: TestClient, keys: KeyStore, tmp_path: Path
+) -> None:
+    key = keys.ensure_operator(tmp_path / "operator.key")
     assert tenants(ask(client, key, QUERY)[1]) == ["acme", "rival"]
     assert tenants(ask(client, key, QUERY, tenant="rival")[1]) == ["rival"]
-
-
-def _operator_file(_client: TestClient, keys: KeyStore):  # type: ignore[no-untyped-def]
-    from pathlib import Path
-    from tempfile import mkdtemp
-
-    assert keys is not None
-    return Path(mkdtemp()) / "operator.key"
 
 
 @pytest.mark.parametrize("role", ["agent", "trainer"])

@@ -20,21 +20,21 @@ def result(**columns: list[object]) -> QueryResult:
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.integers(-(2**53), 2**53)), min_size=1))
 def test_json_and_csv_hold_the_same_rows(rows: list[tuple[str, int | None]]) -> None:
-    found = QueryResult(
+    answer = QueryResult(
         pa.table(
             {"name": [name for name, _ in rows], "n": pa.array([n for _, n in rows], pa.int64())}
         )
     )
-    assert [(row["name"], row["n"]) for row in json.loads(found.to_json())] == rows
+    assert [(row["name"], row["n"]) for row in json.loads(answer.to_json())] == rows
     if all("\r" not in name for name, _ in rows):
-        read = list(csv.reader(io.StringIO(found.to_csv(), newline="")))
+        read = list(csv.reader(io.StringIO(answer.to_csv(), newline="")))
         assert read[0] == ["name", "n"]
         assert [(name, int(n) if n else None) for name, n in read[1:]] == rows
 
 
 def test_times_are_iso_and_what_is_no_number_is_null_in_json() -> None:
-    found = result(at=[NOW], x=[float("nan")], deep=[{"y": [float("inf"), 1.0]}])
-    assert json.loads(found.to_json()) == [
+    answer = result(at=[NOW], x=[float("nan")], deep=[{"y": [float("inf"), 1.0]}])
+    assert json.loads(answer.to_json()) == [
         {"at": "2026-03-04T12:00:00+00:00", "x": None, "deep": {"y": [None, 1.0]}}
     ]
 
@@ -49,11 +49,11 @@ def test_a_table_shows_null_cuts_long_cells_and_says_what_is_left_out() -> None:
 
 
 def test_the_same_rows_as_arrow_polars_pandas_and_python() -> None:
-    found = result(a=[1, 2], b=["x", None])
-    assert found.arrow().to_pydict() == {"a": [1, 2], "b": ["x", None]}
-    assert found.polars().rows() == found.rows() == [(1, "x"), (2, None)]
-    assert list(found.pandas()["a"]) == [1, 2]
-    assert len(found) == 2
+    answer = result(a=[1, 2], b=["x", None])
+    assert answer.arrow().to_pydict() == {"a": [1, 2], "b": ["x", None]}
+    assert answer.polars().rows() == answer.rows() == [(1, "x"), (2, None)]
+    assert list(answer.pandas()["a"]) == [1, 2]
+    assert len(answer) == 2
 
 
 def test_a_scalar_is_one_value() -> None:

@@ -49,47 +49,47 @@ def test_an_allowed_trajectory_comes_back_as_it_was_emitted(lake: Lake, log: Log
     )
 
 
+def with_request(name: str, ext: str | None, **sampling: object) -> list[Event]:
+    """Return the events of a trajectory whose model calls had these request parameters."""
+    return [
+        replace(
+            event,
+            ext_json=ext,
+            body=replace(
+                event.body,
+                generation=replace(
+                    event.body.generation,
+                    sampling=replace(event.body.generation.sampling, **sampling),  # type: ignore[type-var]
+                ),
+            ),
+        )
+        if isinstance(event.body, Action) and event.body.generation
+        else event
+        for event in replace(GOOD, name=name).events()
+    ]
+
+
 def test_a_model_call_names_the_parameters_that_altered_its_sampling(
     lake: Lake, log: LogDouble
 ) -> None:
-    def asked(index: int, ext: str | None, **sampling: object) -> list[Event]:
-        name = f"call{index}"
-        events = replace(GOOD, name=name).events()
-        return [
-            replace(
-                event,
-                ext_json=ext,
-                body=replace(
-                    event.body,
-                    generation=replace(
-                        event.body.generation,
-                        sampling=replace(event.body.generation.sampling, **sampling),  # type: ignore[type-var]
-                    ),
-                ),
-            )
-            if isinstance(event.body, Action) and event.body.generation
-            else event
-            for event in events
-        ]
-
     harmless = (
         '{"tool_choice":"auto","user":"u","logit_bias":{},"response_format":{"type":"text"},'
         '"repetition_penalty":1}'
     )
     log.land(
         [
-            *asked(0, harmless, frequency_penalty=0.0),
-            *asked(
-                1,
+            *with_request("call0", harmless, frequency_penalty=0.0),
+            *with_request(
+                "call1",
                 '{"logit_bias":{"5":-100},"response_format":{"type":"json_object"}}',
                 presence_penalty=0.5,
             ),
-            *asked(
-                2,
+            *with_request(
+                "call2",
                 '{"tool_choice":{"type":"function","function":{"name":"f"}},"regex":"a+",'
                 '"repetition_penalty":1.05}',
             ),
-            *asked(3, "not JSON", frequency_penalty=1.0),
+            *with_request("call3", "not JSON", frequency_penalty=1.0),
         ]
     )
     altered_by = {

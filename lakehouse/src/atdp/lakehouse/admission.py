@@ -16,7 +16,7 @@ from enum import StrEnum
 from atdp.schemas import TokenFidelity
 
 LOGPROB_TOLERANCE = 1e-6
-"""How far a log-probability may exceed 0, in nats, because engines compute in float32."""
+"""The most by which a log-probability may exceed 0, in nats: engines compute in float32."""
 
 EXACT: TokenFidelity = "exact"
 """Token fidelity of a generation that redaction has not touched."""

@@ -97,7 +97,7 @@ def _create(catalog: Catalog, definition: TableDefinition) -> Table:
             sort_order=definition.sort_order(schema),
             properties=definition.properties(),
         )
-    except TableAlreadyExistsError:  # by another process in the meantime
+    except TableAlreadyExistsError:  # another process has created it
         return catalog.load_table(definition.identifier)
 
 

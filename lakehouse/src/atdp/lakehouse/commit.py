@@ -22,6 +22,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.manifest import DataFile, ManifestFile, write_manifest_list
@@ -58,6 +59,17 @@ _FIRST_PAUSE_S = 0.05
 Advance = Callable[[Positions | None], Positions]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Addition:
+    """The part of a new snapshot that is the same in all attempts."""
+
+    snapshot_id: int
+    files: Sequence[DataFile]
+    manifest: ManifestFile | None
+    """Lists `files`; `None` when there are none."""
+    properties: Mapping[str, str]
+
+
 def append(
     table: Table,
     files: Sequence[DataFile],
@@ -83,7 +95,12 @@ def append(
         CatalogError: after all attempts the catalog gave no clear answer.
     """
     snapshot_id = table.metadata.new_snapshot_id()
-    new = added_manifest(table, snapshot_id, files) if files else None
+    addition = _Addition(
+        snapshot_id=snapshot_id,
+        files=files,
+        manifest=added_manifest(table, snapshot_id, files) if files else None,
+        properties=properties or {},
+    )
     pause_s = _FIRST_PAUSE_S
     unclear: Exception | None = None
     for attempt in range(_ATTEMPTS):
@@ -91,11 +108,7 @@ def append(
             return table
         positions = advance(positions_of(table.metadata))
         head = table.metadata.current_snapshot()
-        summary = _summary(
-            table, files, head, {PROPERTY: positions.to_json(), **(properties or {})}
-        )
-        manifests = _manifests(table, snapshot_id, head, new)
-        snapshot = _write_snapshot(table, snapshot_id, manifests, summary, attempt)
+        snapshot = _write_snapshot(table, addition, positions, attempt)
         try:
             return commit(
                 table, _requirements(table, head), _updates(table, snapshot, keep_snapshots)
@@ -115,7 +128,11 @@ def append(
         table = _reload(table)
     if table.metadata.snapshot_by_id(snapshot_id) is not None:
         return table
-    raise _no_clear_answer(table, unclear)
+    last = "" if unclear is None else f" (last answer: {type(unclear).__name__}: {unclear})"
+    raise CatalogError(
+        f"could not commit to {'.'.join(table.name())} in {_ATTEMPTS} attempts{last}; nothing is "
+        "lost, the log is read again from the table's position"
+    )
 
 
 def commit(
@@ -141,63 +158,46 @@ def _reload(table: Table) -> Table:
         ) from error
 
 
-def _no_clear_answer(table: Table, unclear: Exception | None) -> CatalogError:
-    last = "" if unclear is None else f" (last answer: {type(unclear).__name__}: {unclear})"
-    return CatalogError(
-        f"could not commit to {'.'.join(table.name())} in {_ATTEMPTS} attempts{last}; nothing is "
-        "lost, the log is read again from the table's position"
-    )
-
-
-def _manifests(
-    table: Table, snapshot_id: int, head: Snapshot | None, new: ManifestFile | None
-) -> list[ManifestFile]:
-    """Return the manifests of the new snapshot: those of its parent and the new one, merged."""
-    added = [] if new is None else [new]
-    inherited = [] if head is None else head.manifests(table.io)
-    return merged(table, snapshot_id, [*added, *inherited])
-
-
 def _write_snapshot(
-    table: Table,
-    snapshot_id: int,
-    manifests: list[ManifestFile],
-    summary: Summary,
-    attempt: int,
+    table: Table, addition: _Addition, positions: Positions, attempt: int
 ) -> Snapshot:
+    """Write the manifest list of the next snapshot, and return that snapshot."""
     head = table.metadata.current_snapshot()
-    name = f"snap-{snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
+    added = [] if addition.manifest is None else [addition.manifest]
+    inherited = [] if head is None else head.manifests(table.io)
+    name = f"snap-{addition.snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
     path = table.location_provider().new_metadata_location(name)
     parent_id = None if head is None else head.snapshot_id
     sequence_number = table.metadata.next_sequence_number()
     with write_manifest_list(
         format_version=table.metadata.format_version,
         output_file=table.io.new_output(path),
-        snapshot_id=snapshot_id,
+        snapshot_id=addition.snapshot_id,
         parent_snapshot_id=parent_id,
         sequence_number=sequence_number,
         avro_compression=COMPRESSION,
     ) as writer:
-        writer.add_manifests(manifests)
+        writer.add_manifests(merged(table, addition.snapshot_id, [*added, *inherited]))
     return Snapshot.model_validate(
         {
-            "snapshot-id": snapshot_id,
+            "snapshot-id": addition.snapshot_id,
             "parent-snapshot-id": parent_id,
             "manifest-list": path,
             "sequence-number": sequence_number,
-            "summary": summary,
+            "summary": _summary(table, addition, positions, head),
             "schema-id": table.metadata.current_schema_id,
         }
     )
 
 
 def _summary(
-    table: Table, files: Sequence[DataFile], head: Snapshot | None, properties: Mapping[str, str]
+    table: Table, addition: _Addition, positions: Positions, head: Snapshot | None
 ) -> Summary:
     collector = SnapshotSummaryCollector()
     schema, spec = table.schema(), table.spec()
-    for file in files:
+    for file in addition.files:
         collector.add_file(data_file=file, partition_spec=spec, schema=schema)
+    properties = {PROPERTY: positions.to_json(), **addition.properties}
     return update_snapshot_summaries(
         summary=Summary(operation=Operation.APPEND, **collector.build(), **properties),
         previous_summary=None if head is None else head.summary,
@@ -224,7 +224,7 @@ def _updates(table: Table, snapshot: Snapshot, keep: int) -> list[TableUpdate]:
             }
         ),
     ]
-    # The new snapshot counts as one of those that stay.
+    # The new snapshot is one of those that are kept.
     if old := expired(table.metadata, keep=keep - 1):
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": old}))
     return updates

@@ -43,7 +43,7 @@ class QueryLimits:
     """Limits of one connection and of each of its statements."""
 
     memory: str = "1GB"
-    """Of the connection, as DuckDB writes sizes."""
+    """Memory of the connection, in the notation of DuckDB."""
     threads: int = 2
     timeout_s: float = 60.0
     max_rows: int = 1_000_000
@@ -110,8 +110,8 @@ class Connection:
                 ) from error
             except duckdb.Error as error:
                 raise QueryFailed(error_text(error)) from error
-            # While the result is turned into Arrow:
             except (pa.ArrowException, OSError, MemoryError) as error:
+                # These come while the result is turned into Arrow.
                 raise QueryFailed(
                     f"the result does not fit into memory ({str(error) or 'out of memory'}); "
                     "select fewer or smaller columns"

@@ -34,6 +34,7 @@ _MEDIA_TYPE = {
 HTTP_LIMITS = QueryLimits(
     memory="512MB", threads=1, timeout_s=30.0, max_rows=100_000, max_bytes=64 * 1024 * 1024
 )
+"""Limits of one request."""
 
 _STATEMENTS = 4
 """Statements at a time. A small machine gains nothing from more: one may take `HTTP_LIMITS.memory`,
@@ -49,10 +50,10 @@ class SqlQuestion(BaseModel):
     format: AnswerFormat = "json"
 
 
-class _LazyLake:
-    """The lake and the keys of a home, opened at the first question.
+class _SharedLake:
+    """The lake and the keys of a home, and the number of statements that run on them.
 
-    Before that, the home may still be empty.
+    Both are opened at the first question, since the home may still be empty before.
     """
 
     def __init__(self, home: Home, keys: KeyStore | None) -> None:
@@ -93,7 +94,7 @@ def sql_router(
     home: Home, *, keys: KeyStore | None = None, limits: QueryLimits = HTTP_LIMITS
 ) -> APIRouter:
     """Return the route for an application that handles `atdp.runtime.HttpProblem`."""
-    opened = _LazyLake(home, keys)
+    shared = _SharedLake(home, keys)
     routes = APIRouter()
 
     @routes.post("/v1/sql")
@@ -103,12 +104,12 @@ def sql_router(
         The answer is JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC
         stream.
         """
-        principal = authenticate(request, opened.keys(), "query").principal
+        principal = authenticate(request, shared.keys(), "query").principal
         tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"))
-        with opened.running_statement():
+        with shared.running_statement():
             try:
                 with connect(
-                    lake=opened.lake(), tenant=tenant, purpose=purpose, limits=limits
+                    lake=shared.lake(), tenant=tenant, purpose=purpose, limits=limits
                 ) as connection:
                     result = connection.sql(question.query)
                     snapshots: dict[str, str] = {

@@ -38,9 +38,9 @@ from atdp.lakehouse.visible_files import ANY_PURPOSE
 from atdp.schemas import Message, Observation, Outcome, Part, extend
 
 _NO_TIME_LIMIT_S = 3600.0
-"""For a trainer's first read of a large dataset; a person's query has 60 s."""
+"""Time for a trainer's first read of a large dataset; a person's query has 60 s."""
 _NO_LIMIT = 1 << 50
-"""Of rows and bytes."""
+"""Limit of rows and of bytes that no result reaches."""
 _MOST_NAMES = 5000
 """Most trajectories that a statement names, which makes 200 kB of SQL. With more of them, most
 files are read anyway."""
@@ -116,7 +116,6 @@ def governed_trajectories(
             f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'"
         )
     options = options or ReadOptions()
-    refused: Counter[str] = Counter()
     with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamped:
         pinned = stamped.snapshots
         filters = {
@@ -124,28 +123,34 @@ def governed_trajectories(
             "purpose": sql_literal(purpose),
             **_newer(stamped, options.after),
         }
-        accepted: dict[Key, _Row] = {}
-        for row in _rows(stamped, "candidates", filters):
-            reason = stamps.refusal(row, purpose, require_exact=options.require_exact)
-            if reason is None:
-                accepted[_key(row)] = row
-            else:
-                refused[reason] += 1
+        accepted, refused = _judge_stamps(stamped, filters, purpose, options)
     with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
         generations = _generations(content, filters, accepted)
         contexts = _contexts(content, filters, accepted) if options.with_messages else {}
     records = []
     for key, row in accepted.items():
         calls = generations.get(key, [])
-        if not all(
-            stamps.generation_may_be_used(*call, purpose, require_exact=options.require_exact)
-            for call in calls
-        ):
+        if all(stamps.may_be_used(*call, purpose, exact=options.require_exact) for call in calls):
+            records.append(_trajectory(row, calls, contexts.get(key, _NO_CONTEXT)))
+        else:
             refused[stamps.DISAGREES] += 1
-            continue
-        records.append(_trajectory(row, calls, contexts.get(key, _NO_CONTEXT)))
     position = lake.committed_offsets("events", pinned["events"])
     return GovernedTrajectories(records, refused=refused, snapshots=pinned, position=position)
+
+
+def _judge_stamps(
+    connection: Connection, filters: Mapping[str, str], purpose: Purpose, options: ReadOptions
+) -> tuple[dict[Key, _Row], Counter[str]]:
+    """Return the trajectories whose stamps allow the purpose, and the number refused by reason."""
+    accepted: dict[Key, _Row] = {}
+    refused: Counter[str] = Counter()
+    for row in _rows(connection, "candidates", filters):
+        reason = stamps.refusal(row, purpose, exact=options.require_exact)
+        if reason is None:
+            accepted[_key(row)] = row
+        else:
+            refused[reason] += 1
+    return accepted, refused
 
 
 def _trajectory(

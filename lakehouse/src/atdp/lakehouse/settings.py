@@ -4,7 +4,8 @@ The default is a SQLite catalog and a folder in the home. Other places are a mat
 configuration, for example
 
     ATDP_CATALOG_URI=https://catalog.example/api  ATDP_WAREHOUSE=s3://lake/atdp
-    ATDP_CATALOG__TYPE=rest  ATDP_CATALOG__CREDENTIAL=id:secret  ATDP_CATALOG__S3__ENDPOINT=https://…
+    ATDP_CATALOG__TYPE=rest  ATDP_CATALOG__CREDENTIAL=id:secret
+    ATDP_CATALOG__S3__ENDPOINT=https://…
 
 `ATDP_CATALOG__<PROPERTY>` is any pyiceberg property: lower-cased, `__` is a dot and `_` a hyphen
 (`ATDP_CATALOG__S3__ACCESS_KEY_ID` is `s3.access-key-id`).

@@ -22,10 +22,10 @@ DISAGREES = "row_disagrees_with_stamp"
 """A generation was read that its trajectory's stamps should have refused."""
 
 
-def refusal(row: Mapping[str, Any], purpose: Purpose, *, require_exact: bool) -> str | None:
+def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: bool) -> str | None:
     """Return why a trajectory may not be used, from its row of `candidates.sql`; `None`: it may.
 
-    `require_exact` asks, for `train`, that all events are eligible for RL and all token ids are
+    `exact` asks, for `train`, that all events are eligible for RL and all token ids are
     exact.
     """
     if row["without_stamp"] is not False:
@@ -34,15 +34,15 @@ def refusal(row: Mapping[str, Any], purpose: Purpose, *, require_exact: bool) ->
         return WITHDRAWN if row["withdrawn"] else NO_CONSENT
     if row["without_purpose"] is not False:
         return NO_PURPOSE
-    if purpose != "train" or not require_exact:
+    if purpose != "train" or not exact:
         return None
     if row["training_eligible"] is not True:
         return str(row["eligibility_reason"] or NOT_ELIGIBLE)
     return None if row["token_fidelity"] in (None, EXACT) else NOT_EXACT
 
 
-def generation_may_be_used(
-    record: GenerationRecord, row: Mapping[str, Any], purpose: Purpose, *, require_exact: bool
+def may_be_used(
+    record: GenerationRecord, row: Mapping[str, Any], purpose: Purpose, *, exact: bool
 ) -> bool:
     """Return whether one generation that was read may be used; the check of each row itself."""
     if not record.policy_id or purpose not in str(row["allowed_purposes"]).split("."):
@@ -51,4 +51,4 @@ def generation_may_be_used(
         return True
     if row["consent"] != "granted":
         return False
-    return not require_exact or (record.training_eligible and record.token_fidelity == EXACT)
+    return not exact or (record.training_eligible and record.token_fidelity == EXACT)

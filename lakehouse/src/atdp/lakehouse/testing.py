@@ -231,7 +231,7 @@ def encoded(events: Sequence[Event]) -> list[bytes]:
 
 def many(trajectories: int, *, tenants: int = 2, **fields: object) -> Iterator[SampleTrajectory]:
     """Yield different trajectories, spread over tenants named `tenant-<n>`."""
-    base = SampleTrajectory(**fields)  # type: ignore[arg-type]  # the caller's keywords are the class's
+    base = SampleTrajectory(**fields)  # type: ignore[arg-type]  # the keywords of the class
     for index in range(trajectories):
         yield replace(
             base, tenant=f"tenant-{index % tenants}", name=f"t-{index}", task=f"task-{index % 7}"

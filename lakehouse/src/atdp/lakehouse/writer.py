@@ -1,200 +1,24 @@
-"""The lake writer: it copies the governed topics to the Iceberg tables.
+"""The lake writer's process: it copies the governed topics to the Iceberg tables.
 
 `python -m atdp.lakehouse.writer --home DIR --port N`.
 
-One thread reads records and, once they have waited `linger_s` or are many, commits them to every
-table of their topic. Memory is bounded by `max_bytes` and what librdkafka fetches ahead. SIGTERM
-commits the records in memory and ends the process. A kill at any point loses and repeats nothing,
-since the positions are in the tables. Several writers may run: the consumer group spreads the
-partitions, and the positions fence a writer that lost its own.
+SIGTERM commits the records in memory and ends the process.
 """
 
 import argparse
 import logging
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from atdp.lakehouse.consumer import POLL_S, TopicConsumer, identify_topics
-from atdp.lakehouse.errors import CommitRefused, LakehouseError, WriteTooOld
-from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.lake import open_lake
+from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
-from atdp.lakehouse.positions import TopicIdentity
-from atdp.lakehouse.retention import collect
-from atdp.lakehouse.table_sink import Committed, TableSink
-from atdp.lakehouse.tables import table_definitions
-from atdp.lakehouse.topic_sink import MakeSink, TopicSink
+from atdp.lakehouse.table_sink import TableSink
+from atdp.lakehouse.topic_sink import MakeSink
 from atdp.runtime import KafkaSettings, PlatformError, Service
-from atdp.schemas import TopicRole, topic
 
 _log = logging.getLogger("atdp.lakehouse")
-
-SOURCES: Sequence[TopicRole] = ("events_governed", "events_quarantine", "audit")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WriterSettings:
-    """Settings of the writer: its topics, and its trade-off of latency against commits."""
-
-    group: str = "atdp-lake-writer"
-    topics: Mapping[TopicRole, str] = field(
-        default_factory=lambda: {role: topic(role).name for role in SOURCES}
-    )
-    linger_s: float = 0.8
-    """A record waits at most this long before its commit begins: at 200 events/s a commit takes
-    about 0.2 s, so p99 stays below 2 s."""
-    max_records: int = 100_000
-    max_bytes: int = 96 * 1024 * 1024
-    """Commit earlier when this much is in memory; with Arrow copies, the process needs about five
-    times as much."""
-    session_timeout_s: float = 10.0
-    """The partitions of a dead or frozen writer move to another one after this time. Correctness
-    does not depend on it."""
-    collect_every_s: float = 600.0
-    """Seconds between garbage collections."""
-    set_aside: frozenset[tuple[str, int, int]] = frozenset()
-    """(topic, partition, offset) of records to leave out."""
-
-
-class Writer:
-    """Reads records and commits them to the tables."""
-
-    def __init__(
-        self,
-        lake: Lake,
-        kafka: KafkaSettings,
-        settings: WriterSettings,
-        metrics: WriterMetrics,
-        *,
-        make: MakeSink = TableSink,
-    ) -> None:
-        self._lake, self._settings, self._metrics = lake, settings, metrics
-        identities = identify_topics(kafka, settings.topics)
-        self._sinks = {
-            role: self._open_sink(role, identity, make) for role, identity in identities.items()
-        }
-        self._oldest: float | None = None
-        self._collected_at = time.monotonic()
-        self.consumer = TopicConsumer(
-            kafka,
-            settings.topics,
-            settings.group,
-            self._table_position,
-            on_rebalance=self._reload_positions,
-            session_timeout_s=settings.session_timeout_s,
-        )
-
-    def step(self) -> bool:
-        """Do one bounded unit of work; returns whether anything was committed."""
-        self.consumer.poll(POLL_S)
-        if self._oldest is None and self._has_something_to_commit():
-            self._oldest = time.monotonic()
-        if self._due():
-            return self.flush()
-        self._report_lag()
-        self._collect_sometimes()
-        return False
-
-    def flush(self) -> bool:
-        """Commit the records in memory; returns whether that succeeded.
-
-        After a refusal they are dropped, and reading continues from the tables' positions.
-        """
-        self._oldest = None
-        try:
-            for role, batch in self.consumer.take().items():
-                if not batch.end or not self._sinks[role].moves(batch):
-                    continue
-                for committed in self._sinks[role].write(batch):
-                    self._count(committed)
-                self._metrics.set_aside.labels(self._settings.topics[role]).inc(
-                    self._sinks[role].left_out(batch)
-                )
-                self.consumer.note_progress(role, batch.end)
-        except (CommitRefused, WriteTooOld) as refusal:
-            self._metrics.refused.inc()
-            _log.warning(
-                "batch given up, reading again from the tables' positions",
-                extra={"why": str(refusal)},
-            )
-            self._reload_positions()
-            self.consumer.rewind()
-            return False
-        return True
-
-    def close(self) -> None:
-        """Commit the records in memory and leave the group."""
-        self.flush()
-        self.consumer.close()
-
-    def _due(self) -> bool:
-        if self._oldest is None:
-            return False
-        waited = time.monotonic() - self._oldest
-        return (
-            waited >= self._settings.linger_s
-            or self.consumer.records >= self._settings.max_records
-            or self.consumer.size >= self._settings.max_bytes
-        )
-
-    def _has_something_to_commit(self) -> bool:
-        """Return whether there are records, or ends of partitions that moved without any.
-
-        Markers of transactions move the end of a partition.
-        """
-        return any(self._sinks[role].moves(batch) for role, batch in self.consumer.batches.items())
-
-    def _table_position(self, role: TopicRole, partition: int) -> int | None:
-        return self._sinks[role].position(partition)
-
-    def _reload_positions(self) -> None:
-        for sink in self._sinks.values():
-            sink.reload()
-
-    def _open_sink(self, role: TopicRole, identity: TopicIdentity, make: MakeSink) -> TopicSink:
-        chosen = {
-            (partition, offset)
-            for name, partition, offset in self._settings.set_aside
-            if name == identity.name
-        }
-        return TopicSink.open(self._lake, role, identity, make=make, set_aside=chosen)
-
-    def _count(self, committed: Committed) -> None:
-        table = committed.table
-        self._metrics.rows.labels(table).inc(committed.rows)
-        self._metrics.repeats.labels(table).inc(committed.repeats)
-        self._metrics.commits.labels(table).inc()
-        self._metrics.commit_seconds.labels(table).observe(committed.seconds)
-        _log.info(
-            "committed",
-            extra={
-                "table": table,
-                "rows": committed.rows,
-                "repeats": committed.repeats,
-                "seconds": round(committed.seconds, 3),
-            },
-        )
-
-    def _report_lag(self) -> None:
-        totals: dict[str, int] = {self._settings.topics[role]: 0 for role in self._sinks}
-        for (role, _), behind in self.consumer.lag().items():
-            totals[self._settings.topics[role]] += behind
-        for name, behind in totals.items():
-            self._metrics.lag.labels(name).set(behind)
-
-    def _collect_sometimes(self) -> None:
-        if time.monotonic() - self._collected_at < self._settings.collect_every_s:
-            return
-        self._collected_at = time.monotonic()
-        for name in table_definitions():
-            collected = collect(self._lake.table(name))
-            self._metrics.collected_bytes.labels(name).inc(collected.bytes)
-            if collected.files:
-                _log.info(
-                    "garbage collected",
-                    extra={"table": name, "files": collected.files, "bytes": collected.bytes},
-                )
 
 
 def parse_place(text: str) -> tuple[str, int, int]:
@@ -247,7 +71,7 @@ def run(
         LakehouseError, PlatformError: the writer cannot continue without a person.
     """
     chosen = settings or WriterSettings(set_aside=frozenset(service.options.set_aside))
-    writer = Writer(
+    writer = LakeWriter(
         open_lake(service.home),
         KafkaSettings.from_env(service.home),
         chosen,

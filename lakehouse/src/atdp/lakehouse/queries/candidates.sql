@@ -1,6 +1,7 @@
--- candidates: every trajectory that was asked for, with its stamps only, so that a refusal can be counted with its reason
--- before any content is read. {purpose} is a string literal, {where} a boolean expression over `trajectories`,
--- {after} and {named} take the trajectories that are newer than a position (see reader).
+-- candidates: every trajectory that was asked for, with its stamps only, so that a refusal can be
+-- counted with its reason before any content is read. {purpose} is a string literal, {where} a
+-- boolean expression over `trajectories`; {after} and {named} select the trajectories that are
+-- newer than a position (see reader).
 SELECT
     t.tenant_id,
     t.trajectory_id,
@@ -27,7 +28,9 @@ INNER JOIN (
         trajectory_id,
         attempt,
         bool_or(governance.policy_id IS NULL) AS without_stamp,
-        bool_or(NOT coalesce(list_contains(governance.purposes, {purpose}), false)) AS without_purpose,
+        bool_or(
+            NOT coalesce(list_contains(governance.purposes, {purpose}), false)
+        ) AS without_purpose,
         bool_or(coalesce(governance.consent, 'unknown') <> 'granted') AS without_consent,
         bool_or(coalesce(governance.consent, 'unknown') = 'withdrawn') AS withdrawn
     FROM events

@@ -1,4 +1,5 @@
--- context: what adds messages to a trajectory's context, in the order of the log; folded by atdp.schemas.context.
+-- context: the events that add messages to a trajectory's context, in the order of the log.
+-- `atdp.schemas.extend` folds them.
 SELECT
     tenant_id,
     trajectory_id,

@@ -1,5 +1,6 @@
--- generations: the model calls of the trajectories that were asked for, in the order of the log, each with what its event says
--- about the draw beyond the columns of the table. Run on a connection that holds only rows which allow the purpose.
+-- generations: the model calls of the trajectories that were asked for, in the order of the log.
+-- Each comes with the parameters of its event that may have altered the sampling and are no columns
+-- of the table. Run on a connection that holds only rows which allow the purpose.
 SELECT
     generations.*,
     asked_with.frequency_penalty,

@@ -1,4 +1,4 @@
--- policies: which policies decided about the events of the selected trajectories.
+-- policies: the policies that decided about the events of the selected trajectories.
 SELECT DISTINCT
     governance.policy_id AS id,
     governance.policy_version AS version,

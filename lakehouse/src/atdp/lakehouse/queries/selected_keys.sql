@@ -1,4 +1,4 @@
--- selected_keys: what a dataset's digest is taken over.
+-- selected_keys: the keys over which a dataset's digest is computed.
 SELECT
     tenant_id,
     trajectory_id,

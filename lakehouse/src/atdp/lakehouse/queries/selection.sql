@@ -1,4 +1,4 @@
--- selection: the trajectories that a dataset's filter takes, in the order of the log.
+-- selection: the trajectories that a dataset's filter selects, in the order of the log.
 SELECT *
 FROM trajectories
 WHERE (

@@ -1,7 +1,8 @@
--- steps: one row per decision step, the fold ⟨o, h, a, y, r, m⟩ of its events.
+-- steps: one row per decision step ⟨o, h, a, y, r, m⟩, folded over its events.
 --
--- Order inside a step is the order of the log (all events of a trajectory lie in one partition). `reward` is the
--- latest reward for the step itself or for one of its events, see latest_rewards; NULL = none, not 0.
+-- The order inside a step is that of the log; all events of a trajectory are in one partition.
+-- `reward` is the latest reward for the step itself or for one of its events (see latest_rewards);
+-- NULL means that there is none, which is not a reward of 0.
 CREATE VIEW steps AS
 WITH folded AS (
     SELECT
@@ -13,8 +14,11 @@ WITH folded AS (
         any_value(session_id) AS session_id,
         min(occurred_at) AS started_at,
         max(coalesce(ended_at, occurred_at)) AS ended_at,
-        flatten(list(observation.messages ORDER BY kafka_offset) FILTER (kind = 'observation')) AS observation,
-        list(internal_state ORDER BY kafka_offset) FILTER (kind = 'internal_state') AS internal_state,
+        flatten(
+            list(observation.messages ORDER BY kafka_offset) FILTER (kind = 'observation')
+        ) AS observation,
+        list(internal_state ORDER BY kafka_offset)
+            FILTER (kind = 'internal_state') AS internal_state,
         list(
             {
                 'event_id': event_id,
@@ -39,7 +43,9 @@ WITH folded AS (
         ) FILTER (kind = 'outcome') AS outcomes,
         count(*) FILTER (kind = 'action' AND action.type = 'generation') AS generations,
         count(*) FILTER (kind = 'action' AND action.type = 'tool_call') AS tool_calls,
-        arg_min(coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset)
+        arg_min(
+            coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset
+        )
             FILTER (kind = 'action' AND action.type = 'generation') AS weight_version,
         sum(usage.input_tokens) AS input_tokens,
         sum(usage.output_tokens) AS output_tokens,
@@ -55,7 +61,7 @@ WITH folded AS (
     GROUP BY tenant_id, trajectory_id, attempt, step
 ),
 
--- A reward names a step, or an event of which the step follows.
+-- A reward names a step, or an event, and the event names the step.
 rewarded AS (
     SELECT
         r.tenant_id,

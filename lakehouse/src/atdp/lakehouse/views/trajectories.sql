@@ -1,10 +1,11 @@
--- trajectories: one row per trajectory and attempt, folded over its events, with its reward joined whenever that came.
+-- trajectories: one row per trajectory and attempt, folded over its events, with its reward.
 --
--- `reward` is the latest reward for the whole trajectory, dimension `outcome` before any other (see latest_rewards);
--- NULL = none yet, not 0. `status` is `open` until the trajectory has ended. `training_eligible` holds when every event
--- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst of its generations,
--- NULL without any. `messages` counts what its events added to the context. Offsets cover late rewards, so
--- `last_offset` moves when one arrives.
+-- `reward` is the latest reward for the whole trajectory, dimension `outcome` before any other (see
+-- latest_rewards), whenever it came; NULL means that there is none yet, which is not a reward of 0.
+-- `status` is `open` until the trajectory has ended. `training_eligible` is true when every event
+-- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst
+-- of its generations, NULL without any. `messages` counts the messages that its events added to the
+-- context. Offsets include late rewards, so `last_offset` moves when one arrives.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -16,7 +17,10 @@ WITH folded AS (
         arg_min(agent.id, kafka_offset) AS agent_id,
         min(occurred_at) AS started_at,
         max(occurred_at) FILTER (kind = 'trajectory_ended') AS ended_at,
-        coalesce(arg_max(trajectory_ended.status, kafka_offset) FILTER (kind = 'trajectory_ended'), 'open') AS status,
+        coalesce(
+            arg_max(trajectory_ended.status, kafka_offset) FILTER (kind = 'trajectory_ended'),
+            'open'
+        ) AS status,
         count(DISTINCT step) FILTER (kind = 'action') AS steps,
         count(*) FILTER (kind = 'action' AND action.type = 'generation') AS generations,
         count(*) FILTER (kind = 'action' AND action.type = 'tool_call') AS tool_calls,
@@ -27,7 +31,9 @@ WITH folded AS (
                 + (outcome.message.role IS NOT NULL)::INTEGER
             ) AS BIGINT
         ) AS messages,
-        arg_min(coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset)
+        arg_min(
+            coalesce(versions.weights, action.generation.policy_versions[1].version), kafka_offset
+        )
             FILTER (kind = 'action' AND action.type = 'generation') AS weight_version,
         list_sort(
             list(DISTINCT coalesce(versions.weights, action.generation.policy_versions[1].version))
@@ -49,7 +55,8 @@ WITH folded AS (
                 max(
                     coalesce(
                         list_position(
-                            ['exact', 'context_changed', 'spliced', 'dropped'], governance.token_fidelity
+                            ['exact', 'context_changed', 'spliced', 'dropped'],
+                            governance.token_fidelity
                         ),
                         5
                     )
@@ -78,8 +85,11 @@ rewarded AS (
 )
 
 SELECT
-    folded.* EXCLUDE (weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
-        training_eligible, eligibility_reason, token_fidelity, first_offset, last_offset, kafka_partition, source_format),
+    folded.* EXCLUDE (
+        weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
+        training_eligible, eligibility_reason, token_fidelity, first_offset, last_offset,
+        kafka_partition, source_format
+    ),
     rewarded.reward,
     rewarded.reward_source,
     folded.weight_version,
