@@ -229,7 +229,7 @@ def forbidden(sent: Collection[Event]) -> set[str]:
 
 
 class Importing:
-    """Repeats `atdp import`: `kills` times it is killed at a random point, and each file ends once."""
+    """Repeats `atdp import`: it is killed `kills` times at a random point; each file ends once."""
 
     def __init__(
         self, stack: Stack, files: Sequence[Path], chance: random.Random, kills: int
@@ -277,7 +277,7 @@ class Importing:
                     time.sleep(0.001)
                 process.kill()
             if process.returncode != 0:
-                break  # 0 means that it ended before the kill, on a machine that delayed this process
+                break  # 0 means that it ended before the kill, because this process was delayed
         self.killed.append(process.returncode)
 
     def _spooled(self) -> int:
