@@ -12,9 +12,9 @@ from atdp.schemas import (
     Part,
     context_hash,
     contributed_messages,
-    delta,
-    extend,
+    extend_context,
 )
+from atdp.schemas.context import split_common_prefix
 
 MESSAGES = st.lists(
     st.builds(
@@ -28,8 +28,8 @@ MESSAGES = st.lists(
 
 @given(MESSAGES, MESSAGES)
 def test_folding_a_delta_gives_what_was_shown(known: list[Message], shown: list[Message]) -> None:
-    base, rest = delta(known, shown)
-    assert extend(known, Observation(messages=rest, context_base=base)) == tuple(shown)
+    base, rest = split_common_prefix(known, shown)
+    assert extend_context(known, Observation(messages=rest, context_base=base)) == tuple(shown)
 
 
 @given(MESSAGES, st.integers(0, 6))
@@ -40,17 +40,18 @@ def test_folding_any_split_equals_folding_the_whole(messages: list[Message], cut
     ]
     context: tuple[Message, ...] = ()
     for body in halves:
-        context = extend(context, body)
-    assert context == extend((), Observation(messages=tuple(messages)))
+        context = extend_context(context, body)
+    assert context == extend_context((), Observation(messages=tuple(messages)))
 
 
 def test_actions_and_outcomes_join_the_context() -> None:
-    said = Message(role="assistant", parts=(Part(text="hi"),))
-    answered = Message(role="tool", call_id="c", parts=(Part(text="4"),))
-    context = extend(
-        extend((), Action(type="generation", message=said)), Outcome(call_id="c", message=answered)
+    answer = Message(role="assistant", parts=(Part(text="hi"),))
+    result = Message(role="tool", call_id="c", parts=(Part(text="4"),))
+    context = extend_context(
+        extend_context((), Action(type="generation", message=answer)),
+        Outcome(call_id="c", message=result),
     )
-    assert context == (said, answered)
+    assert context == (answer, result)
     assert contributed_messages(Action(type="tool_call")) == ()
 
 

@@ -19,7 +19,7 @@ from atdp.schemas import (
     TrajectoryEnded,
     Usage,
     context_hash,
-    extend,
+    extend_context,
 )
 from atdp.sdk import MemorySender, Recorder, as_messages, current_trajectory
 
@@ -134,7 +134,7 @@ def test_folding_the_events_gives_the_contexts_that_were_shown(
     held: tuple[Message, ...] = ()
     folded = []
     for event in events:
-        held = extend(held, event.body)
+        held = extend_context(held, event.body)
         if isinstance(event.body, Observation):
             folded.append(held)
             assert event.body.context_hash == context_hash(held)

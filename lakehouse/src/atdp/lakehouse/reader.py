@@ -35,7 +35,7 @@ from atdp.lakehouse.trajectory_records import (
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.schemas import Message, Observation, Outcome, Part, extend
+from atdp.schemas import Message, Observation, Outcome, Part, extend_context
 
 _NO_TIME_LIMIT_S = 3600.0
 """Time for a trainer's first read of a large dataset; a person's query has 60 s."""
@@ -206,7 +206,7 @@ def _contexts(
                 context_base=row["context_base"],
             )
         )
-        contexts[_key(row)] = (extend(messages, body), row["tools_json"] or tools_json)
+        contexts[_key(row)] = (extend_context(messages, body), row["tools_json"] or tools_json)
     return contexts
 
 

@@ -15,7 +15,12 @@ from atdp.schemas.codec import (
     event_to_record,
     record_to_event,
 )
-from atdp.schemas.context import context_hash, contributed_messages, delta, extend, fold_context
+from atdp.schemas.context import (
+    context_hash,
+    contributed_messages,
+    extend_context,
+    fold_context,
+)
 from atdp.schemas.contract_tree import (
     AvroArray,
     AvroEnum,
@@ -185,7 +190,6 @@ __all__ = [
     "contributed_messages",
     "decode",
     "decode_record",
-    "delta",
     "deterministic_event_id",
     "encode",
     "encode_plainly",
@@ -193,7 +197,7 @@ __all__ = [
     "event_from_json",
     "event_to_json",
     "event_to_record",
-    "extend",
+    "extend_context",
     "extra_json",
     "fold_context",
     "hash_of_tools",

@@ -17,7 +17,7 @@ from atdp.schemas.values import Action, Event, Message, Observation, Outcome
 T = TypeVar("T")
 
 
-def extend(context: Sequence[Message], body: object) -> tuple[Message, ...]:
+def extend_context(context: Sequence[Message], body: object) -> tuple[Message, ...]:
     """Return the context after one event's body; bodies that add nothing leave it as it is."""
     match body:
         case Observation(messages=messages, context_base=base):
@@ -33,7 +33,7 @@ def fold_context(events: Iterable[Event]) -> tuple[Message, ...]:
     """Return the context after all `events`, given in order."""
     context: tuple[Message, ...] = ()
     for event in events:
-        context = extend(context, event.body)
+        context = extend_context(context, event.body)
     return context
 
 
@@ -55,7 +55,7 @@ def context_hash(context: Sequence[Message]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def delta(known: Sequence[T], shown: Sequence[T]) -> tuple[int, tuple[T, ...]]:
+def split_common_prefix(known: Sequence[T], shown: Sequence[T]) -> tuple[int, tuple[T, ...]]:
     """Return the length of the common prefix of `known` and `shown`, and the rest of `shown`."""
     base = 0
     for before, now in zip(known, shown, strict=False):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from atdp.schemas.canonical import canonical_sha256
-from atdp.schemas.context import context_hash, contributed_messages, delta
+from atdp.schemas.context import context_hash, contributed_messages, split_common_prefix
 from atdp.schemas.values import Body, Message, Observation
 
 K = TypeVar("K")
@@ -30,7 +30,7 @@ class HeldContext(Generic[K]):
 
     def common_prefix(self, shown: Sequence[Message]) -> int:
         """Return how many messages at the start of `shown` are held already."""
-        base, _ = delta(self._keys, [self._key(message) for message in shown])
+        base, _ = split_common_prefix(self._keys, [self._key(message) for message in shown])
         return base
 
     def add(self, body: Body) -> None:
