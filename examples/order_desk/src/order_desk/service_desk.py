@@ -70,7 +70,15 @@ class ServiceDesk:
             openai.DefaultAsyncHttpxClient(timeout=_CALL_TIMEOUT_S, trust_env=False) as openai_http,
         ):
             connections = {
-                tenant.name: self._connections(tenant, http, openai_http)
+                tenant.name: self._connections(
+                    http,
+                    openai.AsyncOpenAI(
+                        base_url=f"{self.gateway}/v1",
+                        api_key=tenant.api_key,
+                        http_client=openai_http,
+                        max_retries=0,
+                    ),
+                )
                 for tenant in self.tenants.values()
             }
 
@@ -84,15 +92,7 @@ class ServiceDesk:
 
             return await asyncio.gather(*(serve_one(visit) for visit in visits))
 
-    def _connections(
-        self, tenant: TenantAccess, http: httpx.AsyncClient, openai_http: httpx.AsyncClient
-    ) -> AgentConnections:
-        client = openai.AsyncOpenAI(
-            base_url=f"{self.gateway}/v1",
-            api_key=tenant.api_key,
-            http_client=openai_http,
-            max_retries=0,
-        )
+    def _connections(self, http: httpx.AsyncClient, client: openai.AsyncOpenAI) -> AgentConnections:
         return AgentConnections(
             gateway=self.gateway,
             model=self.model,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from atdp.governance import GROUP
+from atdp.governance import GOVERNANCE_GROUP
 from atdp.runtime import Home
 from atdp.schemas import topic
 from atdp.stack.consumer_lag import Offsets, StageReader
@@ -16,7 +16,11 @@ def stages(home: Home, log: KafkaLog) -> Sequence[Sequence[StageReader]]:
     """
     raw = topic("events_raw").name
     return [
-        [StageReader(name="governance", topic=raw, positions=lambda: log.committed(GROUP, raw))],
+        [
+            StageReader(
+                name="governance", topic=raw, positions=lambda: log.committed(GOVERNANCE_GROUP, raw)
+            )
+        ],
         _lake_readers(home),
     ]
 

@@ -63,12 +63,12 @@ def judge(
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Judge the canary by the sessions that have landed since its step began; record the verdict.
+    r"""Judge the canary by the sessions landed since its step began.
 
-    PASS opens its next step (`advance`, or `promote` after the last), FAIL rolls it back at once,
-    INCONCLUSIVE means that more sessions are needed, or that a person has to decide. Repeated
-    analyses do not make a wrong verdict more likely. Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3
-    an error.
+    The verdict is recorded. PASS opens the canary's next step (`advance`, or `promote` after the
+    last), FAIL rolls it back at once, INCONCLUSIVE means that more sessions are needed, or that a
+    person has to decide. Repeated analyses do not make a wrong verdict more likely. Exit code 0
+    PASS, 1 FAIL, 2 INCONCLUSIVE, 3 an error.
 
     \b
     Example:

@@ -78,7 +78,7 @@ def rollback(
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Take the canary or the live version off at once; the version that was live before returns.
+    r"""Take the canary or the live version off at once; the one before returns.
 
     \b
     Example:
