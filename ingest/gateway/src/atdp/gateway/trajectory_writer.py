@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from atdp.gateway.emitter import Emitter
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
-from atdp.gateway.event_log import LogPosition
+from atdp.gateway.event_log import AppendResult, LogPosition
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionRow, SessionStore
 from atdp.gateway.trajectory_events import SOURCE, LiveTrajectory
@@ -55,6 +55,10 @@ class _Writer:
     unreported: int = 0
     """Acknowledged events that no answer has counted yet."""
     used_at: float = 0.0
+
+    def waits_for(self, event_id: str) -> bool:
+        """Return whether the event is made and not acknowledged yet."""
+        return any(event.event_id == event_id for event in self.unacknowledged)
 
 
 class TrajectoryRecorder:
@@ -101,32 +105,17 @@ class TrajectoryRecorder:
             if row.start_tried:
                 maybe_there.add(row.started_event_id)
             try:
-                fates = await self._emitter.emit(
+                results = await self._emitter.emit(
                     events, key, redelivered=maybe_there, source=source
                 )
             except BaseException:
                 # A cancelled call, for example: its events are numbered and perhaps in the log.
                 writer.unacknowledged = events
                 raise
-            unknown = [fate for fate in fates if isinstance(fate, EventLogUnavailable)]
-            refused = [fate for fate in fates if isinstance(fate, EventRejected)]
-            writer.unacknowledged = [
-                event if isinstance(fate, EventLogUnavailable) else _in_place_of(event)
-                for event, fate in zip(events, fates, strict=True)
-                if not isinstance(fate, LogPosition)
-            ]
-            if not writer.started and not any(
-                event.event_id == row.started_event_id for event in writer.unacknowledged
-            ):
-                self._store.set_started(row)
-                writer.started = True
-            writer.unreported += sum(isinstance(fate, LogPosition) for fate in fates)
-            if not unknown and not refused:
-                reported, writer.unreported = writer.unreported, 0
-                return reported
-        if unknown:
-            raise log_unavailable(str(unknown[0]))
-        raise HttpProblem(413, "event_too_large", f"this call cannot be recorded: {refused[0]}")
+            self._keep_unacknowledged(writer, row, events, results)
+            _raise_failure(results)
+            reported, writer.unreported = writer.unreported, 0
+            return reported
 
     def owes(self, row: SessionRow, body: Body) -> bool:
         """Return whether an event with this body waits to be sent again.
@@ -143,6 +132,24 @@ class TrajectoryRecorder:
         self._writers.pop(_key(row), None)
         self._metrics.live_trajectories.set(len(self._writers))
 
+    def _keep_unacknowledged(
+        self,
+        writer: _Writer,
+        row: SessionRow,
+        events: Sequence[Event],
+        results: Sequence[AppendResult],
+    ) -> None:
+        """Keep the events to send again, and note whether the start is acknowledged."""
+        writer.unacknowledged = [
+            event if isinstance(result, EventLogUnavailable) else _in_place_of(event)
+            for event, result in zip(events, results, strict=True)
+            if not isinstance(result, LogPosition)
+        ]
+        if not writer.started and not writer.waits_for(row.started_event_id):
+            self._store.set_started(row)
+            writer.started = True
+        writer.unreported += sum(isinstance(result, LogPosition) for result in results)
+
     def _writer(self, row: SessionRow) -> _Writer:
         key = _key(row)
         now = self._clock()
@@ -158,9 +165,7 @@ class TrajectoryRecorder:
         return writer
 
     def _start(self, writer: _Writer, live: LiveTrajectory, row: SessionRow) -> list[Event]:
-        if writer.started or any(
-            event.event_id == row.started_event_id for event in writer.unacknowledged
-        ):
+        if writer.started or writer.waits_for(row.started_event_id):
             return []
         return [
             live.event(
@@ -202,6 +207,16 @@ def _identity(row: SessionRow) -> TrajectoryIdentity:
         agent=Agent(id=row.agent_id, framework="openai"),
         source=SOURCE,
     )
+
+
+def _raise_failure(results: Sequence[AppendResult]) -> None:
+    """Raise the problem of events that were not acknowledged or were refused, if there are any."""
+    for result in results:
+        if isinstance(result, EventLogUnavailable):
+            raise log_unavailable(str(result))
+    for result in results:
+        if isinstance(result, EventRejected):
+            raise HttpProblem(413, "event_too_large", f"this call cannot be recorded: {result}")
 
 
 def _in_place_of(event: Event) -> Event:
