@@ -350,7 +350,7 @@ def test_the_same_command_goes_on_with_a_killed_run_and_begins_another_after_a_p
         "second-task0",
     ]
     assert [line.split(", ")[0] for line in said] == [f"run {name}"] * 3 + [f"run {name}-2"]
-    assert said[2] == f"run {name}, from desk v1; goes on after step 1"
+    assert said[2] == f"run {name}, from desk v1; continues after step 1"
     assert (again.published.parent, again.published.manifest["run_id"]) == ("v1", f"{name}-2")
 
 
