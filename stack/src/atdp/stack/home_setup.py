@@ -21,8 +21,13 @@ def prepare_home(home: Home) -> None:
     """
     try:
         folders = (
-            home.run, home.logs, home.weights, home.tokenizers, home.datasets, home.control,
-        )  # fmt: skip
+            home.run,
+            home.logs,
+            home.weights,
+            home.tokenizers,
+            home.datasets,
+            home.control,
+        )
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
         home.secrets.mkdir(mode=0o700, exist_ok=True)

@@ -12,7 +12,7 @@ from atdp.stack.errors import StackError
 class KafkaLog:
     """Reads positions from a cluster; joins no group and commits nothing.
 
-    Not for several threads at once.
+    Not thread-safe.
     """
 
     def __init__(self, settings: KafkaSettings, timeout_s: float = 15.0) -> None:

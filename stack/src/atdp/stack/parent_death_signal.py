@@ -22,9 +22,7 @@ _PR_SET_PDEATHSIG = 1
 
 def bound_to_this_process(command: Sequence[str], on_death: signal.Signals) -> list[str]:
     """Return a command line that runs `command` and sends it `on_death` when this process dies."""
-    return [
-        sys.executable, "-I", "-S", __file__, str(os.getpid()), str(int(on_death)), *command
-    ]  # fmt: skip
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(int(on_death)), *command]
 
 
 def main(arguments: list[str]) -> None:

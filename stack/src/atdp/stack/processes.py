@@ -84,7 +84,7 @@ class Child:
         return self._popen.pid
 
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal; None while it runs."""
+        """Return the exit code, negative for a signal; None while it runs."""
         return self._popen.poll()
 
     def terminate(self) -> None:

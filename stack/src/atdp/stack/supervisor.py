@@ -62,7 +62,7 @@ class Supervisor:
         report: Report = lambda _text: None,
         limits: SupervisorLimits | None = None,
     ) -> None:
-        """`plan` in starting order; `report` gets one line for people at each notable change."""
+        """Plan the services in the order of `plan`; `report` gets a line at each notable change."""
         self._state = state
         self._services = [WatchedService(spec) for spec in plan]
         self._environ = environ

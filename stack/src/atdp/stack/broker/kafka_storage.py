@@ -42,7 +42,7 @@ def write_configuration(folder: Path, port: int, controller_port: int) -> None:
 
 
 def _fill_template(name: str, folder: Path, values: Mapping[str, str]) -> None:
-    text = files("atdp.stack").joinpath(name).read_text(encoding="utf-8")
+    text = files("atdp.stack.broker").joinpath(name).read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     (folder / "conf" / name).write_text(text, encoding="utf-8")
