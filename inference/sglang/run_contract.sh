@@ -42,7 +42,7 @@ HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 setsid "$environment/bin/python" -m sgla
 server=$!
 for _ in $(seq 300); do
   if ! kill -0 "$server" 2>/dev/null; then
-    echo "SGLang stopped while starting; its last words:" >&2
+    echo "SGLang stopped while starting; the end of its log:" >&2
     tail -n 30 "$work/server.log" >&2
     exit 1
   fi

@@ -56,13 +56,13 @@ def test_token_ids_logprobs_and_version_come_with_the_reply(engine: EngineUnderT
 def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineUnderTest) -> None:
     first = engine.post("/v1/chat/completions", **ASK, **EXTRAS)["choices"][0]
     (call,) = first["message"]["tool_calls"]
-    said = {"role": "assistant", "content": first["message"]["content"], "tool_calls": [call]}
-    history = [*QUESTION, said, {"role": "tool", "tool_call_id": call["id"], "content": "15"}]
+    reply = {"role": "assistant", "content": first["message"]["content"], "tool_calls": [call]}
+    history = [*QUESTION, reply, {"role": "tool", "tool_call_id": call["id"], "content": "15"}]
     second = engine.post("/v1/chat/completions", **{**ASK, "messages": history}, **EXTRAS)[
         "choices"
     ][0]
-    held = first["prompt_token_ids"] + first["response_token_ids"]
-    assert second["prompt_token_ids"][: len(held)] == held
+    first_tokens = first["prompt_token_ids"] + first["response_token_ids"]
+    assert second["prompt_token_ids"][: len(first_tokens)] == first_tokens
 
 
 def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineUnderTest) -> None:

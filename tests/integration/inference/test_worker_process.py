@@ -1,4 +1,4 @@
-"""The inference worker as a process of the stack: starts empty, takes weights, remembers them, drains."""
+"""The inference worker as a process: it starts empty, takes and keeps weights, and drains."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_the_worker_does_not_load_torch_for_a_small_model(tmp_path: Path, model:
         assert not any(name.startswith("libtorch") for name in libraries)
 
 
-def test_a_model_directory_that_is_none_is_said_at_once(tmp_path: Path) -> None:
+def test_a_directory_that_holds_no_model_ends_the_worker_with_a_message(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

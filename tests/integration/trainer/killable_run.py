@@ -1,4 +1,4 @@
-"""A training run in a process of its own that can be told where to die.
+"""A training run in a process of its own, which is killed at a given point.
 
 Reads one JSON command per line on stdin and does each in a fresh child process (forked after the
 slow imports); answers with one JSON line: the child's exit (negative: the signal that killed it).
@@ -113,15 +113,19 @@ def train(command: dict[str, Any]) -> None:
         hooks=RunHooks(on_step=on_step, on_point=on_point),
     )
     result = run.run(Pace(steps=STEPS, checkpoint_every=2))
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode() + tensor.numpy().tobytes())
     report = {
-        "weights": digest.hexdigest(),
+        "weights": weights_digest(model),
         "steps": result.steps,
         "trained": sorted(map(list, result.trained)),
     }
     (directory / "report.json").write_text(json.dumps(report))
+
+
+def weights_digest(model: CausalLM) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def in_child(command: dict[str, Any]) -> int:
@@ -129,7 +133,7 @@ def in_child(command: dict[str, Any]) -> int:
     if child == 0:
         try:
             train(command)
-        except BaseException:  # noqa: BLE001 - a child must never return into the loop of its parent
+        except BaseException:  # noqa: BLE001 - the child must not continue the parent's loop
             traceback.print_exc()
             os._exit(1)
         os._exit(0)

@@ -73,9 +73,9 @@ def runner() -> Iterator[Runner]:
 def undisturbed(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     directory = tmp_path_factory.mktemp("undisturbed") / "run"
     assert runner(directory) == 0
-    found = report(directory)
-    assert found["steps"] == 6
-    return found
+    result = report(directory)
+    assert result["steps"] == 6
+    return result
 
 
 @pytest.mark.faults
@@ -112,9 +112,9 @@ def test_a_checkpoint_without_its_position_would_train_groups_twice(
     directory = tmp_path / "run"
     assert runner(directory, kill_at=["step done", 5]) == KILLED
     assert runner(directory, forget_position=True) == 0
-    found = report(directory)
-    assert found["weights"] != undisturbed["weights"]
-    keys = [tuple(key) for key in found["trained"]]
+    result = report(directory)
+    assert result["weights"] != undisturbed["weights"]
+    keys = [tuple(key) for key in result["trained"]]
     assert len(keys) > len(set(keys))
 
 

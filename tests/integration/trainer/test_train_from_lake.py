@@ -98,8 +98,10 @@ def plans(home: Home) -> list[dict[str, Any]]:
     ]
 
 
-def trained(found: Iterable[dict[str, Any]]) -> set[str]:
-    return {member[1] for plan in found for group in plan["groups"] for member in group["members"]}
+def trained(written: Iterable[dict[str, Any]]) -> set[str]:
+    return {
+        member[1] for plan in written for group in plan["groups"] for member in group["members"]
+    }
 
 
 def test_a_model_begins_with_what_was_logged_and_its_tokenizer_is_known_to_governance(
@@ -323,34 +325,33 @@ def test_the_same_command_goes_on_with_a_killed_run_and_begins_another_after_a_p
         "groups_per_step": 1,
         "checkpoint_every": 1,
     }
-    said: list[str] = []
+    announced: list[str] = []
 
     def die(done: int, _of: int, _metrics: object) -> None:
         raise InterruptedError(done)
 
     with pytest.raises(InterruptedError):
-        run(home, "grpo", on_progress=die, on_begin=said.append, **command)
+        run(home, "grpo", on_progress=die, on_begin=announced.append, **command)
     log.land(attempts(home, "second"))
-    with pytest.raises(
-        InterruptedError
-    ):  # the first step was not in a checkpoint yet: done again, as planned
+    # The first step was in no checkpoint yet, so it is done again, as planned.
+    with pytest.raises(InterruptedError):
         run(
             home,
             "grpo",
             on_progress=lambda n, *_: die(n, 0, 0) if n > 1 else None,
-            on_begin=said.append,
+            on_begin=announced.append,
             **command,
         )
-    result = run(home, "grpo", on_begin=said.append, **command)
-    again = run(home, "grpo", on_begin=said.append, **command)
+    result = run(home, "grpo", on_begin=announced.append, **command)
+    again = run(home, "grpo", on_begin=announced.append, **command)
     name = result.published.manifest["run_id"]
     assert [plan["groups"][0]["task"] for plan in plans(home)][:3] == [
         "first-task0",
         "first-task1",
         "second-task0",
     ]
-    assert [line.split(", ")[0] for line in said] == [f"run {name}"] * 3 + [f"run {name}-2"]
-    assert said[2] == f"run {name}, from desk v1; continues after step 1"
+    assert [line.split(", ")[0] for line in announced] == [f"run {name}"] * 3 + [f"run {name}-2"]
+    assert announced[2] == f"run {name}, from desk v1; continues after step 1"
     assert (again.published.parent, again.published.manifest["run_id"]) == ("v1", f"{name}-2")
 
 
@@ -375,25 +376,25 @@ def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_l
         WeightSyncError, match="desk v2 is published, but the engine did not load it"
     ) as failed:
         run(home, "grpo", group_size=4, engine_url="http://127.0.0.1:9")
-    found = re.search(r"--run (\S+)", str(failed.value))
-    assert found
+    named = re.search(r"--run (\S+)", str(failed.value))
+    assert named
     with served(create_app()) as engine:
-        result = run(home, "grpo", group_size=4, engine_url=engine, run_name=found.group(1))
+        result = run(home, "grpo", group_size=4, engine_url=engine, run_name=named.group(1))
         assert httpx.get(f"{engine}/model_info").json()["weight_version"] == "v2"
     assert (result.published.version, result.steps) == ("v2", 0)
     assert WeightRegistry(home.weights).versions("desk") == ["v1", "v2"]
 
 
-def test_the_version_that_a_run_starts_from_is_told_before_it_starts(
+def test_the_version_that_a_run_starts_from_is_announced_before_it_starts(
     home: Home, log: LogDouble
 ) -> None:
-    said: list[str] = []
+    announced: list[str] = []
     log.land(SampleTrajectory().events())
-    run(home, "sft", on_begin=said.append)
+    run(home, "sft", on_begin=announced.append)
     log.land(attempts(home, "first"))
-    run(home, "grpo", group_size=4, on_begin=said.append)
-    assert said[0].endswith(", a new model")
-    assert said[1].endswith(
+    run(home, "grpo", group_size=4, on_begin=announced.append)
+    assert announced[0].endswith(", a new model")
+    assert announced[1].endswith(
         ", from desk v1, the newest version published (choose another with --from)"
     )
 
@@ -417,7 +418,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_done(
     assert not home.root.exists()
 
 
-def test_what_is_missing_is_said(home: Home, log: LogDouble) -> None:
+def test_an_error_names_what_is_missing(home: Home, log: LogDouble) -> None:
     with pytest.raises(RegistryError, match="no version yet"):
         run(home, "grpo")
     with pytest.raises(SourceError, match="no governed conversation"):

@@ -1,6 +1,7 @@
 """The NumPy decoder against transformers, through every way a batch can change."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from atdp.inference.errors import ModelError
 from atdp.inference.tokenizer import train_tokenizer
-from atdp.inference.worker.decoder import PrefillRow
+from atdp.inference.worker.decoder import Floats, PrefillRow
 from atdp.inference.worker.decoder_choice import load_decoder
 from atdp.inference.worker.qwen3 import Qwen3Decoder
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
@@ -20,10 +21,10 @@ TOKENS = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(
 )  # few symbols: shared prefixes are common
 ACTIONS = st.lists(
     st.one_of(
-        st.lists(TOKENS, min_size=1, max_size=4).map(lambda prompts: ("join", prompts)),
-        st.just(("step", None)),
-        st.integers(0, 5).map(lambda n: ("leave", n)),
-        st.just(("flush", None)),
+        st.lists(TOKENS, min_size=1, max_size=4).map(lambda prompts: ("join", (prompts,))),
+        st.just(("step", ())),
+        st.integers(0, 5).map(lambda n: ("leave", (n,))),
+        st.just(("flush", ())),
     ),
     max_size=25,
 )
@@ -70,34 +71,56 @@ def plain(directory: Path) -> Plain:
     return Plain(directory)
 
 
+class CheckedBatch:
+    """A batch of the light decoder whose logits are compared with transformers' after each step."""
+
+    def __init__(self, directory: Path, plain: Plain) -> None:
+        self._decoder = Qwen3Decoder.load(directory, max_rows=8)
+        self._plain = plain
+        self._rows: list[list[int]] = []
+
+    def join(self, prompts: list[tuple[int, ...]]) -> None:
+        prompts = prompts[: 8 - len(self._rows)]
+        if not prompts:
+            return
+        results = self._decoder.prefill([PrefillRow(tokens=prompt) for prompt in prompts])
+        for prompt, result in zip(prompts, results, strict=True):
+            self._rows.append(list(prompt))
+            self._check(result.logits[-1], self._rows[-1])
+
+    def step(self) -> None:
+        if not self._rows:
+            return
+        tokens = [(sum(row) + n) % 4 for n, row in enumerate(self._rows)]
+        logits = self._decoder.step(tokens)
+        for row, token, next_logits in zip(self._rows, tokens, logits, strict=True):
+            row.append(token)
+            self._check(next_logits, row)
+
+    def leave(self, row: int) -> None:
+        if row < len(self._rows):
+            order = self._decoder.remove({row, 0})
+            self._rows = [self._rows[n] for n in order]
+
+    def flush(self) -> None:
+        self._decoder.flush()
+
+    def check_size(self) -> None:
+        assert len(self._decoder) == len(self._rows)
+
+    def _check(self, logits: Floats, row: list[int]) -> None:
+        assert np.abs(logits - self._plain.last(row)).max() < 1e-4
+
+
 @given(ACTIONS)
 @settings(max_examples=40)
 def test_whatever_joins_steps_and_leaves_the_logits_are_those_of_transformers(
-    directory: Path, plain: Plain, actions: list[tuple[str, object]]
+    directory: Path, plain: Plain, actions: list[tuple[str, tuple[Any, ...]]]
 ) -> None:
-    decoder = Qwen3Decoder.load(directory, max_rows=8)
-    held: list[list[int]] = []
-    for action, detail in actions:
-        if action == "join" and isinstance(detail, list):
-            prompts = detail[: 8 - len(held)]
-            if not prompts:
-                continue
-            read = decoder.prefill([PrefillRow(tokens=prompt) for prompt in prompts])
-            for prompt, result in zip(prompts, read, strict=True):
-                assert np.abs(result.logits[-1] - plain.last(list(prompt))).max() < 1e-4
-                held.append(list(prompt))
-        elif action == "step" and held:
-            tokens = [(sum(row) + n) % 4 for n, row in enumerate(held)]
-            logits = decoder.step(tokens)
-            for row, token, found in zip(held, tokens, logits, strict=True):
-                row.append(token)
-                assert np.abs(found - plain.last(row)).max() < 1e-4
-        elif action == "leave" and isinstance(detail, int) and detail < len(held):
-            order = decoder.remove({detail, 0})
-            held = [held[n] for n in order]
-        elif action == "flush":
-            decoder.flush()
-        assert len(decoder) == len(held)
+    batch = CheckedBatch(directory, plain)
+    for action, arguments in actions:
+        getattr(batch, action)(*arguments)
+        batch.check_size()
 
 
 def test_a_known_prefix_is_not_computed_again_and_a_flush_forgets_it(directory: Path) -> None:

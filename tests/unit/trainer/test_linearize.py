@@ -1,6 +1,7 @@
 """Turns become rows: what is trained, what is context, where a row ends."""
 
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given, strategies as st
 
@@ -12,7 +13,8 @@ IDS = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
 
 def turn(prompt: tuple[int, ...], output: tuple[int, ...], **more: object) -> Turn:
     logprobs = tuple(-0.1 * (n + 1) for n in range(len(output)))
-    return Turn(prompt_ids=prompt, output_ids=output, logprobs=logprobs, versions=("v1",), **more)  # type: ignore[arg-type]
+    base = Turn(prompt_ids=prompt, output_ids=output, logprobs=logprobs, versions=("v1",))
+    return replace(base, **more)  # type: ignore[arg-type]
 
 
 def test_turns_that_extend_each_other_share_a_row_and_only_outputs_are_trained() -> None:
@@ -50,11 +52,11 @@ def test_every_output_token_is_trained_exactly_once_however_turns_merge(
     parts: list[tuple[tuple[int, ...], tuple[int, ...], bool]],
 ) -> None:
     turns: list[Turn] = []
-    held: tuple[int, ...] = ()
+    earlier: tuple[int, ...] = ()
     for added, output, extends in parts:
-        prompt = (*held, *added) if extends else added
+        prompt = (*earlier, *added) if extends else added
         turns.append(turn(prompt, output))
-        held = (*prompt, *output)
+        earlier = (*prompt, *output)
     merged = linearize(turns)
     trained = Counter(
         int(t) for row in merged.rows for t, m in zip(row.tokens, row.trained, strict=True) if m

@@ -11,7 +11,7 @@ from atdp.trainer.algo.losses import Clip, policy_loss
 from atdp.trainer.attention import packed_attention
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import token_logprobs
-from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import CausalLM, ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.packing import pack
 
 
@@ -33,6 +33,26 @@ def random_rows(count: int, seed: int) -> tuple[list[Row], list[float]]:
             )
         )
     return rows, rng.normal(size=count).tolist()
+
+
+def padded_loss(model: CausalLM, rows: list[Row], advantages: list[float]) -> torch.Tensor:
+    """Return the loss over rows that are padded to the longest one."""
+    width, total = max(map(len, rows)), sum(row.loss_tokens for row in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    mask = torch.zeros(len(rows), width, dtype=torch.long)
+    for n, row in enumerate(rows):
+        ids[n, : len(row)], mask[n, : len(row)] = torch.from_numpy(row.tokens), 1
+    temperatures = torch.tensor([row.temperature for row in rows])[:, None, None]
+    logits = model(input_ids=ids, attention_mask=mask).logits[:, :-1] / temperatures
+    logps = torch.log_softmax(logits, -1).gather(2, ids[:, 1:, None])[..., 0]
+    loss = torch.zeros(())
+    for n, row in enumerate(rows):
+        picked = torch.from_numpy(row.trained[1:])
+        logp = logps[n, : len(row) - 1][picked]
+        behaviour = torch.from_numpy(row.logprobs[1:])[picked]
+        advantage = torch.full_like(logp, advantages[n])
+        loss = loss + policy_loss(logp, behaviour, advantage, denominator=total, clip=Clip()).loss
+    return loss
 
 
 @pytest.mark.parametrize("budget", [100, 4096])
@@ -62,25 +82,7 @@ def test_packed_loss_and_gradient_equal_a_padded_reference(tmp_path: Path, budge
     reference = AutoModelForCausalLM.from_pretrained(
         tmp_path / "model", attn_implementation="eager", dtype=torch.float32
     )
-    width = max(map(len, rows))
-    ids, mask = (
-        torch.zeros(len(rows), width, dtype=torch.long),
-        torch.zeros(len(rows), width, dtype=torch.long),
-    )
-    for n, row in enumerate(rows):
-        ids[n, : len(row)], mask[n, : len(row)] = torch.from_numpy(row.tokens), 1
-    temperatures = torch.tensor([row.temperature for row in rows])[:, None, None]
-    logits = reference(input_ids=ids, attention_mask=mask).logits[:, :-1] / temperatures
-    logps = torch.log_softmax(logits, -1).gather(2, ids[:, 1:, None])[..., 0]
-    padded = torch.zeros(())
-    for n, row in enumerate(rows):
-        picked = torch.from_numpy(row.trained[1:])
-        logp = logps[n, : len(row) - 1][picked]
-        behaviour = torch.from_numpy(row.logprobs[1:])[picked]
-        advantage = torch.full_like(logp, advantages[n])
-        padded = (
-            padded + policy_loss(logp, behaviour, advantage, denominator=total, clip=Clip()).loss
-        )
+    padded = padded_loss(reference, rows, advantages)
     torch.autograd.backward(padded)
 
     ours = torch.cat([weight.grad.flatten() for weight in model.parameters()])
@@ -113,13 +115,13 @@ def test_every_loss_token_is_packed_once_with_its_own_rows_values() -> None:
         for n in range(len(row))
         if row.trained[n]
     )
-    found = sorted(
+    packed_values = sorted(
         (int(t), float(b), round(float(a), 5), round(float(s), 5))
         for batch in batches
         for t, b, a, s in zip(
             batch.targets, batch.behaviour, batch.advantage, batch.temperature, strict=True
         )
     )
-    assert [f[:2] for f in found] == [e[:2] for e in expected]
-    assert [f[3] for f in found] == [e[3] for e in expected]
+    assert [f[:2] for f in packed_values] == [e[:2] for e in expected]
+    assert [f[3] for f in packed_values] == [e[3] for e in expected]
     assert all(batch.tokens.shape[1] <= 64 or len(batch.boundaries) == 2 for batch in batches)

@@ -1,4 +1,4 @@
-"""Streaming GRPO trainer, weight registry and inference worker of ATDP."""
+"""Streaming GRPO trainer, supervised fine-tuning and weight registry of ATDP."""
 
 import lazy_loader
 
