@@ -13,7 +13,13 @@ from .errors import (
 from .file_locks import locked as locked, try_lock as try_lock
 from .home import Home as Home
 from .kafka_settings import KafkaSettings as KafkaSettings, KafkaValue as KafkaValue
-from .keys.principals import ANY_TENANT as ANY_TENANT, Principal as Principal
+from .keys.api_key import ApiKey as ApiKey
+from .keys.principals import (
+    ANY_TENANT as ANY_TENANT,
+    Permission as Permission,
+    Principal as Principal,
+    Role as Role,
+)
 from .keys.store import KeyStore as KeyStore
 from .keys.stored_key import StoredKey as StoredKey
 from .keys.tenants import UNKNOWN_TENANT as UNKNOWN_TENANT, tenant_problem as tenant_problem
