@@ -23,7 +23,7 @@ API_KEY = "atdp_0123456789ab_secret-of-the-tests"
 TENANT = "acme"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Received:
     """A record as a consumer finds it."""
 
@@ -111,7 +111,7 @@ def consume(bootstrap: str, topic: str) -> list[Received]:
         {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
     )
     try:
-        found: list[Received] = []
+        received: list[Received] = []
         for partition in consumer.list_topics(topic, 30).topics[topic].partitions:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
             consumer.assign([TopicPartition(topic, partition, low)])
@@ -121,8 +121,8 @@ def consume(bootstrap: str, topic: str) -> list[Received]:
                     assert message.error() is None, message.error()
                     count += 1
                     flag = header(message.headers(), REDELIVERY) == b"1"
-                    found.append(Received(message.key(), decode(message.value()), flag))
-        return found
+                    received.append(Received(message.key(), decode(message.value()), flag))
+        return received
     finally:
         consumer.close()
 

@@ -178,13 +178,13 @@ class Unspeakable:
         raise RuntimeError("no repr")
 
 
-@dataclass
-class Order:
+@dataclass(frozen=True, slots=True)
+class StockOrder:
     number: int
     items: set[str]
 
 
-def test_arguments_that_json_cannot_say_are_said_anyhow(
+def test_arguments_that_json_cannot_express_are_recorded_all_the_same(
     recorder: Recorder, sender: MemorySender
 ) -> None:
     @observe
@@ -194,7 +194,7 @@ def test_arguments_that_json_cannot_say_are_said_anyhow(
     loop: list[Any] = []
     loop.append(loop)
     with recorder.trajectory():
-        take(Order(1, {"pen"}), b"\x00", bad=Unspeakable())
+        take(StockOrder(1, {"pen"}), b"\x00", bad=Unspeakable())
         take(loop)
     (first, _), (second, outcome) = recorded(recorder, sender)
     assert first.arguments == (

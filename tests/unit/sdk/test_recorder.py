@@ -133,12 +133,12 @@ def test_events_of_async_tasks_go_to_their_own_trajectory(
 
     asyncio.run(main())
     recorder.flush()
-    said = {
+    text_of = {
         event.trajectory_id: event.body.message.text
         for event in sender.events
         if isinstance(event.body, Action) and event.body.message
     }
-    assert said == {f"t-{number}": f"t-{number}" for number in range(5)}
+    assert text_of == {f"t-{number}": f"t-{number}" for number in range(5)}
 
 
 def test_a_signal_handler_may_emit_while_its_thread_is_emitting(
@@ -463,7 +463,7 @@ def test_neither_log_nor_reasons_nor_gaps_quote_an_event_that_cannot_be_recorded
     assert report.failed >= 5
     assert "536-90" not in caplog.text
     assert "536-90" not in repr(report.reasons)
-    assert all("536-90" not in repr(found) for found in sender.events if found.kind == "gap")
+    assert all("536-90" not in repr(event) for event in sender.events if event.kind == "gap")
     assert any("sampling.seed" in reason for reason in report.reasons)
 
 

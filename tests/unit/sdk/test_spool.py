@@ -31,12 +31,12 @@ SIZE = len(encode_frame(record(0)))
 def numbers(spool: Spool, position: int | None = None) -> list[int]:
     """Everything in the spool from a position on, as the numbers put in."""
     at = spool.cursor if position is None else position
-    found = []
+    result = []
     while at < spool.end:
         batch = spool.read(at, 64)
-        found += [int.from_bytes(stored.record.value, "big") for stored in batch.records]
+        result += [int.from_bytes(stored.record.value, "big") for stored in batch.records]
         at = batch.next_position
-    return found
+    return result
 
 
 @pytest.fixture(params=["memory", "file"])

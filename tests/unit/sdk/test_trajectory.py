@@ -131,13 +131,13 @@ def test_folding_the_events_gives_the_contexts_that_were_shown(
         for event in delivered(recorder, sender)
         if event.trajectory_id == trajectory.trajectory_id
     ]
-    held: tuple[Message, ...] = ()
+    context: tuple[Message, ...] = ()
     folded = []
     for event in events:
-        held = extend_context(held, event.body)
+        context = extend_context(context, event.body)
         if isinstance(event.body, Observation):
-            folded.append(held)
-            assert event.body.context_hash == context_hash(held)
+            folded.append(context)
+            assert event.body.context_hash == context_hash(context)
     assert folded == shown
 
 

@@ -68,7 +68,7 @@ class FileSpool:
         self._positions = SpoolPositions(folder.path)
         self._skipped: dict[int, int] = {}  # bytes of damage by position
         oldest = self._bases[0] if self._bases else 0
-        # Without a readable cursor, everything held is sent again.
+        # Without a readable cursor, every record of the spool is sent again.
         self.cursor = max(oldest, self._positions.cursor() or 0)
         self.end = self._cut_torn_tail()
         self._count_missing_end()
@@ -93,7 +93,7 @@ class FileSpool:
             )
             try:
                 if self._segment_fd < 0 or self._is_spent(len(frame)):
-                    self._roll()
+                    self._begin_segment()
                 written = os.pwrite(self._segment_fd, frame, self.end - self._bases[-1])
                 if self._sync:
                     os.fdatasync(self._segment_fd)
@@ -111,7 +111,7 @@ class FileSpool:
 
     def read(self, position: int, max_bytes: int) -> Batch:
         """Return records from `position` on; see Spool. Reads one segment at a time."""
-        with self._room:  # a roll changes bases and end together
+        with self._room:  # a new segment changes bases and end together
             bases, end = tuple(self._bases), self.end
         while position < end:
             index = _segment_of(bases, position)
@@ -121,7 +121,7 @@ class FileSpool:
                 return Batch(batch, batch[-1].end)
             rest = self._bytes(bases[index], position, stop)
             step = behind_damage(rest)
-            # Where lengths lead nowhere, only the next segment is known to begin with a record.
+            # Where the lengths lead to no frame, only the next segment is known to begin with one.
             next_position = stop if step is None else position + step
             self._skip(position, next_position, rest)
             position = next_position
@@ -170,7 +170,7 @@ class FileSpool:
         # little disk.
         return self.cursor >= self.end and 2 * used > self._segment_bytes
 
-    def _roll(self) -> None:
+    def _begin_segment(self) -> None:
         fd = os.open(
             self._path(self.end), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
         )
@@ -211,7 +211,7 @@ class FileSpool:
         base = self._bases[-1]
         path = self._path(base)
         stop = base + path.stat().st_size
-        end = min(max(base, self.cursor), stop)  # what is acknowledged needs no look
+        end = min(max(base, self.cursor), stop)  # acknowledged records are not read
         while True:
             while batch := self._read_segment(base, end, stop, SEGMENT_BYTES):
                 end = batch[-1].end
@@ -219,7 +219,7 @@ class FileSpool:
             step = behind_damage(rest)
             if step is None or step == len(rest):
                 break
-            end += step  # `read` comes by the damage and counts it
+            end += step  # `read` passes the damage and counts it
         if rest:
             if step is not None or holds_frame(rest) or end < (self._positions.end() or 0):
                 self._skip(end, stop, rest)
@@ -247,7 +247,7 @@ class FileSpool:
     def _skip(self, position: int, next_position: int, rest: bytes) -> None:
         """Count the bytes between the positions as lost, and keep aside those that are there."""
         if position not in self._skipped and rest:
-            with contextlib.suppress(OSError):  # counted all the same
+            with contextlib.suppress(OSError):  # the loss is counted in any case
                 self._folders.keep_aside(self._folder, position, rest[: next_position - position])
         self._skipped[position] = next_position - position
 

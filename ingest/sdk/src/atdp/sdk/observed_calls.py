@@ -19,7 +19,7 @@ _ANY_KEYWORD = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 
 
 class ObservedTool:
-    """An observed function; records the begin of each of its calls."""
+    """An observed function; records the start of each of its calls."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class ObservedTool:
         self._trajectory = trajectory
 
     def call(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> "ObservedCall | None":
-        """Record a call that begins; None where no trajectory is running."""
+        """Record the start of a call; return None where no trajectory is running."""
         trajectory = self._trajectory or current_trajectory()
         if trajectory is None:
             return None
@@ -55,7 +55,7 @@ class ObservedTool:
 
 
 class ObservedCall:
-    """One call of an observed function, from its begin to its outcome."""
+    """One call of an observed function, from its start to its outcome."""
 
     def __init__(
         self, trajectory: Trajectory, name: str, side_effect: SideEffect, arguments: dict[str, Any]

@@ -198,7 +198,7 @@ class Recorder:
         return report
 
     def renew_in_child(self) -> None:
-        """After a fork, in the child: forget the parent's spool, thread, numbers and counts."""
+        """Forget the parent's spool, thread, numbers and counts, in a forked child."""
         if self._shipper is not None:
             self._shipper.abandon()
         self._sender.reset()
