@@ -33,16 +33,7 @@ def test_events_come_out_governed_in_order_on_their_partition_with_one_audit_rec
 
     assert len(audits) == len(sent)
     assert Counter(audit["decision"] for audit in audits) == {"changed": len(sent)}
-    raw = {message.key(): message.partition() for message in rig.read("events_raw")}
-    seen: dict[bytes, list[int]] = defaultdict(list)
-    governed = rig.read("events_governed")
-    for message, record in zip(governed, rig.records("events_governed"), strict=True):
-        assert message.partition() == raw[message.key()]
-        seen[message.key()].append(record["seq"])
-        assert record["governance"]["policy_id"] == "default"
-        assert record["governance"]["training_eligible"] is True
-    assert all(numbers == list(range(12)) for numbers in seen.values())
-    assert len(seen) == 20
+    _check_governed_order(rig, length=12, trajectory_count=20)
 
     everything = b"".join(
         message.value() for role in ("events_governed", "audit") for message in rig.read(role)
@@ -234,6 +225,20 @@ def test_the_backlog_of_a_revoked_key_passes_where_the_broker_stamps_records(rig
     rig.worker()
     audits = rig.wait_for_audits(3)
     assert [audit["reason"] for audit in audits] == ["revoked_key", None, "revoked_key"]
+
+
+def _check_governed_order(rig: Rig, *, length: int, trajectory_count: int) -> None:
+    """Check that governed events are on the partition of their raw ones, in the same order."""
+    partitions = {message.key(): message.partition() for message in rig.read("events_raw")}
+    numbers: dict[bytes, list[int]] = defaultdict(list)
+    governed = rig.read("events_governed")
+    for message, record in zip(governed, rig.records("events_governed"), strict=True):
+        assert message.partition() == partitions[message.key()]
+        numbers[message.key()].append(record["seq"])
+        assert record["governance"]["policy_id"] == "default"
+        assert record["governance"]["training_eligible"] is True
+    assert all(each == list(range(length)) for each in numbers.values())
+    assert len(numbers) == trajectory_count
 
 
 def _nested(depth: int) -> str:

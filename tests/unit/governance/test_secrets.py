@@ -33,7 +33,7 @@ SECRETS = {
     "url-password": "postgres://app:s3cr3tpw@db.internal:5432/x",
     "authorization": "Authorization: Bearer abcdef0123456789abcdef",
     "assignment": 'DB_PASSWORD="correct horse battery"',
-    "told-password": "my password is hunter2!",
+    "stated-password": "my password is hunter2!",
 }
 HARMLESS = [
     "the password is required and the token expired",

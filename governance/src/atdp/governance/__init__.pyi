@@ -11,4 +11,4 @@ from .policy.store import (
     install_default_policy as install_default_policy,
     set_consent as set_consent,
 )
-from .stage.settings import GROUP as GROUP
+from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP

@@ -67,7 +67,7 @@ class _DialingRules:
     def _without_prefixes(self, digits: str) -> set[str] | None:
         """Return the digits with each choice of removable prefixes removed.
 
-        Returns None when parsing may replace a prefix, so that the number cannot be told.
+        Returns None when parsing may replace a prefix, so that the number is not known.
         """
         numbers = {digits}
         if digits.startswith(self.country_code):

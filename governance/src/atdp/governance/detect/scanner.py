@@ -25,6 +25,7 @@ from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
 from atdp.governance.detect.detector import DetectedSpan, Detector
 from atdp.governance.errors import DetectorError, Refusal
+from atdp.governance.scanned_text import check_length, utf8
 
 _CONTEXT_BONUS: Final = 0.35
 _LEAST_WITH_CONTEXT: Final = 0.4
@@ -92,15 +93,9 @@ class Scanner:
         """
         if not text:
             return ()
-        if len(text) > self._leaf_chars:
-            raise Refusal(
-                "leaf_too_long", f"one string has more than {self._leaf_chars} characters"
-            )
+        check_length(text, self._leaf_chars)
         nearby = self._context_words.intersection(_words(key)) if key else frozenset()
-        try:
-            encoded = text.encode()
-        except UnicodeEncodeError as error:
-            raise Refusal("lone_surrogate", "a string holds half of a surrogate pair") from error
+        encoded = utf8(text)
         # The length comes first. Otherwise one text with context words could have the same digest
         # as another text that ends with these words.
         digest = hashlib.blake2b(b"%d\x1f" % len(encoded), digest_size=16, key=self._cache_key)

@@ -138,7 +138,7 @@ RULES: Sequence[SecretRule] = (
         ignore_case=True,
     ),
     SecretRule(
-        name="told-password",
+        name="stated-password",
         words=("pass", "pin"),
         pattern=r"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?"
         rf"{_NOT_A_PSEUDONYM}(?P<secret>(?=[^\s'\"]*[0-9!@#$%^&*])"

@@ -34,7 +34,7 @@ HASH_DIGITS: Final = 20
 class TenantKey:
     """The 32 secret bytes from which one tenant's pseudonyms are computed.
 
-    Without the key nobody can link a pseudonym to its value again.
+    Without the key a pseudonym cannot be linked to its value again.
     """
 
     secret: bytes

@@ -7,7 +7,7 @@ from typing import Final
 from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, topic
 
-GROUP: Final = "atdp-governance"
+GOVERNANCE_GROUP: Final = "atdp-governance"
 """The consumer group of the governance workers."""
 
 
@@ -43,7 +43,7 @@ class StageSettings:
     @property
     def transactional_id(self) -> str:
         """The same id at every start, so that a new worker fences its predecessor."""
-        return f"{self.topic_prefix}{GROUP}"
+        return f"{self.topic_prefix}{GOVERNANCE_GROUP}"
 
     def consumer(self) -> Mapping[str, KafkaValue]:
         """Return the properties of the consumer.
@@ -52,7 +52,7 @@ class StageSettings:
         """
         return {
             **self.kafka.config(),
-            "group.id": f"{self.topic_prefix}{GROUP}",
+            "group.id": f"{self.topic_prefix}{GOVERNANCE_GROUP}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

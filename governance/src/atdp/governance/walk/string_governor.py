@@ -16,6 +16,7 @@ from atdp.governance.errors import Refusal
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
+from atdp.governance.scanned_text import utf8
 from atdp.governance.walk.string_fields import is_uuid
 from atdp.governance.walk.string_walk import StringWalk
 
@@ -86,10 +87,7 @@ class StringGovernor:
     def _govern(self, text: str, trajectory: str, *, identifier: bool) -> GovernedString:
         if not text:
             return GovernedString(text, ())
-        try:
-            encoded = text.encode()
-        except UnicodeEncodeError as error:
-            raise Refusal("lone_surrogate", "a string holds half of a surrogate pair") from error
+        encoded = utf8(text)
         digest = hashlib.blake2b(
             b"%d\x1f%d\x1f" % (identifier, len(encoded)), digest_size=16, key=self._cache_key
         )

@@ -18,6 +18,7 @@ from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement, sorted_replacements
+from atdp.governance.scanned_text import check_length
 from atdp.governance.walk import json_text
 
 _ROUNDS: Final = 4
@@ -65,9 +66,7 @@ class StringWalk:
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        limit = self._policy.document.limits.leaf_chars
-        if len(text) > limit:
-            raise Refusal("leaf_too_long", f"one string has more than {limit} characters")
+        check_length(text, self._policy.document.limits.leaf_chars)
         return self._string(text, "", "", 0), sorted_replacements(self._counts)
 
     def _string(self, text: str, path: str, key: str, depth: int) -> str | None:
@@ -162,8 +161,8 @@ class StringWalk:
         if entity is not None:
             redacted = self._by_key_rule(text, entity, path)
             return value if redacted == text else redacted
-        # Digits behind the point belong to a measure. One in sixteen such numbers would pass for a
-        # card number.
+        # Digits after the point belong to a measure. About one in sixteen such numbers would pass
+        # for a card number.
         if len(text.partition(".")[0]) < _NUMBER_DIGITS:
             return value
         governed = self._plain_text(text, path, key)
