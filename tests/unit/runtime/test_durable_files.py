@@ -1,15 +1,14 @@
 """A file holds the complete old or the complete new content, whatever happens meanwhile."""
 
 import os
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from atdp.runtime import clear_directory, sync_directory, sync_tree, write_durably
+
+from .killed_process import killed_process
 
 REWRITE_FOR_EVER = """
 import sys
@@ -127,18 +126,9 @@ def test_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
 
 def test_a_writer_that_is_killed_leaves_complete_content(tmp_path: Path) -> None:
     file = tmp_path / "file"
-    process = subprocess.Popen(
-        [sys.executable, "-c", REWRITE_FOR_EVER, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "writing\n"
+    with killed_process(REWRITE_FOR_EVER, str(file)) as process:
         while not file.exists():
             assert process.poll() is None
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
     turns = file.read_text().split()
     assert len(turns) == 20_000
     assert len(set(turns)) == 1

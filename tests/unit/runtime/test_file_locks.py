@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from atdp.runtime import locked, try_lock
+
+from .killed_process import killed_process
 
 HOLD_FOR_EVER = """
 import sys, time
@@ -65,17 +66,8 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
 
 def test_a_lock_is_free_when_its_holder_was_killed(tmp_path: Path) -> None:
     file = tmp_path / "lock"
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD_FOR_EVER, str(file)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "held\n"
+    with killed_process(HOLD_FOR_EVER, str(file)):
         assert not is_free(file)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
     assert is_free(file)
 
 

@@ -23,7 +23,7 @@ class GatewayMetrics:
         )
         self.events_unacknowledged = Counter(
             "atdp_gateway_events_unacknowledged",
-            "Events whose fate stayed unknown.",
+            "Events of which it stayed unknown whether Kafka has them.",
             registry=registry,
         )
         self.append_seconds = Histogram(

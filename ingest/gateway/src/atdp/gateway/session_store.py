@@ -147,8 +147,8 @@ class SessionStore:
         self._update(row, "ended = 1")
 
     def _update(self, row: SessionRow, assignment: str, *values: str) -> None:
-        statement = f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}"  # noqa: S608 - constant
-        self._db.execute(statement, (*values, row.tenant, row.trajectory_id, row.attempt))
+        update = f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}"  # noqa: S608 - constant
+        self._db.execute(update, (*values, row.tenant, row.trajectory_id, row.attempt))
 
     def _newest(self, where: str, *values: str | int) -> SessionRow | None:
         query = f"SELECT {_COLUMNS} FROM sessions WHERE {where}"  # noqa: S608 - constant text
