@@ -490,3 +490,13 @@ def raising(kind: type[Exception]) -> Callable[[], Event]:
         raise kind
 
     return make
+
+
+def test_an_option_that_does_not_exist_is_refused_like_any_unknown_argument(
+    make_recorder: MakeRecorder,
+) -> None:
+    with pytest.raises(TypeError, match="'spool_limit'"):
+        make_recorder(spool_limit=4096)
+    unknown: Any = {"tasks": "x"}
+    with pytest.raises(TypeError, match="'tasks'"):
+        make_recorder().trajectory(**unknown)

@@ -131,13 +131,13 @@ def test_folding_the_events_gives_the_contexts_that_were_shown(
         for event in delivered(recorder, sender)
         if event.trajectory_id == trajectory.trajectory_id
     ]
-    context: tuple[Message, ...] = ()
+    folded_context: tuple[Message, ...] = ()
     folded = []
     for event in events:
-        context = extend_context(context, event.body)
+        folded_context = extend_context(folded_context, event.body)
         if isinstance(event.body, Observation):
-            folded.append(context)
-            assert event.body.context_hash == context_hash(context)
+            folded.append(folded_context)
+            assert event.body.context_hash == context_hash(folded_context)
     assert folded == shown
 
 
