@@ -118,8 +118,8 @@ def test_the_first_rule_that_matches_a_field_or_its_container_decides(
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("observaton.*", "fits no field"),
-        ("observation.message", "fits no field"),
+        ("observaton.*", "matches no field"),
+        ("observation.message", "matches no field"),
         ("seq", "would drop seq"),
         ("occurred_at", "would drop occurred_at"),
         ("kind", "would drop kind"),

@@ -48,7 +48,7 @@ def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]
     if uncovered := sorted(dropped_leaves - covered):
         raise PolicyError(
             f"policy {policy}: the field rules would drop {', '.join(uncovered[:_SHOWN_FIELDS])}, "
-            "without which an event belongs nowhere or does not match the schema; put a rule "
+            "without which an event has no owner or does not match the schema; put a rule "
             "{path: …, do: scan} for it before the others, or name the place that contains it"
         )
     return frozenset(path for path in emptied if not emptied.intersection(containers(path)))
@@ -75,7 +75,7 @@ def _refuse_unmatched(rules: Sequence[FieldRule], policy: str) -> None:
     for rule in rules:
         if not any(_matches(path, rule.path) for path in event_paths()):
             raise PolicyError(
-                f"policy {policy}: the field rule {rule.path!r} fits no field of an event; "
+                f"policy {policy}: the field rule {rule.path!r} matches no field of an event; "
                 "the reference of events lists their paths"
             )
 

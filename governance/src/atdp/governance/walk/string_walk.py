@@ -199,7 +199,7 @@ class StringWalk:
             if not changed:
                 return text
             text = "".join((*pieces, text[end:]))
-        raise Refusal("unstable_redaction", "redacting a string kept bringing up new findings")
+        raise Refusal("unstable_redaction", "redacting a string repeatedly produced new findings")
 
     def _redacted(self, entity: str, value: str, path: str) -> str | None:
         """Apply the entity's operator to `value` and count the replacement if it changes it."""
