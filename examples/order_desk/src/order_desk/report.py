@@ -5,6 +5,7 @@ from pathlib import Path
 
 import jinja2
 
+from atdp.runtime import write_durably
 from order_desk import plots
 from order_desk.settings import MODEL, WITHDRAWN
 from order_desk.summary import Summary
@@ -12,7 +13,7 @@ from order_desk.summary import Summary
 
 def write_page(summary: Summary, file: Path) -> None:
     """Write the page to `file`."""
-    file.write_text(render(summary), encoding="utf-8")
+    write_durably(file, render(summary))
 
 
 def render(summary: Summary) -> str:

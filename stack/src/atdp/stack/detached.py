@@ -18,10 +18,11 @@ from pathlib import Path
 from atdp.governance import GovernanceError
 from atdp.runtime import Home, PlatformError, setup_logging
 from atdp.stack.errors import StackError, home_unwritable
-from atdp.stack.local_stack import LocalStack, Report
+from atdp.stack.local_stack import LocalStack
 from atdp.stack.log_files import last_lines
 from atdp.stack.processes import Child
 from atdp.stack.stack_state import StackState
+from atdp.stack.supervisor import Report
 
 START_TIMEOUT_S = 300.0
 """Limit of `running_stack` for a start, which takes about 15 s, on a loaded machine much longer."""

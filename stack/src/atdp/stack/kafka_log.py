@@ -94,7 +94,7 @@ class KafkaLog:
                     )
                 if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
                     return int(message.offset())
-                raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}")
+                raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}.")
             finally:
                 self._consumer.unassign()
 
@@ -122,5 +122,5 @@ class KafkaLog:
         except KafkaException as error:
             raise StackError(
                 f"Cannot {action} {topic} at {self._settings.bootstrap}: {error.args[0].str()}. "
-                "Is the stack up (`atdp status`)?"
+                "Check with `atdp status` that the stack is up."
             ) from error

@@ -7,7 +7,7 @@ Otherwise the broker is a service like the others and starts first.
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -28,10 +28,9 @@ from atdp.stack.services import (
     service_names,
 )
 from atdp.stack.stack_state import StackState
-from atdp.stack.supervisor import Supervisor
+from atdp.stack.supervisor import Report, Supervisor
 from atdp.stack.topics import ensure_topics
 
-Report = Callable[[str], None]
 _log = logging.getLogger("atdp.supervisor")
 
 

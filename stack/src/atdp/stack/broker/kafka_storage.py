@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from atdp.runtime import write_durably
 from atdp.stack.broker.java import Java
 from atdp.stack.errors import BrokerFailed
 
@@ -74,4 +75,4 @@ def format_once(folder: Path, java: Sequence[str]) -> None:
             f"Formatting {folder / 'data'} failed (exit {done.returncode}):\n"
             f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
         )
-    marker.write_text(cluster_id + "\n", encoding="utf-8")
+    write_durably(marker, cluster_id + "\n")

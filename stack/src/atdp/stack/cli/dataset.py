@@ -14,6 +14,7 @@ from atdp.stack.cli.output import (
     print_record,
     print_rows,
 )
+from atdp.stack.cli.verb_groups import make_group
 
 if TYPE_CHECKING:
     from atdp.lakehouse import Dataset
@@ -25,13 +26,11 @@ Name = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    group = typer.Typer(
-        help="Datasets: pinned snapshots and a filter.", no_args_is_help=True, rich_markup_mode=None
-    )
+    group = make_group("dataset", "Datasets: pinned snapshots and a filter.")
     group.command()(create)
     group.command("list")(list_all)
     group.command()(show)
-    app.add_typer(group, name="dataset")
+    app.add_typer(group)
 
 
 def create(

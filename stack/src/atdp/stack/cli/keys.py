@@ -14,17 +14,16 @@ from atdp.stack.cli.output import (
     print_record,
     print_rows,
 )
+from atdp.stack.cli.verb_groups import make_group
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    group = typer.Typer(
-        help="API keys: create, list, revoke.", no_args_is_help=True, rich_markup_mode=None
-    )
+    group = make_group("keys", "API keys: create, list, revoke.")
     group.command()(create)
     group.command("list")(list_keys)
     group.command()(revoke)
-    app.add_typer(group, name="keys")
+    app.add_typer(group)
 
 
 def create(
@@ -111,7 +110,9 @@ def revoke(
 
     with KeyStore(Home.from_env().keys_db) as store:
         if not store.revoke(key_id):
-            raise KeyStoreError(f"no key {key_id!r} in this home; `atdp keys list` shows the ids")
+            raise KeyStoreError(
+                f"There is no key {key_id!r} in this home. `atdp keys list` shows the ids."
+            )
     form = choose_format(form, as_json)
     if form is None:
         typer.echo(f"revoked {key_id}", err=True)

@@ -3,11 +3,12 @@
 import typer
 
 from atdp.stack.cli.control import canary, decisions, reports
+from atdp.stack.cli.verb_groups import make_group
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the group of verbs."""
-    control = _group(
+    control = make_group(
         "control", "Releases: what was decided, on which evidence, and what to do next."
     )
     control.command()(reports.history)
@@ -17,12 +18,12 @@ def add_to(app: typer.Typer) -> None:
     control.command()(decisions.rollback)
     control.command()(decisions.reconcile)
 
-    candidates = _group("candidate", "Versions that may become live.")
+    candidates = make_group("candidate", "Versions that may become live.")
     candidates.command("list")(reports.list_candidates)
     candidates.command()(decisions.register)
     control.add_typer(candidates)
 
-    canaries = _group("canary", "The version under trial.")
+    canaries = make_group("canary", "The version under trial.")
     canaries.command()(canary.start)
     canaries.command()(canary.judge)
     canaries.command()(canary.advance)
@@ -30,9 +31,3 @@ def add_to(app: typer.Typer) -> None:
     control.add_typer(canaries)
 
     app.add_typer(control)
-
-
-def _group(name: str, text: str) -> typer.Typer:
-    return typer.Typer(
-        name=name, help=text, no_args_is_help=True, rich_markup_mode=None, add_completion=False
-    )
