@@ -31,8 +31,8 @@ _CONTEXT_BONUS: Final = 0.35
 _LEAST_WITH_CONTEXT: Final = 0.4
 _WORDS_BEFORE: Final = 5
 _WINDOW_CHARS: Final = 100
-"""Characters before a span in which its five words are looked for. Context words are shorter than
-words that would not fit."""
+"""Characters before a span in which its five words are looked for. They hold five words of ordinary
+length; no context word is so long that it would not fit."""
 _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
