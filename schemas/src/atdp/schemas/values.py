@@ -30,11 +30,32 @@ Kind: TypeAlias = Literal[
     "trajectory_ended",
 ]
 PartType: TypeAlias = Literal[
-    "text", "reasoning", "tool_call", "json", "image", "audio", "file", "unknown"
+    "text",
+    "reasoning",
+    "tool_call",
+    "json",
+    "image",
+    "audio",
+    "file",
+    "tool_result",
+    "custom_tool_call",
+    "video",
+    "unknown",
 ]
 SideEffect: TypeAlias = Literal["none", "read", "write", "unknown"]
 ActionType: TypeAlias = Literal[
-    "message", "generation", "tool_call", "memory_op", "code_edit", "handoff", "approval", "unknown"
+    "message",
+    "generation",
+    "tool_call",
+    "memory_op",
+    "code_edit",
+    "handoff",
+    "approval",
+    "retrieval",
+    "embedding",
+    "guardrail",
+    "plan",
+    "unknown",
 ]
 TargetKind: TypeAlias = Literal["event", "step", "trajectory", "unknown"]
 Status: TypeAlias = Literal["ok", "error", "cancelled", "unknown"]
@@ -45,8 +66,9 @@ ConsentState: TypeAlias = Literal["granted", "withdrawn", "unknown"]
 ReplayClass: TypeAlias = Literal["deterministic", "approximate", "non_replayable", "unknown"]
 TokenFidelity: TypeAlias = Literal["exact", "context_changed", "spliced", "dropped", "unknown"]
 InternalStateType: TypeAlias = Literal[
-    "plan", "reasoning_summary", "confidence", "other", "unknown"
+    "plan", "reasoning_summary", "confidence", "other", "memory", "compaction", "unknown"
 ]
+LogprobEncoding: TypeAlias = Literal["ln_at_sampling_temperature", "ln_at_temperature_1", "unknown"]
 FeedbackType: TypeAlias = Literal[
     "rating", "thumbs", "correction", "accept", "edit", "reject", "comment", "other", "unknown"
 ]
@@ -89,6 +111,7 @@ class Usage:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_input_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
@@ -102,14 +125,22 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """One piece of a message; `text` of a `tool_call` holds its arguments exactly as written."""
+    """One piece of a message.
+
+    `text` of a `tool_call` holds its arguments, and of a `custom_tool_call` its input, exactly as
+    written. A piece whose content is stored elsewhere has `uri`, `sha256` and `size_bytes` of it.
+    """
 
     type: PartType = "text"
     text: str | None = None
     call_id: str | None = None
     name: str | None = None
     mime: str | None = None
+    uri: str | None = None
     sha256: str | None = None
+    size_bytes: int | None = None
+    signature: str | None = None
+    cache_control_json: str | None = None
     ext_json: str | None = None
 
 
@@ -134,7 +165,23 @@ class Error:
     """A structured failure."""
 
     type: str
+    code: str | None = None
     message: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Link:
+    """A relation of an event to another event, trajectory or span.
+
+    `relation` is an open word: `copied_from`, `continues`, `retry_of`, `follows`, and others.
+    """
+
+    relation: str
+    trajectory_id: str | None = None
+    event_id: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    ext_json: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,6 +202,7 @@ class Sampling:
     top_k: int | None = None
     min_p: float | None = None
     max_tokens: int | None = None
+    choices: int | None = None
     seed: int | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
@@ -162,33 +210,72 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RoutedExperts:
+    """The experts that a mixture-of-experts model used for each token.
+
+    `expert_ids` lists them token by token and within a token layer by layer. `start_token` is the
+    position of the first token listed, in prompt and output together.
+    """
+
+    layers: int
+    experts_per_token: int
+    start_token: int = 0
+    expert_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlobRef:
+    """A reference to content that is stored elsewhere; `sha256` is the hash (hex) of it."""
+
+    uri: str | None = None
+    sha256: str | None = None
+    size_bytes: int | None = None
+    mime: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Generation:
     """A model call, with its tokens where the engine gives them.
 
-    `output_logprobs` are natural logs at the sampling temperature, one per output token;
-    `loss_mask` likewise (1 = train), `None` meaning all ones.
+    `output_logprobs` has one number per output token; `logprob_encoding` of `None` means natural
+    logarithms at the sampling temperature. `loss_mask` likewise has one number per output token (1
+    = train), `None` meaning all ones.
+
+    With `prompt_prefix_event_id`, the prompt is the first `prompt_prefix_tokens` tokens of the
+    prompt and output of that earlier generation of the trajectory, followed by `prompt_token_ids`.
     """
 
     model: str | None = None
     served_model: str | None = None
     provider: str | None = None
     request_id: str | None = None
+    response_id: str | None = None
+    choice_index: int | None = None
     prompt_token_ids: tuple[int, ...] | None = None
+    prompt_prefix_event_id: str | None = None
+    prompt_prefix_tokens: int | None = None
     output_token_ids: tuple[int, ...] | None = None
     output_logprobs: tuple[float, ...] | None = None
+    logprob_encoding: LogprobEncoding | None = None
     policy_versions: tuple[VersionSpan, ...] = ()
     loss_mask: tuple[int, ...] | None = None
+    routed_experts: RoutedExperts | None = None
     sampling: Sampling | None = None
+    reasoning_effort: str | None = None
     tokenizer_hash: str | None = None
     template_hash: str | None = None
     finish_reason: str | None = None
+    time_to_first_token_us: int | None = None
+    request_ref: BlobRef | None = None
+    response_ref: BlobRef | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ToolCall:
     """A tool call as sent (`arguments`) and as parsed (`arguments_json`).
 
-    `arguments_json` is `None` when the arguments are not JSON.
+    `arguments_json` is `None` when the arguments are not JSON. The call of a custom tool
+    (`tool_type` custom) has its free-form input in `arguments`.
     """
 
     call_id: str
@@ -196,6 +283,9 @@ class ToolCall:
     arguments: str
     arguments_json: str | None = None
     side_effect: SideEffect = "unknown"
+    tool_type: str | None = None
+    subagent_trajectory_id: str | None = None
+    ext_json: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,6 +321,56 @@ class Approval:
     subject: str
     decision: str | None = None
     by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """A document that a retrieval gave."""
+
+    id: str | None = None
+    uri: str | None = None
+    score: float | None = None
+    text: str | None = None
+    ext_json: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retrieval:
+    """A search in an index of documents; `documents` is ordered, best first."""
+
+    query: str | None = None
+    index: str | None = None
+    top_k: int | None = None
+    documents: tuple[Document, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Embedding:
+    """A computation of embedding vectors; the vectors are not recorded."""
+
+    model: str | None = None
+    input_count: int | None = None
+    dimensions: int | None = None
+    encoding_format: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guardrail:
+    """A check by a guardrail; `decision` is an open word: allow, block, modify, warn."""
+
+    name: str
+    decision: str | None = None
+    category: str | None = None
+    score: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """A plan that the agent made or changed."""
+
+    text: str | None = None
+    items_json: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,7 +419,8 @@ class TrajectoryStarted:
 class Observation:
     """The messages shown to the model, as a delta against the context held so far.
 
-    `atdp.schemas.context` explains the delta.
+    `atdp.schemas.context` explains the delta. `copied` is true for context that was copied from
+    elsewhere and not produced in this trajectory.
     """
 
     messages: tuple[Message, ...] = ()
@@ -287,6 +428,7 @@ class Observation:
     context_hash: str | None = None
     tools_hash: str | None = None
     tools_json: str | None = None
+    copied: bool | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -297,13 +439,15 @@ class InternalState:
     text: str | None = None
     confidence: float | None = None
     provenance: str | None = None
+    ext_json: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Action:
     """An action of the agent; `type` names the field that is set.
 
-    Actions of the types `generation` and `message` may both carry `message`.
+    Actions of the types `generation` and `message` may both carry `message`. `error` is the failure
+    of the action itself, such as a model call without an answer.
     """
 
     type: ActionType
@@ -314,6 +458,11 @@ class Action:
     code_edit: CodeEdit | None = None
     handoff: Handoff | None = None
     approval: Approval | None = None
+    retrieval: Retrieval | None = None
+    embedding: Embedding | None = None
+    guardrail: Guardrail | None = None
+    plan: Plan | None = None
+    error: Error | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -327,21 +476,36 @@ class Outcome:
     exit_code: int | None = None
     error: Error | None = None
     decision: UserDecision | None = None
+    subagent_trajectory_id: str | None = None
+    ext_json: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reward:
-    """A reward for an event, a step or the trajectory: a value, a critique, or both."""
+    """A reward for an event, a step or the trajectory: a value, a critique, or both.
+
+    `token_start` (inclusive) and `token_end` (exclusive) are a span of the target generation's
+    output tokens. With `compared_to`, an event or trajectory of the target's kind, a value above 0
+    means that the target is preferred to it.
+    """
 
     target_kind: TargetKind = "trajectory"
     target_event_id: str | None = None
     target_step: int | None = None
+    token_start: int | None = None
+    token_end: int | None = None
+    compared_to: str | None = None
     value: float | None = None
+    label: str | None = None
+    scale: str | None = None
+    range_min: float | None = None
+    range_max: float | None = None
     critique: str | None = None
     dimension: str = "outcome"
     source_name: str
     evaluator_version: str | None = None
-    observed_at: datetime
+    observed_at: datetime | None = None
+    observed_at_nanos: int | None = None
     supersedes: str | None = None
 
 
@@ -356,6 +520,7 @@ class Feedback:
     value: float | None = None
     text: str | None = None
     actor: str | None = None
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -369,6 +534,7 @@ class Annotation:
     value_json: str | None = None
     annotator: str | None = None
     annotator_version: str | None = None
+    observed_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -422,7 +588,8 @@ class Event:
     """One fact of a trajectory: an envelope and one body.
 
     `seq` counts from 0 without gaps per (trajectory, attempt, producer). `step` counts decisions
-    from 0.
+    from 0. `occurred_at` is `None` where nobody knows the time; `seq` gives the order. A field
+    `*_nanos` holds the nanoseconds, 0 to 999, beyond the microsecond of the time beside it.
     """
 
     event_id: EventId
@@ -432,14 +599,23 @@ class Event:
     producer_id: str
     seq: int
     step: int = 0
-    occurred_at: datetime
+    occurred_at: datetime | None = None
+    occurred_at_nanos: int | None = None
     body: Body
     ended_at: datetime | None = None
+    ended_at_nanos: int | None = None
     session_id: str | None = None
     task_id: str | None = None
+    group_id: str | None = None
     caused_by: tuple[str, ...] = ()
+    parent_event_id: str | None = None
     parent_trajectory_id: str | None = None
     spawned_by: str | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    parent_span_id: str | None = None
+    source_step_id: str | None = None
+    links: tuple[Link, ...] = ()
     agent: Agent
     source: Source
     versions: Versions | None = None
