@@ -8,8 +8,8 @@ Formats without time get `NO_TIME` plus one millisecond per event: a time that i
 and keeps the order. An import must not invent when something happened.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
@@ -17,12 +17,18 @@ from typing import Protocol
 from atdp.schemas import (
     Agent,
     Body,
+    Cost,
     Event,
     EventId,
+    Link,
+    Outcome,
+    Reward,
     Source,
     Status,
     TenantId,
     TrajectoryId,
+    Usage,
+    Versions,
     deterministic_event_id,
 )
 
@@ -38,6 +44,25 @@ class ImportedEvent:
     status: Status = "unknown"
     causes: tuple[int, ...] = ()
     """Indices of the earlier events of the trajectory that led to this one."""
+    part_of: int | None = None
+    """Index of the event that this one is part of, as a span is part of its parent."""
+    target: int | None = None
+    """Index of the event that a reward is for."""
+    subagent: tuple[str, ...] | None = None
+    """Identity of the trajectory that an outcome's sub-agent produced."""
+    occurred_at: datetime | None = None
+    occurred_at_nanos: int | None = None
+    ended_at: datetime | None = None
+    ended_at_nanos: int | None = None
+    latency_us: int | None = None
+    trace_id: str | None = None
+    span_id: str | None = None
+    parent_span_id: str | None = None
+    source_step_id: str | None = None
+    links: tuple[Link, ...] = ()
+    versions: Versions | None = None
+    usage: Usage | None = None
+    cost: Cost | None = None
     metadata_json: str | None = None
     ext_json: str | None = None
 
@@ -53,13 +78,16 @@ class ImportedTrajectory:
 
     The path of the file on this machine is not one of them.
     """
-    task_id: str
-    attempt: int
+    task_id: str | None = None
+    attempt: int = 0
+    session_id: str | None = None
     agent: Agent
     source: Source
     events: tuple[ImportedEvent, ...]
     started_at: datetime = NO_TIME
     """Time of its start; `NO_TIME` where the format has none."""
+    parent: tuple[str, ...] | None = None
+    """Identity of the trajectory that spawned it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +118,69 @@ class Importer(Protocol):
 def make_events(trajectory: ImportedTrajectory, tenant: str) -> list[Event]:
     """Return the events of a trajectory for a tenant; `seq` counts from 0."""
     source = trajectory.source
-    name = (source.format, tenant, *trajectory.identity)
-    trajectory_id = TrajectoryId(deterministic_event_id(trajectory.started_at, *name))
-    ids: list[EventId] = []
-    events = []
-    for seq, content in enumerate(trajectory.events):
-        at = trajectory.started_at + timedelta(milliseconds=seq)
-        ids.append(deterministic_event_id(at, *name, str(seq)))
-        events.append(
-            Event(
-                event_id=ids[seq],
-                tenant_id=TenantId(tenant),
-                trajectory_id=trajectory_id,
-                attempt=trajectory.attempt,
-                task_id=trajectory.task_id,
-                producer_id=f"import-{source.format}",
-                seq=seq,
-                step=content.step,
-                occurred_at=at,
-                caused_by=tuple(ids[cause] for cause in content.causes),
-                agent=trajectory.agent,
-                source=source,
-                status=content.status,
-                metadata_json=content.metadata_json,
-                ext_json=content.ext_json,
-                body=content.body,
-            )
+    parent = trajectory.parent
+    times = [
+        content.occurred_at or trajectory.started_at + timedelta(milliseconds=seq)
+        for seq, content in enumerate(trajectory.events)
+    ]
+    ids = [
+        deterministic_event_id(at, source.format, tenant, *trajectory.identity, str(seq))
+        for seq, at in enumerate(times)
+    ]
+    return [
+        Event(
+            event_id=ids[seq],
+            tenant_id=TenantId(tenant),
+            trajectory_id=_trajectory_id(trajectory, trajectory.identity, tenant),
+            attempt=trajectory.attempt,
+            task_id=trajectory.task_id,
+            session_id=trajectory.session_id,
+            parent_trajectory_id=parent and _trajectory_id(trajectory, parent, tenant),
+            producer_id=f"import-{source.format}",
+            seq=seq,
+            step=content.step,
+            occurred_at=times[seq],
+            occurred_at_nanos=content.occurred_at_nanos,
+            ended_at=content.ended_at,
+            ended_at_nanos=content.ended_at_nanos,
+            latency_us=content.latency_us,
+            caused_by=tuple(ids[cause] for cause in content.causes),
+            parent_event_id=None if content.part_of is None else ids[content.part_of],
+            trace_id=content.trace_id,
+            span_id=content.span_id,
+            parent_span_id=content.parent_span_id,
+            source_step_id=content.source_step_id,
+            links=content.links,
+            agent=trajectory.agent,
+            source=source,
+            versions=content.versions,
+            usage=content.usage,
+            cost=content.cost,
+            status=content.status,
+            metadata_json=content.metadata_json,
+            ext_json=content.ext_json,
+            body=_body(trajectory, content, tenant, ids),
         )
-    return events
+        for seq, content in enumerate(trajectory.events)
+    ]
+
+
+def _body(
+    trajectory: ImportedTrajectory, content: ImportedEvent, tenant: str, ids: Sequence[EventId]
+) -> Body:
+    """Return the body of an event, with the ids that its references stand for."""
+    match content.body:
+        case Reward() as reward if content.target is not None:
+            return replace(reward, target_kind="event", target_event_id=ids[content.target])
+        case Outcome() as outcome if content.subagent is not None:
+            subagent = _trajectory_id(trajectory, content.subagent, tenant)
+            return replace(outcome, subagent_trajectory_id=subagent)
+        case body:
+            return body
+
+
+def _trajectory_id(
+    trajectory: ImportedTrajectory, identity: tuple[str, ...], tenant: str
+) -> TrajectoryId:
+    name = (trajectory.source.format, tenant, *identity)
+    return TrajectoryId(deterministic_event_id(trajectory.started_at, *name))

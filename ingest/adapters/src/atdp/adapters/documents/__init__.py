@@ -1,0 +1,1 @@
+"""Pieces that every converter between events and documents of another format needs."""
