@@ -9,10 +9,9 @@ type to a number that its type cannot hold, is handed to the plain encoder, whic
 names the error. A property test compares the two encoders.
 """
 
-import itertools
 import operator
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, assert_never
 
@@ -49,10 +48,6 @@ def compile_event(tree: AvroRecord) -> Writer:
     expect; the caller then throws away what was appended.
     """
     return _Compiler().event(tree)
-
-
-def _is_nullable(field: AvroField) -> bool:
-    return isinstance(field.type, AvroNullable)
 
 
 def _varint(number: int) -> bytes:
@@ -155,7 +150,7 @@ class _Compiler:
         if {field.name for field in fields[first:after]} != bodies:
             raise SchemaError("the body fields of the event schema must stand side by side")
         kind_of = KIND_OF_BODY
-        envelope = self._fields(fields[:first])
+        envelope = [self._step(field) for field in fields[:first]]
         # One of the body fields is set; those before and behind it are nulls.
         body = {
             field.name: (
@@ -166,15 +161,17 @@ class _Compiler:
             for index, field in enumerate(fields[first:after])
             if isinstance(field.type, AvroNullable)
         }
-        rest = self._fields(fields[after:])
+        rest = [self._step(field) for field in fields[after:]]
 
         def write(event: Any, parts: Parts) -> None:
-            envelope(event, parts)
+            for get, step in envelope:
+                step(get(event), parts)
             before, step, behind = body[kind_of[type(event.body)]]
             parts.append(before)
             step(event.body, parts)
             parts.append(behind)
-            rest(event, parts)
+            for get, step in rest:
+                step(get(event), parts)
 
         return write
 
@@ -201,48 +198,8 @@ class _Compiler:
             case never:
                 assert_never(never)
 
-    def _fields(self, fields: Sequence[AvroField]) -> Writer:
-        """Return the writer of a record's fields, side by side.
-
-        Most nullable fields of most events are None. Neighbours that are nullable are therefore
-        read at once, and written at once when all of them are None.
-        """
-        steps: list[tuple[Callable[[Any], Any], Writer]] = []
-        for nullable, run in itertools.groupby(fields, key=_is_nullable):
-            neighbours = tuple(run)
-            if nullable and len(neighbours) > 1:
-                names = (field.name for field in neighbours)
-                steps.append((operator.attrgetter(*names), self._nullable_run(neighbours)))
-            else:
-                steps += [
-                    (operator.attrgetter(field.name), self.type(field.type)) for field in neighbours
-                ]
-
-        def write(value: Any, parts: Parts) -> None:
-            for get, step in steps:
-                step(get(value), parts)
-
-        return write
-
-    def _nullable_run(self, fields: Sequence[AvroField]) -> Writer:
-        steps = [
-            self.type(field.type.item) for field in fields if isinstance(field.type, AvroNullable)
-        ]
-        nothing = (None,) * len(fields)
-        nulls = b"\x00" * len(fields)
-
-        def write(values: Any, parts: Parts) -> None:
-            if values == nothing:
-                parts.append(nulls)
-                return
-            for item, step in zip(values, steps, strict=True):
-                if item is None:
-                    parts.append(b"\x00")
-                else:
-                    parts.append(b"\x02")
-                    step(item, parts)
-
-        return write
+    def _step(self, field: AvroField) -> tuple[Callable[[Any], Any], Writer]:
+        return operator.attrgetter(field.name), self.type(field.type)
 
     def _named_type(self, node: AvroRecord | AvroEnum) -> Writer:
         writer = self._named.get(node.name)
@@ -262,7 +219,13 @@ class _Compiler:
         return write
 
     def _record(self, record: AvroRecord) -> Writer:
-        return self._fields(record.fields)
+        steps = [self._step(field) for field in record.fields]
+
+        def write(value: Any, parts: Parts) -> None:
+            for get, step in steps:
+                step(get(value), parts)
+
+        return write
 
     def _enum(self, enum: AvroEnum) -> Writer:
         numbers = {symbol: _varint(index) for index, symbol in enumerate(enum.symbols)}
