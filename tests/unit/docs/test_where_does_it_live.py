@@ -50,7 +50,7 @@ def test_the_module_and_the_name_exist(answer: Answer) -> None:
 def test_every_table_row_of_a_part_is_read() -> None:
     parts = PAGE.read_text(encoding="utf-8").partition("## Contracts")[2]
     rows = [line for line in parts.splitlines() if line.startswith("|")]
-    headers = [line for line in rows if line.startswith(("| question", "| ---"))]
+    headers = [line for line in rows if line.startswith(("| question", "| --"))]
     assert len(ANSWERS) == len(rows) - len(headers) > 60
 
 

@@ -7,9 +7,9 @@ from hypothesis import given, strategies as st
 
 from order_desk.customers import CustomerStream
 from order_desk.episode import Episode, ToolRequest
-from order_desk.order_task import ITEMS, MAX_TURNS, Order, call_tool, judge
+from order_desk.order_task import ITEMS, MAX_TURNS, CustomerOrder, call_tool, judge
 
-ORDER = Order(task_id="t", item="rope", quantity=7, price=13, message="7 rope?")
+ORDER = CustomerOrder(task_id="t", item="rope", quantity=7, price=13, message="7 rope?")
 
 
 def call(name: str, **arguments: object) -> ToolRequest:

@@ -37,8 +37,8 @@ def declared(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
         EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
         for name, value in values.items()
     )
-    found: Callable[..., EntryPoints] = lambda *, group: points.select(group=group)  # noqa: E731
-    monkeypatch.setattr("atdp.stack.cli.late_commands.entry_points", found)
+    installed: Callable[..., EntryPoints] = lambda *, group: points.select(group=group)  # noqa: E731
+    monkeypatch.setattr("atdp.stack.cli.late_commands.entry_points", installed)
 
 
 def test_the_demo_is_found_by_its_entry_point() -> None:

@@ -14,7 +14,7 @@ import string
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from order_desk.order_task import ITEMS, PRICES, QUANTITIES, Order
+from order_desk.order_task import ITEMS, PRICES, QUANTITIES, CustomerOrder
 
 PERSONAL_SHARE = 0.15
 """Share of customers who write personal data."""
@@ -44,7 +44,7 @@ class CustomerStream:
         """Start the stream."""
         self._random = random.Random(f"{self.name}/{self.seed}")  # noqa: S311 (a simulation)
 
-    def next_order(self) -> Order:
+    def next_order(self) -> CustomerOrder:
         """Return the next customer's order, with a task id of its own."""
         rng = self._random
         item, quantity, price = rng.choice(ITEMS), rng.choice(QUANTITIES), rng.choice(PRICES)
@@ -55,7 +55,7 @@ class CustomerStream:
             else:
                 thanks = f"thanks! {self._personal_sentence()}"
         self._served += 1
-        return Order(
+        return CustomerOrder(
             task_id=f"{self.name}-{self.seed}-{self._served:05d}",
             item=item,
             quantity=quantity,
@@ -64,7 +64,7 @@ class CustomerStream:
             thanks=thanks,
         )
 
-    def orders(self, count: int) -> list[Order]:
+    def orders(self, count: int) -> list[CustomerOrder]:
         """Return the next `count` orders."""
         return [self.next_order() for _ in range(count)]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from order_desk.order_task import MAX_TURNS, Order, call_tool, judge
+from order_desk.order_task import MAX_TURNS, CustomerOrder, call_tool, judge
 
 ChatMessage = dict[str, Any]
 """A chat message in OpenAI's shape, as the client library takes it."""
@@ -28,7 +28,7 @@ class ToolRequest:
 class Episode:
     """The conversation of one attempt at an order."""
 
-    order: Order
+    order: CustomerOrder
     messages: list[ChatMessage] = field(init=False)
     turns: int = field(init=False, default=0)
     answer: str | None = field(init=False, default=None)

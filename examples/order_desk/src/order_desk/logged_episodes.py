@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass
 from typing import Literal
 
-from order_desk.order_task import ITEMS, PRICES, QUANTITIES, Order, call_tool, judge
+from order_desk.order_task import ITEMS, PRICES, QUANTITIES, CustomerOrder, call_tool, judge
 
 Habit = Literal["right", "guess", "price_as_total", "wrong_quantity", "wrong_item", "blind"]
 
@@ -41,14 +41,14 @@ class LoggedCall:
 class LoggedEpisode:
     """One served customer: the tool calls in order, the answer, and the reward (1.0 when right)."""
 
-    order: Order
+    order: CustomerOrder
     habit: Habit
     calls: tuple[LoggedCall, ...]
     answer: str
     reward: float
 
 
-def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
+def logged_episode(order: CustomerOrder, rng: random.Random) -> LoggedEpisode:
     """Return an episode in which one of the mediocre clerks serves `order`."""
     (habit,) = rng.choices(list(HABITS), weights=list(HABITS.values()))
     calls: tuple[LoggedCall, ...]
@@ -72,15 +72,15 @@ def logged_episode(order: Order, rng: random.Random) -> LoggedEpisode:
     )
 
 
-def _lookup(order: Order, item: str) -> LoggedCall:
+def _lookup(order: CustomerOrder, item: str) -> LoggedCall:
     return _call(order, "lookup", {"item": item})
 
 
-def _calc(order: Order, left: int, right: int) -> LoggedCall:
+def _calc(order: CustomerOrder, left: int, right: int) -> LoggedCall:
     return _call(order, "calc", {"expression": f"{left}*{right}"})
 
 
-def _call(order: Order, name: str, arguments: dict[str, str]) -> LoggedCall:
+def _call(order: CustomerOrder, name: str, arguments: dict[str, str]) -> LoggedCall:
     text = json.dumps(arguments)
     reply = call_tool(order, name, text)
     return LoggedCall(name=name, arguments=text, reply=reply.text, ok=reply.ok)

@@ -53,7 +53,7 @@ TOOLS: tuple[dict[str, Any], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CustomerOrder:
     """One task: the wanted item and quantity, its price, and the customer's messages.
 
     Equal orders are the same task.
@@ -82,7 +82,7 @@ class ToolReply:
     ok: bool
 
 
-def call_tool(order: Order, name: str, arguments: str) -> ToolReply:
+def call_tool(order: CustomerOrder, name: str, arguments: str) -> ToolReply:
     """Carry out a tool call as the model wrote it; `arguments` may be invalid JSON."""
     try:
         given = json.loads(arguments)
@@ -99,7 +99,7 @@ def call_tool(order: Order, name: str, arguments: str) -> ToolReply:
             return ToolReply(text="error: no such tool", ok=False)
 
 
-def _lookup(order: Order, item: object) -> ToolReply:
+def _lookup(order: CustomerOrder, item: object) -> ToolReply:
     if item == order.item:
         return ToolReply(text=str(order.price), ok=True)
     if item in ITEMS:
@@ -117,6 +117,6 @@ def _calc(expression: object) -> ToolReply:
     return ToolReply(text=str(int(match.group(1)) * int(match.group(2))), ok=True)
 
 
-def judge(order: Order, answer: str | None) -> float:
+def judge(order: CustomerOrder, answer: str | None) -> float:
     """Return 1.0 when the final answer is the total, else 0.0; no answer (cut off) is wrong."""
     return 1.0 if answer is not None and answer.strip() == str(order.total) else 0.0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from atdp.sdk import Recorder
-from order_desk.order_task import Order
+from order_desk.order_task import CustomerOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Visit:
 
     tenant: str
     phase: str
-    order: Order
+    order: CustomerOrder
     attempt: int = 0
 
     @property

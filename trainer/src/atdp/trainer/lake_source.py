@@ -23,6 +23,7 @@ from atdp.trainer.position import Start, StreamPosition
 from atdp.trainer.source import OPEN, Poll
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
+_START_COLUMNS = "kafka_partition, first_offset"
 _NO_ROW_LIMIT = 1 << 40
 _NO_TIME_LIMIT_S = 3600.0
 """Time limit of a read of offsets; the governed reader has the same."""
@@ -108,11 +109,11 @@ class LakeSource:
         Only offsets are read, so no purpose is required.
         """
         # S608: the condition is the SQL of the user who trains.
-        query = f"SELECT kafka_partition, first_offset FROM trajectories WHERE {condition}"  # noqa: S608
+        query = f"SELECT {_START_COLUMNS} FROM trajectories WHERE {condition}"  # noqa: S608
         try:
-            with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as stamps:
+            with connect(lake=self._lake, tenant=self._tenant, snapshots=snapshots) as tables:
                 return tuple(
-                    stamps.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows()
+                    tables.sql(query, max_rows=_NO_ROW_LIMIT, timeout_s=_NO_TIME_LIMIT_S).rows()
                 )
         except LakehouseError as error:
             raise SourceError(f"the lake cannot be read for training: {error}") from error

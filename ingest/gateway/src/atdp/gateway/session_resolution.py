@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from fastapi import Request
-from starlette.datastructures import Headers
+from fastapi.datastructures import Headers
 
 from atdp.gateway.header_text import from_header
 from atdp.gateway.request_body import checked_id
