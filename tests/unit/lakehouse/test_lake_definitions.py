@@ -73,7 +73,9 @@ def test_the_comparison_finds_a_dropped_a_renamed_and_a_narrowed_column() -> Non
     assert breaks(old, dropped) == ["tenant_id is gone"]
     text = old.model_dump_json().replace('"name":"value"', '"name":"score"')
     assert breaks(old, Schema.model_validate_json(text)) == ["value is now called score"]
-    text = old.model_dump_json().replace('"type":"double"', '"type":"float"')
+    text = old.model_dump_json().replace(
+        '"name":"value","type":"double"', '"name":"value","type":"float"'
+    )
     assert breaks(old, Schema.model_validate_json(text)) == ["value was double, is float"]
 
 

@@ -21,7 +21,8 @@ class GenerationRecord:
     event_id: str
     seq: int
     step: int
-    occurred_at: datetime
+    occurred_at: datetime | None
+    """`None` where nobody knows the time; `seq` gives the order."""
     model: str | None
     weight_version: str | None
     policy_versions: tuple[tuple[str, int, int], ...]

@@ -11,7 +11,8 @@ from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, gen
 def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
     """Return the trainer's form of a record."""
     policies = sorted({f"{call.policy_id}@{call.policy_version}" for call in record.generations})
-    started = min((call.occurred_at for call in record.generations), default=None)
+    times = [call.occurred_at for call in record.generations if call.occurred_at is not None]
+    started = min(times, default=None)
     return TrainingTrajectory(
         key=TrajectoryKey(record.tenant_id, record.trajectory_id, record.attempt),
         task=record.task_id,

@@ -2,7 +2,8 @@
 --
 -- A reward that another one names in `supersedes` does not count, whatever the other one says; a
 -- successor without a value retracts it. Of the remaining rewards with a value, the latest by
--- `observed_at` counts; on a tie, the one that is later in the log. All rewards stay in `rewards`.
+-- `observed_at` counts; a reward whose time nobody knows comes before all others, and on a tie the
+-- one that is later in the log counts. All rewards stay in `rewards`.
 -- A target without a row here has no reward, which is not a reward of 0.
 CREATE VIEW latest_rewards AS
 SELECT *
@@ -18,5 +19,5 @@ WHERE r.value IS NOT NULL
 QUALIFY row_number() OVER (
     PARTITION BY
         tenant_id, trajectory_id, attempt, target_kind, target_event_id, target_step, dimension
-    ORDER BY observed_at DESC, kafka_partition DESC, kafka_offset DESC
+    ORDER BY observed_at DESC NULLS LAST, kafka_partition DESC, kafka_offset DESC
 ) = 1;

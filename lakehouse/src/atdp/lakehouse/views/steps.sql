@@ -2,7 +2,8 @@
 --
 -- The order inside a step is that of the log; all events of a trajectory are in one partition.
 -- `reward` is the latest reward for the step itself or for one of its events (see latest_rewards);
--- NULL means that there is none, which is not a reward of 0.
+-- NULL means that there is none, which is not a reward of 0. `started_at` and `ended_at` are NULL
+-- where nobody knows the times.
 CREATE VIEW steps AS
 WITH folded AS (
     SELECT
@@ -68,7 +69,10 @@ rewarded AS (
         r.trajectory_id,
         r.attempt,
         coalesce(r.target_step, e.step) AS step,
-        arg_max(r.value, (r.dimension = 'outcome', r.observed_at, r.kafka_offset)) AS reward
+        arg_max(
+            r.value,
+            (r.dimension = 'outcome', coalesce(r.observed_at, '-infinity'), r.kafka_offset)
+        ) AS reward
     FROM latest_rewards AS r
     LEFT JOIN events AS e
         ON

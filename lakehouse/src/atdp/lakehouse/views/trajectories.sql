@@ -5,7 +5,8 @@
 -- `status` is `open` until the trajectory has ended. `training_eligible` is true when every event
 -- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst
 -- of its generations, NULL without any. `messages` counts the messages that its events added to the
--- context. Offsets include late rewards, so `last_offset` moves when one arrives.
+-- context. Offsets include late rewards, so `last_offset` moves when one arrives. `started_at` and
+-- `ended_at` are NULL where nobody knows the times.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -13,6 +14,7 @@ WITH folded AS (
         trajectory_id,
         attempt,
         arg_min(task_id, kafka_offset) AS task_id,
+        arg_min(group_id, kafka_offset) AS group_id,
         arg_min(session_id, kafka_offset) AS session_id,
         arg_min(agent.id, kafka_offset) AS agent_id,
         min(occurred_at) AS started_at,
@@ -77,8 +79,12 @@ rewarded AS (
         tenant_id,
         trajectory_id,
         attempt,
-        arg_max(value, (dimension = 'outcome', observed_at, kafka_offset)) AS reward,
-        arg_max(source_name, (dimension = 'outcome', observed_at, kafka_offset)) AS reward_source
+        arg_max(
+            value, (dimension = 'outcome', coalesce(observed_at, '-infinity'), kafka_offset)
+        ) AS reward,
+        arg_max(
+            source_name, (dimension = 'outcome', coalesce(observed_at, '-infinity'), kafka_offset)
+        ) AS reward_source
     FROM latest_rewards
     WHERE target_kind = 'trajectory'
     GROUP BY tenant_id, trajectory_id, attempt
