@@ -11,8 +11,10 @@ from hypothesis import given, settings, strategies as st
 
 from atdp.gateway.trajectory_events import SOURCE, Answered, Asked, FailedCall, LiveTrajectory
 from atdp.schemas import (
+    EMPTY_CONTEXT_HASH,
     Action,
     Agent,
+    ContextFold,
     Event,
     Gap,
     Generation,
@@ -89,7 +91,7 @@ def test_a_first_call_is_one_observation_and_one_generation() -> None:
     observation = events[0].body
     assert isinstance(observation, Observation)
     assert observation.context_base == 0
-    assert observation.context_hash == context_hash(observation.messages)
+    assert observation.context_hash == context_hash(EMPTY_CONTEXT_HASH, events[0].event_id, 1)
     assert events[1].caused_by == (events[0].event_id,)
     assert events[1].latency_us == 5000
 
@@ -174,6 +176,25 @@ def test_tools_are_sent_once_until_they_change() -> None:
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+def test_what_did_not_get_into_the_log_is_sent_again_in_full() -> None:
+    trajectory = live()
+    before = trajectory.call(asked(user("a"), tools=({"name": "x"},)), answered(says("b")))
+    trajectory.builder.lose()
+    after = trajectory.call(
+        asked(user("a"), says("b"), user("c"), tools=({"name": "x"},)), answered(says("d"))
+    )
+    body = after[0].body
+    assert isinstance(body, Observation)
+    assert (body.context_base, len(body.messages)) == (0, 3)
+    assert body.tools_json == '[{"name":"x"}]'
+    assert ContextFold.of([*before, *after]).intact
+    third = trajectory.call(
+        asked(user("a"), says("b"), user("c"), says("d"), tools=({"name": "x"},)),
+        answered(says("e")),
+    )
+    assert kinds(third) == ["generation"]
+
+
 def test_an_engine_failure_is_a_gap_and_a_retry_repeats_nothing() -> None:
     trajectory = live()
     failed = trajectory.call(
@@ -214,7 +235,8 @@ def test_whatever_agents_send_the_fold_is_what_the_model_saw(
         for event in new:
             folded.append(event)
             if isinstance(event.body, Observation):
-                assert event.body.context_hash == context_hash(fold_context(folded))
+                assert ContextFold.of(folded).intact
+                assert event.body.context_hash == ContextFold.of(folded).hash
         events += new
     assert [event.seq for event in events] == list(range(len(events)))
     assert all(before.step <= after.step + 1 for before, after in pairwise(events))

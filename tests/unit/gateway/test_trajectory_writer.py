@@ -16,7 +16,7 @@ from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
 from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.runtime import HttpProblem
-from atdp.schemas import Event, Feedback, Gap, SigningKey, decode
+from atdp.schemas import Event, Feedback, Gap, Message, Observation, SigningKey, decode
 
 KEY = SigningKey(key_id="0" * 12, verifier=b"v" * 32)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -145,6 +145,23 @@ def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> No
     ]
     gap = next(event.body for event in events if isinstance(event.body, Gap))
     assert (gap.from_seq, gap.to_seq) == (1, 1)
+
+
+def test_after_an_event_that_no_log_takes_the_context_is_sent_again(world: Make) -> None:
+    here = world()
+    shown = Observation(messages=(Message(role="user"),), context_base=0)
+    asyncio.run(here.recorder.record(here.row("a"), KEY, lambda live: [live.event(shown, at=NOW)]))
+    held: list[bool] = []
+
+    def look(live: LiveTrajectory) -> list[Event]:
+        held.append(live.builder.context.is_lost)
+        return []
+
+    asyncio.run(here.recorder.record(here.row("a"), KEY, look))
+    with pytest.raises(HttpProblem):
+        here.record("a", "y" * 3_000)
+    asyncio.run(here.recorder.record(here.row("a"), KEY, look))
+    assert held == [False, True]
 
 
 def test_writers_of_one_trajectory_take_turns(world: Make) -> None:

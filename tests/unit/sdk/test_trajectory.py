@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from atdp.schemas import (
     Action,
+    ContextFold,
     Event,
     Gap,
     Generation,
@@ -18,8 +19,6 @@ from atdp.schemas import (
     Reward,
     TrajectoryEnded,
     Usage,
-    context_hash,
-    extend_context,
 )
 from atdp.sdk import MemorySender, Recorder, as_messages, current_trajectory
 
@@ -99,7 +98,9 @@ def test_a_long_history_is_sent_once(recorder: Recorder, sender: MemorySender) -
     ]
     assert [len(observation.messages) for observation in observations] == [1, 1]
     assert observations[1].context_base is None
-    assert observations[1].context_hash == context_hash(as_messages(chat("one", "two", "three")))
+    fold = ContextFold.of(sender.events)
+    assert observations[1].context_hash == fold.hash
+    assert fold.messages == list(as_messages(chat("one", "two", "three")))
 
 
 def test_a_context_that_was_cut_says_what_stays(recorder: Recorder, sender: MemorySender) -> None:
@@ -131,13 +132,13 @@ def test_folding_the_events_gives_the_contexts_that_were_shown(
         for event in delivered(recorder, sender)
         if event.trajectory_id == trajectory.trajectory_id
     ]
-    folded_context: tuple[Message, ...] = ()
+    fold = ContextFold[Message]()
     folded = []
     for event in events:
-        folded_context = extend_context(folded_context, event.body)
+        fold.add_event(event)
         if isinstance(event.body, Observation):
-            folded.append(folded_context)
-            assert event.body.context_hash == context_hash(folded_context)
+            folded.append(tuple(fold.messages))
+            assert event.body.context_hash == fold.hash
     assert folded == shown
 
 

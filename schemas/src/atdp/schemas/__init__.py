@@ -16,11 +16,14 @@ from atdp.schemas.codec import (
     record_to_event,
 )
 from atdp.schemas.context import (
+    EMPTY_CONTEXT_HASH,
+    content_hash,
     context_hash,
     contributed_messages,
     extend_context,
     fold_context,
 )
+from atdp.schemas.context_fold import ContextFold
 from atdp.schemas.contract_tree import (
     AvroArray,
     AvroEnum,
@@ -50,7 +53,13 @@ from atdp.schemas.headers import (
     signed_headers,
     verify,
 )
-from atdp.schemas.held_context import HeldContext, SentTools, hash_of_tools, make_observation
+from atdp.schemas.held_context import (
+    HeldContext,
+    SentTools,
+    ShownTools,
+    hash_of_tools,
+    make_observation,
+)
 from atdp.schemas.ids import deterministic_event_id, new_event_id
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
@@ -121,6 +130,7 @@ from atdp.schemas.values import (
 )
 
 __all__ = [
+    "EMPTY_CONTEXT_HASH",
     "HEADER_BYTES",
     "KEY_ID",
     "KIND_OF_BODY",
@@ -142,6 +152,7 @@ __all__ = [
     "Body",
     "CodeEdit",
     "ConsentState",
+    "ContextFold",
     "Cost",
     "Document",
     "Embedding",
@@ -184,6 +195,7 @@ __all__ = [
     "SchemaError",
     "SchemaName",
     "SentTools",
+    "ShownTools",
     "SideEffect",
     "SigningKey",
     "Source",
@@ -208,6 +220,7 @@ __all__ = [
     "all_topics",
     "canonical_json",
     "canonical_sha256",
+    "content_hash",
     "context_hash",
     "contributed_messages",
     "decode",

@@ -3,13 +3,26 @@
 A producer compares the context that a model is shown with the one held and sends the difference
 (`atdp.schemas.context`). It need not hold the messages themselves: a key per message, such as a
 digest, is enough to compare them.
+
+An event may not get into the log: a spool is full, a receiver refuses it. Then readers do not hold
+what the producer holds, and a difference to it would give them a wrong context. The producer says
+so with `lose`, and the next observation carries the whole context with a base of 0. Where the
+producer itself does not know any more what the model was shown, it says so with `forget`, and
+nothing is proved until it is given a whole context again.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from atdp.schemas.canonical import canonical_sha256
-from atdp.schemas.context import context_hash, contributed_messages, split_common_prefix
+from atdp.schemas.context import (
+    EMPTY_CONTEXT_HASH,
+    context_hash,
+    context_hashes,
+    contributed_messages,
+    split_common_prefix,
+)
 from atdp.schemas.values import Body, Message, Observation
 
 K = TypeVar("K")
@@ -18,10 +31,15 @@ K = TypeVar("K")
 class HeldContext(Generic[K]):
     """The keys of the messages held so far, in order."""
 
-    def __init__(self, key: Callable[[Message], K], keys: Sequence[K] = ()) -> None:
-        """Hold `keys`; `key` gives equal keys for equal messages and no others."""
+    def __init__(self, key: Callable[[Message], K]) -> None:
+        """Hold no message; `key` gives equal keys for equal messages and no others."""
         self._key = key
-        self._keys = list(keys)
+        self._keys: list[K] = []
+        self._hashes: list[str] = []
+        self.is_lost = False
+        """Whether readers may hold another context, so that all of it has to be sent again."""
+        self.is_known = True
+        """Whether the messages held are all that the model was shown."""
 
     @property
     def keys(self) -> Sequence[K]:
@@ -29,19 +47,62 @@ class HeldContext(Generic[K]):
         return self._keys
 
     def common_prefix(self, shown: Sequence[Message]) -> int:
-        """Return how many messages at the start of `shown` are held already."""
+        """Return how many messages at the start of `shown` readers hold already."""
+        if self.is_lost:
+            return 0
         base, _ = split_common_prefix(self._keys, [self._key(message) for message in shown])
         return base
 
-    def add(self, body: Body) -> None:
-        """Fold the body of a recorded event in."""
+    def hash_with(self, base: int, event_id: str, messages: int) -> str | None:
+        """Return the hash after an observation that keeps `base` messages and adds some.
+
+        None means that the context is not known.
+        """
+        if not self.is_known:
+            return None
+        return context_hash(self._hash_of(base), event_id, messages)
+
+    def add(self, event_id: str, body: Body) -> None:
+        """Fold the body of an event in."""
         if isinstance(body, Observation) and body.context_base is not None:
-            del self._keys[body.context_base :]
-        self._keys.extend(self._key(message) for message in contributed_messages(body))
+            del self._keys[body.context_base :], self._hashes[body.context_base :]
+            self.is_lost = self.is_lost and body.context_base > 0
+        messages = contributed_messages(body)
+        self._hashes.extend(context_hashes(self._hash_of(None), event_id, len(messages)))
+        self._keys.extend(self._key(message) for message in messages)
+
+    def lose(self) -> None:
+        """Note that an event did not get into the log: readers may hold another context."""
+        self.is_lost = True
+
+    def forget(self) -> None:
+        """Note that the model was shown messages that are not known here."""
+        self._keys.clear()
+        self._hashes.clear()
+        self.is_lost, self.is_known = True, False
 
     def copy(self) -> "HeldContext[K]":
-        """Return an independent context with the same keys."""
-        return HeldContext(self._key, self._keys)
+        """Return an independent context in the same state."""
+        other = HeldContext(self._key)
+        other._keys, other._hashes = list(self._keys), list(self._hashes)
+        other.is_lost, other.is_known = self.is_lost, self.is_known
+        return other
+
+    def _hash_of(self, length: int | None) -> str:
+        """Return the hash of the first `length` messages held; None: of all."""
+        hashes = self._hashes[:length]
+        return hashes[-1] if hashes else EMPTY_CONTEXT_HASH
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownTools:
+    """The tool definitions of one model call: their hash, and their JSON where it has to be sent.
+
+    Without hash nothing is known about tools.
+    """
+
+    tools_hash: str | None = None
+    tools_json: str | None = None
 
 
 class SentTools:
@@ -51,23 +112,29 @@ class SentTools:
         """Remember every set that was sent, or only the newest one, to bound the memory."""
         self._remember_all = remember_all
         self._sent: frozenset[str] = frozenset()
+        self._were_shown = False
 
     def __bool__(self) -> bool:
-        """Return whether any definitions were sent."""
-        return bool(self._sent)
+        """Return whether any definitions were shown."""
+        return self._were_shown
 
     def is_new(self, tools_hash: str) -> bool:
         """Return whether the definitions have to be sent in full, and remember them as sent."""
+        self._were_shown = True
         if tools_hash in self._sent:
             return False
         earlier = self._sent if self._remember_all else frozenset()
         self._sent = earlier | {tools_hash}
         return True
 
+    def lose(self) -> None:
+        """Note that an event did not get into the log: every set has to be sent again."""
+        self._sent = frozenset()
+
     def copy(self) -> "SentTools":
         """Return an independent record of the same definitions."""
         other = SentTools(remember_all=self._remember_all)
-        other._sent = self._sent
+        other._sent, other._were_shown = self._sent, self._were_shown
         return other
 
 
@@ -83,23 +150,24 @@ def hash_of_tools(tools: Sequence[Any], *, default: Callable[[Any], Any] | None 
 
 
 def make_observation(
+    held: HeldContext[Any],
     context: Sequence[Message],
     base: int,
     *,
-    held: int | None,
-    tools_hash: str | None,
-    tools_json: str | None,
+    event_id: str,
+    writes_base: bool,
+    tools: ShownTools,
 ) -> Observation:
-    """Return the observation after which a reader holds `context`.
+    """Return the observation, of the event `event_id`, after which a reader holds `context`.
 
-    The first `base` messages of `context` stay from the context held; the others are sent. `held`
-    is the length of the context held: with all of it staying, `context_base` is left out. With
-    `held=None` the base is always written.
+    The first `base` messages of `context` stay from the context held; the others are sent. Without
+    `writes_base` the base is left out, which means that all of the context held stays.
     """
+    messages = tuple(context[base:])
     return Observation(
-        messages=tuple(context[base:]),
-        context_base=None if base == held else base,
-        context_hash=context_hash(context),
-        tools_hash=tools_hash,
-        tools_json=tools_json,
+        messages=messages,
+        context_base=base if writes_base else None,
+        context_hash=held.hash_with(base, event_id, len(messages)),
+        tools_hash=tools.tools_hash,
+        tools_json=tools.tools_json,
     )

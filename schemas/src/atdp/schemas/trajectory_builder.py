@@ -118,8 +118,13 @@ class TrajectoryBuilder(Generic[K]):
             body=body,
             **fields,
         )
-        self.context.add(body)
+        self.context.add(event_id, body)
         return event
+
+    def lose(self) -> None:
+        """Note that an event did not get into the log: context and tools are sent again in full."""
+        self.context.lose()
+        self.tools.lose()
 
     def copy(self) -> Self:
         """Return an independent builder in the same state."""

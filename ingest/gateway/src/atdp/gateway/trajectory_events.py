@@ -44,6 +44,7 @@ from atdp.schemas import (
     Message,
     Outcome,
     SentTools,
+    ShownTools,
     Source,
     TrajectoryBuilder,
     TrajectoryIdentity,
@@ -195,22 +196,34 @@ class LiveTrajectory:
         shown = asked.messages
         held = len(self.builder.context.keys)
         base = self.builder.context.common_prefix(shown)
-        tools_hash, tools_json = self._tools_fields(asked.tools)
-        # A history that was cut back, and the first observation of a producer, need an explicit
-        # base; new tools need an observation to carry them.
-        must_observe = base < held or held == 0 or tools_json is not None
+        tools = self._shown_tools(asked.tools)
+        # A history that was cut back or did not get into the log, and the first observation of a
+        # producer, need an explicit base; new tools need an observation to carry them.
+        must_observe = base < held or held == 0 or tools.tools_json is not None
         causes = () if self._last_generation is None else (self._last_generation,)
         events: list[Event] = []
         for begin, end, result in _split_at_results(shown, base):
             if begin < end or must_observe:
-                observation = make_observation(
-                    shown[:end], begin, held=None, tools_hash=tools_hash, tools_json=tools_json
-                )
-                events.append(self.event(observation, at=asked.at, caused_by=causes))
-                must_observe, tools_json = False, None
+                events.append(self._observation(asked, (begin, end), tools, causes))
+                must_observe, tools = False, replace(tools, tools_json=None)
             if result is not None:
                 events.append(self._outcome(result, asked.at))
         return events
+
+    def _observation(
+        self, asked: Asked, run: tuple[int, int], tools: ShownTools, causes: tuple[EventId, ...]
+    ) -> Event:
+        begin, end = run
+        event_id = new_event_id()
+        observation = make_observation(
+            self.builder.context,
+            asked.messages[:end],
+            begin,
+            event_id=event_id,
+            writes_base=True,
+            tools=tools,
+        )
+        return self.event(observation, at=asked.at, event_id=event_id, caused_by=causes)
 
     def _outcome(self, message: Message, at: datetime) -> Event:
         before = max(self.builder.steps.current - 1, 0)
@@ -219,13 +232,15 @@ class LiveTrajectory:
         causes = () if call_event is None else (call_event,)
         return self.event(body, at=at, step=step, caused_by=causes)
 
-    def _tools_fields(self, tools: Sequence[Any]) -> tuple[str | None, str | None]:
-        """Return the hash of the tool definitions, and their JSON when it was not sent before."""
+    def _shown_tools(self, tools: Sequence[Any]) -> ShownTools:
+        """Return the tool definitions, with their JSON when it was not sent before."""
         if not tools and not self.builder.tools:
-            return None, None
+            return ShownTools()
         tools_hash = hash_of_tools(tools)
         is_new = self.builder.tools.is_new(tools_hash)
-        return tools_hash, canonical_json(list(tools)) if is_new else None
+        return ShownTools(
+            tools_hash=tools_hash, tools_json=canonical_json(list(tools)) if is_new else None
+        )
 
 
 def _split_at_results(

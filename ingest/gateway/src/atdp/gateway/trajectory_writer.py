@@ -140,6 +140,8 @@ class TrajectoryRecorder:
         results: Sequence[AppendResult],
     ) -> None:
         """Keep the events to send again, and note whether the start is acknowledged."""
+        if any(isinstance(result, EventRejected) for result in results):
+            writer.live.builder.lose()
         writer.unacknowledged = [
             event if isinstance(result, EventLogUnavailable) else _in_place_of(event)
             for event, result in zip(events, results, strict=True)

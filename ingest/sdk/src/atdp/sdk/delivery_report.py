@@ -91,10 +91,10 @@ class DeliveryLedger:
         self.dropped += 1
         self._lose(event_id, "dropped", reason, self._reasons_emitting)
 
-    def take_back(self, event_id: EventId, reason: str) -> None:
-        """Count an accepted event as dropped, because the spool did not take it after all."""
+    def retract(self, event_id: EventId) -> None:
+        """Take back `accept`, because the spool did not take the event after all."""
         self.accepted -= 1
-        self.drop(event_id, reason)
+        self._fates.pop(event_id, None)
 
     def fail(self, event_id: EventId, reason: str) -> None:
         """Count an event that cannot be encoded."""

@@ -3,6 +3,10 @@
 Events are made and appended under one lock, so the order of `seq` is the order in the spool. When
 a signal handler or a finaliser emits while its own thread is inside, its event is taken right
 after.
+
+Each event is settled once: its maker is told whether the spool took it. A maker that owes a gap
+event for earlier losses gets it into the spool first. While the gap finds no room, neither does the
+event: it is made, because it takes a number, and dropped.
 """
 
 import contextlib
@@ -11,29 +15,61 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from atdp.schemas import Event, EventId, SigningKey, encode, signed_headers
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger
 from atdp.sdk.record_framing import SpoolRecord
 
-Make: TypeAlias = Callable[[], Event]
-"""Builds the event when its turn has come: numbers are given in the order of the spool."""
-Substitute: TypeAlias = Callable[[Exception], Event]
-"""Builds the gap event to record in place of one that cannot be built or encoded."""
-Append: TypeAlias = Callable[[EventId, SpoolRecord], None]
-"""Puts a record into the spool; never raises."""
+Append: TypeAlias = Callable[[EventId, SpoolRecord], str | None]
+"""Puts a record into the spool; never raises, and returns the reason why it could not."""
+
+
+class OfferedEvent(Protocol):
+    """One event to be taken. All methods run in its turn, in the thread that offers it."""
+
+    @property
+    def event_id(self) -> EventId:
+        """The event's id, known before the event is made."""
+
+    @property
+    def redelivery(self) -> bool:
+        """Whether the event may have been emitted before."""
+
+    def owed_gap(self) -> Event | None:
+        """Return the gap event that has to come first; None when none is owed."""
+
+    def make(self) -> Event:
+        """Build the event: numbers are given in the order of the spool."""
+
+    def substitute(self, error: Exception) -> Event | None:
+        """Build the gap event to record in place of one that cannot be built or encoded."""
+
+    def settle(self, event: Event, *, landed: bool) -> None:
+        """Note whether the spool took an event that one of the methods above has built."""
 
 
 @dataclass(frozen=True, slots=True)
-class OfferedEvent:
-    """One event to be taken; see `Recorder.take`."""
+class SingleEvent:
+    """An event that stands for itself: nothing is remembered of it."""
 
     event_id: EventId
-    make: Make
-    substitute: Substitute | None
-    redelivery: bool
+    build: Callable[[], Event]
+    redelivery: bool = False
+
+    def owed_gap(self) -> None:
+        """Return None: no gap is owed."""
+
+    def make(self) -> Event:
+        """Build the event."""
+        return self.build()
+
+    def substitute(self, error: Exception) -> None:
+        """Return None: nothing takes the place of the event."""
+
+    def settle(self, event: Event, *, landed: bool) -> None:
+        """Do nothing."""
 
 
 class EventIntake:
@@ -63,20 +99,51 @@ class EventIntake:
                 self._thread_inside = None
 
     def _take_now(self, offered: OfferedEvent) -> None:
+        refusal = self._take_owed_gaps(offered)
         try:
-            record = self._record(offered.make(), offered.redelivery)
+            event = offered.make()
+            record = self._record(event, offered.redelivery)
         except Exception as error:  # noqa: BLE001 - the host's work goes on, whatever it passed in
             self._ledger.fail(offered.event_id, f"not recordable: {cause_of(error)}")
-            if offered.substitute is not None:
-                self._take_gap(offered.substitute, error)
+            self._take_substitute(offered, error, refusal)
         else:
-            self._append(offered.event_id, record)
+            refusal = refusal or self._append(event.event_id, record)
+            if refusal is not None:
+                self._ledger.drop(offered.event_id, refusal)
+            offered.settle(event, landed=refusal is None)
 
-    def _take_gap(self, substitute: Substitute, error: Exception) -> None:
+    def _take_owed_gaps(self, offered: OfferedEvent) -> str | None:
+        """Append the gap events that are owed; return the reason why one could not be."""
+        # The cause that spoils a gap, such as a tenant that cannot be encoded, spoils the event
+        # too, where it is counted.
+        with contextlib.suppress(Exception):
+            while (gap := offered.owed_gap()) is not None:
+                refusal = self._append_gap(offered, gap)
+                if refusal is not None:
+                    return refusal
+        return None
+
+    def _take_substitute(
+        self, offered: OfferedEvent, error: Exception, refusal: str | None
+    ) -> None:
         # The cause that spoiled the event can spoil the gap too; the loss is counted already.
         with contextlib.suppress(Exception):
-            gap = substitute(error)
-            self._append(gap.event_id, self._record(gap, False))
+            gap = offered.substitute(error)
+            if gap is None:
+                return
+            if refusal is None:
+                self._append_gap(offered, gap)
+            else:
+                offered.settle(gap, landed=False)
+
+    def _append_gap(self, offered: OfferedEvent, gap: Event) -> str | None:
+        landed = False
+        try:
+            refusal = self._append(gap.event_id, self._record(gap, False))
+            landed = refusal is None
+        finally:
+            offered.settle(gap, landed=landed)
+        return refusal
 
     def _record(self, event: Event, redelivery: bool) -> SpoolRecord:
         value = encode(event)

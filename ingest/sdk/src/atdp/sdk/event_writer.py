@@ -2,10 +2,17 @@
 
 The builder of `atdp.schemas` numbers the events and holds the context. Each writer, and each forked
 child's copy of it, is a producer of its own, so its numbers are gapless from 0.
+
+An event that does not get into the log (the spool is full, the receiver refuses it) leaves a hole
+in the numbers, and readers do not hold the context that this writer holds. A gap event then names
+the missing numbers before anything else is written, and the next observation sends context and
+tools in full. A gap that is lost itself is part of the next one.
 """
 
 import itertools
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -25,7 +32,16 @@ from atdp.schemas import (
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.envelope import Extras
+from atdp.sdk.event_intake import OfferedEvent
 from atdp.sdk.json_text import json_text
+from atdp.sdk.lost_numbers import LostNumbers
+
+NOT_TAKEN = "not_taken"
+"""Code of a gap: the spool had no room, or the disk took no more."""
+REFUSED = "refused"
+"""Code of a gap: the receiver will never take the events, which are too large, for example."""
+NOT_RECORDABLE = "not_recordable"
+"""Code of a gap in place of an event that could not be made or encoded."""
 
 _writer_numbers = itertools.count()
 
@@ -35,14 +51,11 @@ class EventTaker(Protocol):
 
     producer_id: str
 
-    def take(
-        self,
-        event_id: EventId,
-        make: Callable[[], Event],
-        *,
-        substitute: Callable[[Exception], Event] | None = None,
-    ) -> EventId:
+    def take(self, offered: OfferedEvent) -> EventId:
         """Build, encode and spool one event; see `Recorder.take`."""
+
+    def watch_refusals(self, producer_id: str, writer: "EventWriter") -> None:
+        """Call `writer.note_refused` for each event of the producer that is refused later."""
 
 
 class EventWriter:
@@ -59,65 +72,154 @@ class EventWriter:
         self.last_model_action: EventId | None = None
         self._recorder = recorder
         self._number = next(_writer_numbers)
+        self._producer_id = ""
+        self._lost = LostNumbers()
+        self._gap_id: EventId | None = None
+        """Event id of the gap that was made last for lost numbers."""
+        self._refused: deque[Event] = deque()  # appended to by the shipper's thread
 
-    def write(self, build: Callable[[], Body], extras: Extras) -> EventId:
-        """Record the event whose body `build` makes when the event's turn has come.
+    def write(
+        self, build: Callable[[EventId], Body], extras: Extras, *, adds_messages: bool = False
+    ) -> EventId:
+        """Record the event whose body `build` makes, from the event's id, in the event's turn.
 
-        A body that cannot be made or recorded leaves a gap event with its number.
+        A body that cannot be made or recorded leaves a gap event with its number. Where such a body
+        `adds_messages`, the context is not known from there on.
         """
-        event_id = new_event_id()
-        now = datetime.now(UTC)
-        taken: list[int] = []
+        return self._recorder.take(_WrittenEvent(self, build, extras, adds_messages))
 
-        def make() -> Event:
-            body = build()
-            taken.append(self._take_seq())
-            event = self._event(event_id, taken[0], now, body, extras)
-            self._remember(event)
-            return event
+    def note_refused(self, event: Event) -> None:
+        """Note that the receiver will never take an event; called from the shipper's thread."""
+        self._refused.append(event)
 
-        def substitute(error: Exception) -> Event:
-            seq = taken[0] if taken else self._take_seq()
-            gap = Gap(code="not_recordable", detail=cause_of(error))
-            return self._event(new_event_id(), seq, now, gap, {})
+    def owed_gap(self, at: datetime) -> Event | None:
+        """Return the gap event for the oldest loss; None when none is owed."""
+        self._renew_producer()
+        while self._refused:
+            self._lose_refused(self._refused.popleft())
+        if not self._lost:
+            return None
+        gap = self.event(new_event_id(), self.take_seq(), at, self._lost.oldest_gap())
+        self._gap_id = gap.event_id
+        return gap
 
-        return self._recorder.take(event_id, make, substitute=substitute)
+    def settle(self, event: Event, *, landed: bool) -> None:
+        """Note whether the spool took an event of this writer."""
+        if not landed:
+            self._lost.add(NOT_TAKEN, event.seq, event.seq)
+            self.builder.lose()
+        elif event.event_id == self._gap_id:
+            self._lost.drop_oldest()
 
-    def _take_seq(self) -> int:
-        return self.builder.take_seq(f"{self._recorder.producer_id}-{self._number}")
+    def take_seq(self) -> int:
+        """Return the next number of this process's producer."""
+        return self.builder.take_seq(self._renew_producer())
 
-    def _event(
-        self, event_id: EventId, seq: int, now: datetime, body: Body, extras: Extras
+    def _renew_producer(self) -> str:
+        """Return the producer id of this process; a forked child owes nothing for its parent."""
+        producer_id = f"{self._recorder.producer_id}-{self._number}"
+        if producer_id != self._producer_id:
+            self._producer_id = producer_id
+            self._lost.clear()
+            self._refused.clear()
+            self._recorder.watch_refusals(producer_id, self)
+        return producer_id
+
+    def _lose_refused(self, event: Event) -> None:
+        self._lost.add(REFUSED, event.seq, event.seq)
+        body = event.body
+        if isinstance(body, Gap) and body.from_seq is not None and body.to_seq is not None:
+            self._lost.add(body.code, body.from_seq, body.to_seq)
+        self.builder.lose()
+
+    def event(
+        self,
+        event_id: EventId,
+        seq: int,
+        now: datetime,
+        body: Body,
+        extras: Extras | None = None,
     ) -> Event:
-        metadata, ext = extras.get("metadata"), extras.get("ext")
+        """Return the event with the number `seq`, and fold its body into the context held."""
+        given: Extras = extras or {}
+        metadata, ext = given.get("metadata"), given.get("ext")
         fields: EnvelopeFields = {
-            "ended_at": extras.get("ended_at"),
-            "caused_by": tuple(extras.get("caused_by", ())),
-            "usage": extras.get("usage"),
-            "cost": extras.get("cost"),
-            "latency_us": extras.get("latency_us"),
-            "status": extras.get("status", "ok"),
+            "ended_at": given.get("ended_at"),
+            "caused_by": tuple(given.get("caused_by", ())),
+            "usage": given.get("usage"),
+            "cost": given.get("cost"),
+            "latency_us": given.get("latency_us"),
+            "status": given.get("status", "ok"),
             "metadata_json": None if metadata is None else json_text(metadata),
             "ext_json": None if ext is None else json_text(ext),
         }
-        if "versions" in extras:
-            fields["versions"] = extras["versions"]
-        if "governance" in extras:
-            fields["governance"] = extras["governance"]
+        if "versions" in given:
+            fields["versions"] = given["versions"]
+        if "governance" in given:
+            fields["governance"] = given["governance"]
         return self.builder.event(
             body,
             event_id=event_id,
             seq=seq,
-            at=extras.get("occurred_at", now),
-            step=extras.get("step"),
+            at=given.get("occurred_at", now),
+            step=given.get("step"),
             **fields,
         )
 
-    def _remember(self, event: Event) -> None:
+    def remember(self, event: Event) -> None:
+        """Remember the newest actions, which cause what follows."""
         if isinstance(event.body, Action):
             self.last_action = event.event_id
             if event.body.type in {"message", "generation"}:
                 self.last_model_action = event.event_id
+
+
+@dataclass(slots=True)
+class _WrittenEvent:
+    """One event of a writer, as the intake takes it."""
+
+    writer: EventWriter
+    build: Callable[[EventId], Body]
+    extras: Extras
+    adds_messages: bool
+    event_id: EventId = field(default_factory=new_event_id)
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+    redelivery: bool = False
+    _seq: int | None = None
+    _body: Body | None = None
+    _made: bool = False
+
+    def owed_gap(self) -> Event | None:
+        return self.writer.owed_gap(self.now)
+
+    def make(self) -> Event:
+        self._body = self.build(self.event_id)
+        self._seq = self.writer.take_seq()
+        event = self.writer.event(self.event_id, self._seq, self.now, self._body, self.extras)
+        self._made = True
+        self.writer.remember(event)
+        return event
+
+    def substitute(self, error: Exception) -> Event:
+        seq = self.writer.take_seq() if self._seq is None else self._seq
+        number = None
+        if self.adds_messages:
+            self._keep_shown()
+            number = seq
+        gap = Gap(code=NOT_RECORDABLE, detail=cause_of(error), from_seq=number, to_seq=number)
+        return self.writer.event(new_event_id(), seq, self.now, gap)
+
+    def settle(self, event: Event, *, landed: bool) -> None:
+        self.writer.settle(event, landed=landed)
+
+    def _keep_shown(self) -> None:
+        """Keep the messages of an event that is not recorded, as far as they are known."""
+        context = self.writer.builder.context
+        if self._body is None:
+            context.forget()
+        elif not self._made:
+            context.add(self.event_id, self._body)
+        self.writer.builder.lose()
 
 
 def _itself(message: Message) -> Message:

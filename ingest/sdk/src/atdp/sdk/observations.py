@@ -7,12 +7,14 @@ long history is sent once.
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atdp.schemas import (
     Message,
     NotCanonical,
     Observation,
+    ShownTools,
     TrajectoryBuilder,
     hash_of_tools,
     make_observation,
@@ -21,39 +23,53 @@ from atdp.sdk.json_text import json_text, json_value
 from atdp.sdk.messages import MessageLike, as_messages
 
 
-def observation_from(
-    builder: TrajectoryBuilder[Message],
-    messages: Iterable[MessageLike],
-    tools: Sequence[Mapping[str, Any]] | None,
-    *,
-    whole: bool,
-) -> Observation:
-    """Return the observation of `messages` and `tools` against the context that `builder` holds.
+@dataclass(frozen=True, slots=True)
+class ShownContext:
+    """The messages and tools that an agent hands over for one model call."""
 
-    `messages` is all of the context when `whole`, else the additions to the context held.
-    """
-    given = as_messages(messages)
-    earlier = builder.context.keys
-    if whole:
-        base = builder.context.common_prefix(given)
+    messages: Iterable[MessageLike]
+    tools: Sequence[Mapping[str, Any]] | None = None
+    """The definitions in force; None: nothing is said about them."""
+    is_whole: bool = True
+    """Whether `messages` is all of the context, or only the additions to the context held."""
+
+
+def observation_from(
+    builder: TrajectoryBuilder[Message], shown: ShownContext, event_id: str
+) -> Observation:
+    """Return the observation of what was shown, against the context that `builder` holds."""
+    given = as_messages(shown.messages)
+    held = builder.context
+    earlier = held.keys
+    if shown.is_whole:
+        held.is_known = True
         context = given
+        base = held.common_prefix(given)
+        writes_base = base == 0 or base < len(earlier)
     else:
-        base = len(earlier)
         context = (*earlier, *given)
-    tools_hash, tools_json = _tools_fields(builder, tools)
+        is_new_base = held.is_lost and held.is_known
+        base = 0 if is_new_base else len(earlier)
+        writes_base = is_new_base
     return make_observation(
-        context, base, held=len(earlier), tools_hash=tools_hash, tools_json=tools_json
+        held,
+        context,
+        base,
+        event_id=event_id,
+        writes_base=writes_base,
+        tools=_shown_tools(builder, shown.tools),
     )
 
 
-def _tools_fields(
+def _shown_tools(
     builder: TrajectoryBuilder[Message], tools: Sequence[Mapping[str, Any]] | None
-) -> tuple[str | None, str | None]:
+) -> ShownTools:
     if tools is None:
-        return None, None
+        return ShownTools()
     text = json_text(list(tools))
     try:
         tools_hash = hash_of_tools(tools, default=json_value)
     except NotCanonical:
         tools_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return tools_hash, text if builder.tools.is_new(tools_hash) else None
+    is_new = builder.tools.is_new(tools_hash)
+    return ShownTools(tools_hash=tools_hash, tools_json=text if is_new else None)

@@ -11,23 +11,27 @@ numbers of its own; the parent's stay untouched.
 
 import atexit
 import uuid
+import weakref
 from datetime import UTC, datetime
 from typing import Unpack
 
 from atdp.schemas import (
     Event,
     EventId,
+    SchemaError,
     Source,
     TrajectoryId,
     TrajectoryIdentity,
     TrajectoryStarted,
+    decode,
     new_event_id,
 )
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger, FlushReport
 from atdp.sdk.envelope import RewardFields, make_reward
 from atdp.sdk.errors import SpoolError
-from atdp.sdk.event_intake import EventIntake, Make, OfferedEvent, Substitute
+from atdp.sdk.event_intake import EventIntake, OfferedEvent, SingleEvent
+from atdp.sdk.event_writer import EventWriter
 from atdp.sdk.forks import renew_after_fork
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.recorder_options import (
@@ -57,6 +61,7 @@ class Recorder:
     producer_id: str
     _ledger: DeliveryLedger
     _intake: EventIntake
+    _writers: weakref.WeakValueDictionary[str, EventWriter]
     _spool: Spool | None
     _shipper: Shipper | None
     _closed: bool
@@ -121,7 +126,7 @@ class Recorder:
             redelivery: the event may have been emitted before under the same id, so consumers have
                 to look it up.
         """
-        return self.take(event.event_id, lambda: event, redelivery=redelivery)
+        return self.take(SingleEvent(event.event_id, lambda: event, redelivery))
 
     def emit_reward(
         self,
@@ -159,22 +164,19 @@ class Recorder:
                 body=make_reward(value, fields),
             )
 
-        return self.take(event_id, make)
+        return self.take(SingleEvent(event_id, make))
 
-    def take(
-        self,
-        event_id: EventId,
-        make: Make,
-        *,
-        substitute: Substitute | None = None,
-        redelivery: bool = False,
-    ) -> EventId:
+    def take(self, offered: OfferedEvent) -> EventId:
         """Build, encode and spool one event; never raises.
 
-        `make` runs when the event's turn has come, in this thread.
+        The event is made when its turn has come, in this thread.
         """
-        self._intake.take(OfferedEvent(event_id, make, substitute, redelivery))
-        return event_id
+        self._intake.take(offered)
+        return offered.event_id
+
+    def watch_refusals(self, producer_id: str, writer: EventWriter) -> None:
+        """Tell `writer`, as long as it lives, of each event of its producer that is refused."""
+        self._writers[producer_id] = writer
 
     def flush(self, timeout_s: float = 10.0) -> FlushReport:
         """Wait up to `timeout_s` until every event has a final fate; return the fates reached."""
@@ -210,6 +212,7 @@ class Recorder:
         self.producer_id = uuid.uuid4().hex
         self._ledger = DeliveryLedger()
         self._intake = EventIntake(self._signing_key, self._ledger, self._append)
+        self._writers = weakref.WeakValueDictionary()
         self._spool = None
         self._shipper = None
         self._closed = False
@@ -227,7 +230,9 @@ class Recorder:
 
     def _open(self) -> tuple[Spool, Shipper]:
         spool = self._spools.open()
-        shipper = Shipper(spool, self._sender, self._ledger, self._adopt)
+        shipper = Shipper(
+            spool, self._sender, self._ledger, adopt=self._adopt, refused=self._note_refused
+        )
         shipper.start()
         self._spool, self._shipper = spool, shipper
         return spool, shipper
@@ -238,10 +243,20 @@ class Recorder:
             lambda text: ledger.warn_once("a dead process's spool could not be read", text)
         )
 
-    def _append(self, event_id: EventId, record: SpoolRecord) -> None:
-        if self._closed:
-            self._ledger.drop(event_id, "the recorder is closed")
+    def _note_refused(self, value: bytes) -> None:
+        """Tell the writer of an encoded event that the receiver will never take it."""
+        try:
+            event = decode(value)
+        except SchemaError:
             return
+        writer = self._writers.get(event.producer_id)
+        if writer is not None:
+            writer.note_refused(event)
+
+    def _append(self, event_id: EventId, record: SpoolRecord) -> str | None:
+        """Put a record into the spool; return the reason why it could not be put there."""
+        if self._closed:
+            return "the recorder is closed"
         # Before the append, because the receipt may come before `append` returns.
         self._ledger.accept(event_id)
         try:
@@ -250,12 +265,15 @@ class Recorder:
                 spool, shipper = self._open()
             spool.append(record, wait_s=self._settings.wait_s)
         except SpoolError as error:
-            self._ledger.take_back(event_id, str(error))
+            refusal = str(error)
         except Exception as error:  # noqa: BLE001 - no memory, thread or file descriptor
-            self._ledger.take_back(event_id, cause_of(error))
+            refusal = cause_of(error)
         else:
             if shipper.asleep:
                 shipper.wake()
+            return None
+        self._ledger.retract(event_id)
+        return refusal
 
     def _close_at_exit(self) -> None:
         self.close(self._flush_at_exit_s)

@@ -40,15 +40,26 @@ class Shipper:
     """Ships one recorder's spool, and those it adopts, through one sender."""
 
     def __init__(
-        self, spool: Spool, sender: Sender, ledger: DeliveryLedger, adopt: Callable[[], list[Spool]]
+        self,
+        spool: Spool,
+        sender: Sender,
+        ledger: DeliveryLedger,
+        *,
+        adopt: Callable[[], list[Spool]],
+        refused: Callable[[bytes], None],
     ) -> None:
-        """Prepare the thread; `adopt` gives spools of dead processes, now owned by this one."""
+        """Prepare the thread.
+
+        `adopt` gives spools of dead processes, now owned by this one. `refused` takes the value of
+        each record of this process that the receiver will never take.
+        """
         self.asleep = False
         self._own = InFlight(spool, adopted=False)
         self._queues = [self._own]
         self._sender = sender
         self._ledger = ledger
         self._adopt = adopt
+        self._refused = refused
         self._next_adoption = 0.0
         self._submitted: dict[int, tuple[InFlight, int, SpoolRecord]] = {}
         self._submitted_bytes = 0
@@ -194,6 +205,8 @@ class Shipper:
                 self._ledger.refuse(
                     event_id, f"refused by the receiver: {receipt.reason}", own=not queue.adopted
                 )
+                if not queue.adopted:
+                    self._refused(record.value)
             queue.settle(start)
         if receipts:
             for queue in self._queues:

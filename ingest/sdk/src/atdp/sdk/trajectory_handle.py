@@ -32,6 +32,7 @@ from atdp.schemas import (
     TrajectoryId,
     TrajectoryIdentity,
     TrajectoryStarted,
+    contributed_messages,
     parsed_json,
 )
 from atdp.sdk.ambient import Ambient
@@ -39,7 +40,7 @@ from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
 from atdp.sdk.event_writer import EventTaker, EventWriter
 from atdp.sdk.json_text import content_text, json_text
 from atdp.sdk.messages import MessageLike, as_message
-from atdp.sdk.observations import observation_from
+from atdp.sdk.observations import ShownContext, observation_from
 
 _ambient: "Ambient[Trajectory]" = Ambient("atdp_trajectory")
 
@@ -97,7 +98,7 @@ class Trajectory:
         """Record the start, once; the first event records it too, where this was not called."""
         with contextlib.suppress(IndexError):  # a list's pop is atomic: of two threads, one starts
             body = self._start_bodies.pop()
-            self._writer.write(lambda: body, {})
+            self._writer.write(lambda _: body, {})
         return self
 
     def observe(
@@ -117,13 +118,20 @@ class Trajectory:
             **extras: fields of the envelope.
         """
         return self._emit(
-            lambda: observation_from(self._writer.builder, messages, tools, whole=whole_context),
+            lambda event_id: observation_from(
+                self._writer.builder, ShownContext(messages, tools, whole_context), event_id
+            ),
             extras,
+            adds_messages=True,
         )
 
     def act_message(self, message: MessageLike | str, **extras: Unpack[Extras]) -> EventId:
         """Record a message of the agent whose generation is not known."""
-        return self._emit(lambda: Action(type="message", message=_assistant(message)), extras)
+        return self._emit(
+            lambda _: Action(type="message", message=_assistant(message)),
+            extras,
+            adds_messages=True,
+        )
 
     def generation(
         self,
@@ -133,12 +141,13 @@ class Trajectory:
     ) -> EventId:
         """Record a model call and its message; usage, cost and latency go into `extras`."""
         return self._emit(
-            lambda: Action(
+            lambda _: Action(
                 type="generation",
                 message=_assistant(message),
                 generation=generation or Generation(),
             ),
             extras,
+            adds_messages=True,
         )
 
     def tool_call(
@@ -152,7 +161,7 @@ class Trajectory:
     ) -> EventId:
         """Record a tool call; `arguments` as the model wrote them (text) or as values."""
 
-        def build() -> Action:
+        def build(_: EventId) -> Action:
             text = arguments if isinstance(arguments, str) else json_text(arguments)
             call = ToolCall(
                 call_id=call_id or f"call-{uuid.uuid4().hex[:12]}",
@@ -183,7 +192,7 @@ class Trajectory:
         `content` (text, or any value as JSON) joins the context as the tool's message.
         """
 
-        def build() -> Outcome:
+        def build(_: EventId) -> Outcome:
             message = None
             if content is not None:
                 parts = as_message({"role": "tool", "content": content_text(content)}).parts
@@ -197,31 +206,31 @@ class Trajectory:
                 exit_code=exit_code,
             )
 
-        return self._emit(build, extras)
+        return self._emit(build, extras, adds_messages=content is not None)
 
     def internal_state(self, body: InternalState, **extras: Unpack[Extras]) -> EventId:
         """Record a plan, a summary of reasoning or a confidence."""
-        return self._emit(lambda: body, extras)
+        return self._emit(lambda _: body, extras)
 
     def reward(self, value: float | None = None, **fields: Unpack[RewardFields]) -> EventId:
         """Reward the trajectory, or the event or step that `fields` name, at any time."""
-        return self._emit(lambda: make_reward(value, fields), {})
+        return self._emit(lambda _: make_reward(value, fields), {})
 
     def feedback(self, body: Feedback, **extras: Unpack[Extras]) -> EventId:
         """Record a person's reaction; also after the end."""
-        return self._emit(lambda: body, extras)
+        return self._emit(lambda _: body, extras)
 
     def annotate(self, body: Annotation, **extras: Unpack[Extras]) -> EventId:
         """Record a label; also after the end."""
-        return self._emit(lambda: body, extras)
+        return self._emit(lambda _: body, extras)
 
     def gap(self, code: str, detail: str | None = None, **extras: Unpack[Extras]) -> EventId:
         """Record that something happened here that was not observed, and the reason."""
-        return self._emit(lambda: Gap(code=code, detail=detail), extras)
+        return self._emit(lambda _: Gap(code=code, detail=detail), extras)
 
     def emit(self, body: Body, **extras: Unpack[Extras]) -> EventId:
         """Record any body."""
-        return self._emit(lambda: body, extras)
+        return self._emit(lambda _: body, extras, adds_messages=bool(contributed_messages(body)))
 
     def end(self, status: EndStatus = "completed", error: Error | None = None) -> EventId | None:
         """Record the end, once; return None when it has ended before.
@@ -232,7 +241,7 @@ class Trajectory:
             return None
         self._ended = True
         return self._emit(
-            lambda: TrajectoryEnded(status=status, error=error),
+            lambda _: TrajectoryEnded(status=status, error=error),
             {"status": "error" if status == "failed" else "ok"},
         )
 
@@ -279,10 +288,12 @@ class Trajectory:
         """Do the same as `__exit__`."""
         self.__exit__(kind, error, traceback)
 
-    def _emit(self, build: Callable[[], Body], extras: Extras) -> EventId:
+    def _emit(
+        self, build: Callable[[EventId], Body], extras: Extras, *, adds_messages: bool = False
+    ) -> EventId:
         if self._start_bodies:
             self.start()
-        return self._writer.write(build, extras)
+        return self._writer.write(build, extras, adds_messages=adds_messages)
 
 
 def _assistant(message: MessageLike | str) -> Message:
