@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 from atdp.adapters import (
+    IMPORTERS,
+    ImportedTrajectory,
     make_events,
 )
 from atdp.schemas import (
@@ -27,6 +29,16 @@ def test_every_message_is_contributed_by_exactly_one_event() -> None:
         assert [message.role for message in context] == [chat["role"] for chat in row["traj"]]
         texts = [chat["content"] or "" for chat in row["traj"]]
         assert [message.text for message in context] == texts
+
+
+def test_an_empty_and_a_null_content_stay_different(tmp_path: Path) -> None:
+    chats = [{"role": "assistant", "content": content} for content in ("", None, "text")]
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps([{"task_id": 1, "reward": 1.0, "traj": chats}]))
+    (trajectory,) = IMPORTERS["tau-bench"].read(file)
+    assert isinstance(trajectory, ImportedTrajectory)
+    context = fold_context(make_events(trajectory, "acme"))
+    assert [[part.text for part in message.parts] for message in context] == [[""], [], ["text"]]
 
 
 def test_tool_calls_are_actions_with_raw_and_parsed_arguments() -> None:

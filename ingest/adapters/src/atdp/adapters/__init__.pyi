@@ -1,3 +1,5 @@
+from .atif.reading import events_from_atif as events_from_atif
+from .atif.writing import atif_from_events as atif_from_events
 from .errors import AdapterError as AdapterError, ImportFailed as ImportFailed
 from .importers.import_report import ImportReport as ImportReport
 from .importers.imported_trajectory import (

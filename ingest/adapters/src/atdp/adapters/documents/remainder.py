@@ -10,7 +10,7 @@ The remainder of an object has the keys of the source:
 
 - a key that the fields do not give has its value from the source, as it is;
 - a key whose value is an object or a list in both has the remainder of that value, the entries of a
-  list by index (`{"0": …}`);
+  list by index (`{"0": …}`); a list of plain values is replaced whole;
 - `{"$value": …}` replaces a value (or stands for a value that would otherwise look like a
   remainder), and `{"$absent": true}` removes a key that the source does not have.
 """
@@ -34,7 +34,7 @@ def remainder_of(written: Json, source: Json) -> dict[str, Json]:
         return {}
     if isinstance(written, dict) and isinstance(source, dict):
         return _of_entries(written, source)
-    if isinstance(written, list) and isinstance(source, list):
+    if isinstance(written, list) and isinstance(source, list) and _nests(source):
         return _of_entries(_by_index(written), _by_index(source))
     return {VALUE: source}
 
@@ -99,6 +99,10 @@ def _restore_entries(written: Mapping[str, Json], remainder: Mapping[str, Json])
         if key not in written:
             source[key] = value[VALUE] if _looks_like_mark(value) else value
     return source
+
+
+def _nests(items: list[Json]) -> bool:
+    return any(isinstance(item, dict | list) for item in items)
 
 
 def _by_index(items: list[Json]) -> dict[str, Json]:

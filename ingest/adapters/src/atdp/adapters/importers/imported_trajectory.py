@@ -84,8 +84,8 @@ class ImportedTrajectory:
     agent: Agent
     source: Source
     events: tuple[ImportedEvent, ...]
-    started_at: datetime = NO_TIME
-    """Time of its start; `NO_TIME` where the format has none."""
+    started_at: datetime | None = NO_TIME
+    """Time of its start; with None, the time of an event is unknown unless the event has one."""
     parent: tuple[str, ...] | None = None
     """Identity of the trajectory that spawned it."""
 
@@ -118,15 +118,16 @@ class Importer(Protocol):
 def make_events(trajectory: ImportedTrajectory, tenant: str) -> list[Event]:
     """Return the events of a trajectory for a tenant; `seq` counts from 0."""
     source = trajectory.source
-    parent = trajectory.parent
+    parent = None
+    if trajectory.parent is not None:
+        parent = _trajectory_id(trajectory, trajectory.parent, tenant)
+    start = trajectory.started_at
     times = [
-        content.occurred_at or trajectory.started_at + timedelta(milliseconds=seq)
+        content.occurred_at or (start and start + timedelta(milliseconds=seq))
         for seq, content in enumerate(trajectory.events)
     ]
-    ids = [
-        deterministic_event_id(at, source.format, tenant, *trajectory.identity, str(seq))
-        for seq, at in enumerate(times)
-    ]
+    name = (source.format, tenant, *trajectory.identity)
+    ids = [deterministic_event_id(at or NO_TIME, *name, str(seq)) for seq, at in enumerate(times)]
     return [
         Event(
             event_id=ids[seq],
@@ -135,7 +136,7 @@ def make_events(trajectory: ImportedTrajectory, tenant: str) -> list[Event]:
             attempt=trajectory.attempt,
             task_id=trajectory.task_id,
             session_id=trajectory.session_id,
-            parent_trajectory_id=parent and _trajectory_id(trajectory, parent, tenant),
+            parent_trajectory_id=parent,
             producer_id=f"import-{source.format}",
             seq=seq,
             step=content.step,
@@ -183,4 +184,4 @@ def _trajectory_id(
     trajectory: ImportedTrajectory, identity: tuple[str, ...], tenant: str
 ) -> TrajectoryId:
     name = (trajectory.source.format, tenant, *identity)
-    return TrajectoryId(deterministic_event_id(trajectory.started_at, *name))
+    return TrajectoryId(deterministic_event_id(trajectory.started_at or NO_TIME, *name))

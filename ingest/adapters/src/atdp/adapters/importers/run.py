@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from atdp.adapters.atif.importer import Atif
 from atdp.adapters.errors import ImportFailed
 from atdp.adapters.importers.import_report import ImportReport
 from atdp.adapters.importers.imported_trajectory import (
@@ -21,7 +22,7 @@ from atdp.adapters.importers.imported_trajectory import (
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.schemas import Event, EventId
 
-IMPORTERS: Mapping[str, Importer] = {importer.format: importer for importer in (TauBench(),)}
+IMPORTERS: Mapping[str, Importer] = {importer.format: importer for importer in (Atif(), TauBench())}
 """Importers by format name."""
 
 # Bytes of a file in which its first character other than white space is looked for.

@@ -1,0 +1,53 @@
+"""JSON documents that are read with nothing lost: no value is rounded, none is guessed."""
+
+import json
+from pathlib import Path
+from typing import Any, NoReturn
+
+from atdp.adapters.errors import AdapterError
+from atdp.schemas import MalformedMessage, extra_json
+
+
+class UnreadableDocument(AdapterError):
+    """A document is not of its format; the message names the place and quotes no value."""
+
+
+def read_document(path: Path) -> Any:
+    """Return the JSON value of a file.
+
+    Raises:
+        UnreadableDocument: the file cannot be read or is not JSON.
+    """
+    try:
+        return json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except OSError as error:
+        raise UnreadableDocument(f"the file cannot be read: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        reason = f"not JSON (line {error.lineno}, column {error.colno})"
+        raise UnreadableDocument(reason) from None
+    except UnicodeDecodeError:
+        raise UnreadableDocument("the file is not UTF-8") from None
+    except RecursionError:
+        raise UnreadableDocument("the document is nested too deeply") from None
+
+
+def canonical_document(document: Any) -> str:
+    """Return the canonical JSON of a document.
+
+    Raises:
+        UnreadableDocument: the document holds half of a surrogate pair, an integer beyond 64 bits
+            or too many levels, which the log cannot take.
+    """
+    try:
+        return extra_json({"document": document}, frozenset(), "the document") or "{}"
+    except MalformedMessage as error:
+        raise UnreadableDocument(str(error)) from None
+
+
+def ordered_json(value: object) -> str:
+    """Return compact JSON text that keeps the order of the keys."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise UnreadableDocument(f"not JSON: it holds {name}")
