@@ -28,6 +28,7 @@ from atdp.schemas import (
     context_hash,
     fold_context,
     messages_from_chat,
+    tool_calls_to_chat,
 )
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -119,6 +120,23 @@ def test_tool_results_become_outcomes_of_the_call_that_asked_for_them() -> None:
     assert outcome.caused_by == (first[2].event_id,)
     assert outcome.step == first[2].step == 0
     assert second[1].step == 1
+
+
+def test_a_custom_call_in_a_history_and_in_an_answer_is_recorded() -> None:
+    custom = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** begin"}}
+    answer: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [custom]}
+    trajectory = live()
+    first = trajectory.call(asked(user("hi")), answered(answer))
+    assert kinds(first) == ["observation", "generation", "tool_call"]
+    second = trajectory.call(
+        asked(user("hi"), answer, {"role": "tool", "tool_call_id": "c", "content": "ok"}),
+        answered(says("done")),
+    )
+    assert kinds(second) == ["outcome", "generation"]
+    assert second[0].caused_by == (first[2].event_id,)
+    fresh = live().call(asked(user("hi"), answer), answered(says("done")))
+    context = fold_context(fresh)
+    assert tool_calls_to_chat(context[1]) == [custom]
 
 
 def test_arguments_that_are_not_json_are_kept_raw() -> None:

@@ -10,19 +10,22 @@ from hypothesis import given, strategies as st
 from atdp.schemas import (
     MalformedMessage,
     NotCanonical,
+    Part,
     canonical_json,
     message_from_chat,
     messages_from_chat,
     parsed_json,
     tool_calls,
+    tool_calls_to_chat,
 )
 
 
-@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}])
-def test_absent_null_and_empty_content_are_the_same_message(content: dict[str, Any]) -> None:
-    assert message_from_chat({"role": "assistant", **content}) == message_from_chat(
-        {"role": "assistant"}
-    )
+def test_an_empty_content_is_another_message_than_an_absent_or_null_one() -> None:
+    absent = message_from_chat({"role": "assistant"})
+    assert message_from_chat({"role": "assistant", "content": None}) == absent
+    empty = message_from_chat({"role": "assistant", "content": ""})
+    assert absent.parts == ()
+    assert empty.parts == (Part(type="text", text=""),)
 
 
 def test_what_says_nothing_is_left_out_and_what_says_something_is_kept_verbatim() -> None:
@@ -147,3 +150,56 @@ def test_the_lenient_reading_keeps_what_the_strict_one_refuses(
 def test_the_lenient_reading_refuses_what_is_no_message_at_all(chat: object) -> None:
     with pytest.raises(MalformedMessage):
         message_from_chat(chat, lenient=str)
+
+
+CALLS = st.lists(
+    st.one_of(
+        st.builds(
+            lambda call_id, name, arguments: {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": name, "arguments": arguments},
+            },
+            st.text(max_size=5),
+            st.text(max_size=5),
+            st.text(max_size=9),
+        ),
+        st.builds(
+            lambda call_id, name, given, more: {
+                "id": call_id,
+                "type": "custom",
+                "custom": {"name": name, "input": given, **more},
+                "vendor": 1,
+            },
+            st.text(max_size=5),
+            st.text(max_size=5),
+            st.text(max_size=9),
+            st.sampled_from([{}, {"grammar": "lark"}]),
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(CALLS)
+def test_function_and_custom_calls_are_read_and_written_back_in_their_order(
+    calls: list[dict[str, Any]],
+) -> None:
+    message = message_from_chat({"role": "assistant", "content": None, "tool_calls": calls})
+    assert tool_calls_to_chat(message) == calls
+    assert message == message_from_chat({"role": "assistant", "tool_calls": calls}, lenient=repr)
+
+
+def test_a_custom_call_is_an_action_whose_arguments_are_its_input() -> None:
+    call = {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "{}"}}
+    (action,) = tool_calls(message_from_chat({"role": "assistant", "tool_calls": [call]}))
+    assert (action.tool_type, action.name, action.arguments) == ("custom", "patch", "{}")
+    assert action.arguments_json is None
+
+
+def test_a_custom_call_without_name_or_with_an_input_that_cannot_be_written_is_refused() -> None:
+    for body in ({"input": "x"}, {"name": "patch", "input": float("nan")}):
+        calls = [{"id": "c", "type": "custom", "custom": body}]
+        with pytest.raises(MalformedMessage, match=r"tool_calls\[0\]"):
+            message_from_chat({"role": "assistant", "tool_calls": calls})

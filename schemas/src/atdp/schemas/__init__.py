@@ -4,6 +4,7 @@ Everything else depends on this distribution, and it depends on fastavro alone.
 """
 
 from atdp.schemas.canonical import NotCanonical, canonical_json, canonical_sha256
+from atdp.schemas.chat_tool_calls import parsed_json, tool_calls, tool_calls_to_chat
 from atdp.schemas.codec import (
     decode,
     decode_record,
@@ -39,8 +40,6 @@ from atdp.schemas.conversation import (
     extra_json,
     message_from_chat,
     messages_from_chat,
-    parsed_json,
-    tool_calls,
 )
 from atdp.schemas.decision_steps import StepCounter
 from atdp.schemas.errors import InvalidRecord, SchemaError, UnknownSchema
@@ -250,6 +249,7 @@ __all__ = [
     "schemas",
     "signed_headers",
     "tool_calls",
+    "tool_calls_to_chat",
     "topic",
     "verify",
 ]

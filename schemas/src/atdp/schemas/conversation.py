@@ -1,10 +1,10 @@
 """The one reader of OpenAI chat messages: SDK, gateway and importers read the same value.
 
-Text is kept as it is. An absent, null or empty content adds no part, since clients send all three
-for the same message. Tool-call arguments are kept exactly as written and are parsed besides; some
-logs hold them as values, which are written as JSON without sorting their keys. Fields that the
-contract does not have go verbatim into `ext_json`, unless they are null or empty (`refusal: null`,
-`annotations: []`).
+Text is kept as it is: an empty content is a text part without characters, a null or absent one adds
+no part. Tool-call arguments are kept exactly as written and are parsed besides; some logs hold them
+as values, which are written as JSON without sorting their keys. The call of a custom tool, whose
+input has no form, is a part of its own type. Fields that the contract does not have go verbatim
+into `ext_json`, unless they are null or empty (`refusal: null`, `annotations: []`).
 
 There are two readings. The strict one refuses what no chat message has, with the place named and
 the content never quoted. The lenient one is for recording inside a host, where losing a message is
@@ -20,8 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from atdp.schemas.canonical import NotCanonical, canonical_json
+from atdp.schemas.chat_tool_calls import CALL_TYPES
 from atdp.schemas.errors import SchemaError
-from atdp.schemas.values import Message, Part, PartType, ToolCall
+from atdp.schemas.values import Message, Part, PartType
 
 TextOfValue: TypeAlias = Callable[[object], str]
 """Writes any Python value as text, JSON where possible; never raises."""
@@ -29,7 +30,7 @@ TextOfValue: TypeAlias = Callable[[object], str]
 _MESSAGE_KEYS = frozenset(
     {"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content"}
 )
-_CALL_KEYS = frozenset({"id", "type", "function", "index"})
+_CALL_KEYS = frozenset({"id", "type", "function", "custom", "index"})
 _TEXT_PART_KEYS = frozenset({"type", "text"})
 _PART_TYPES: Mapping[str, PartType] = {
     "image_url": "image",
@@ -71,33 +72,6 @@ def messages_from_chat(
         message_from_chat(each, f"{where}[{index}]", lenient=lenient)
         for index, each in enumerate(chat)
     )
-
-
-def tool_calls(message: Message) -> tuple[ToolCall, ...]:
-    """Return the tool calls of an assistant message as action values."""
-    return tuple(
-        ToolCall(
-            call_id=part.call_id or "",
-            name=part.name or "",
-            arguments=part.text or "",
-            arguments_json=parsed_json(part.text or ""),
-        )
-        for part in message.parts
-        if part.type == "tool_call"
-    )
-
-
-def parsed_json(text: str) -> str | None:
-    """Return the canonical JSON of JSON text.
-
-    None means that the text is not JSON or has no canonical form.
-    """
-    try:
-        canonical = canonical_json(json.loads(text))
-        canonical.encode()
-    except (ValueError, RecursionError, NotCanonical):
-        return None
-    return canonical
 
 
 def extra_json(
@@ -152,7 +126,7 @@ class _ChatReader:
         return [Part(type="reasoning", text=text)] if text else []
 
     def _content(self, content: object, where: str) -> list[Part]:
-        if content is None or content == "":
+        if content is None:
             return []
         if isinstance(content, str):
             return [Part(type="text", text=content)]
@@ -196,26 +170,37 @@ class _ChatReader:
 
     def _call(self, call: object, where: str) -> Part:
         if not isinstance(call, Mapping):
-            raise MalformedMessage(f"{where} names no function")
-        function = call.get("function")
+            raise MalformedMessage(f"{where} names no function and no custom tool")
+        if isinstance(call.get("custom"), Mapping) and call.get("function") is None:
+            part_type: PartType = "custom_tool_call"
+        else:
+            part_type = "tool_call"
+        kind, text_key = CALL_TYPES[part_type]
+        body = call.get(kind)
         if self._lenient is None and (
-            not isinstance(function, Mapping) or not isinstance(function.get("name"), str)
+            not isinstance(body, Mapping) or not isinstance(body.get("name"), str)
         ):
-            raise MalformedMessage(f"{where} names no function")
-        if not isinstance(function, Mapping):
-            function = {}
+            raise MalformedMessage(f"{where} names no function and no custom tool")
+        if not isinstance(body, Mapping):
+            body = {}
+        extra = {key: value for key, value in call.items() if key not in _CALL_KEYS}
+        extra[kind] = {
+            key: value
+            for key, value in body.items()
+            if key not in {"name", text_key} and not _is_nothing(value)
+        }
         return Part(
-            type="tool_call",
-            text=self._arguments(function.get("arguments", ""), where),
+            type=part_type,
+            text=self._arguments(body.get(text_key, ""), f"{where}.{kind}.{text_key}"),
             call_id=self._text(call, "id", where),
-            name=self._text(function, "name", f"{where}.function"),
-            ext_json=self.rest_json(call, _CALL_KEYS, where),
+            name=self._text(body, "name", f"{where}.{kind}"),
+            ext_json=self.rest_json(extra, frozenset(), where),
         )
 
     def _arguments(self, arguments: object, where: str) -> str:
         if isinstance(arguments, str):
             return arguments
-        return self._json(arguments, f"{where}.function.arguments", sort_keys=False)
+        return self._json(arguments, where, sort_keys=False)
 
     def _text(self, mapping: Mapping[str, Any], key: str, where: str) -> str | None:
         value: object = mapping.get(key)

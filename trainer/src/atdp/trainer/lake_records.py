@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from atdp.lakehouse import GenerationFacts, GenerationRecord, TrajectoryRecord
-from atdp.schemas import Message
+from atdp.schemas import Message, tool_calls_to_chat
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, generation_refusal
 
 
@@ -65,15 +65,11 @@ def _facts(call: GenerationRecord) -> GenerationFacts:
 def openai_message(message: Message) -> dict[str, Any]:
     """Return a logged message in OpenAI's shape, which chat templates take."""
     plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
-    calls = [
-        {
-            "id": part.call_id,
-            "type": "function",
-            "function": {"name": part.name or "", "arguments": part.text or "{}"},
-        }
-        for part in message.parts
-        if part.type == "tool_call"
-    ]
+    calls = tool_calls_to_chat(message)
+    for call in calls:
+        # Chat templates parse the arguments of a function.
+        if call["type"] == "function" and not call["function"]["arguments"]:
+            call["function"]["arguments"] = "{}"
     if calls:
         plain["tool_calls"] = calls
     if message.call_id is not None:
