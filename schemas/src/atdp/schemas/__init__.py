@@ -25,6 +25,14 @@ from atdp.schemas.context import (
     fold_context,
 )
 from atdp.schemas.context_fold import ContextFold
+from atdp.schemas.contract_check import (
+    BODY_RULE,
+    ENCODING_RULE,
+    ContractViolation,
+    check,
+    check_record,
+)
+from atdp.schemas.contract_rule import ContractRule
 from atdp.schemas.contract_tree import (
     AvroArray,
     AvroEnum,
@@ -61,6 +69,8 @@ from atdp.schemas.held_context import (
 )
 from atdp.schemas.ids import deterministic_event_id, new_event_id
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
+from atdp.schemas.rule_catalogue import contract_rules
+from atdp.schemas.rule_examples import RuleExample, rule_examples
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
 from atdp.schemas.trajectory_builder import (
     EnvelopeFields,
@@ -129,7 +139,9 @@ from atdp.schemas.values import (
 )
 
 __all__ = [
+    "BODY_RULE",
     "EMPTY_CONTEXT_HASH",
+    "ENCODING_RULE",
     "HEADER_BYTES",
     "KEY_ID",
     "KIND_OF_BODY",
@@ -152,6 +164,8 @@ __all__ = [
     "CodeEdit",
     "ConsentState",
     "ContextFold",
+    "ContractRule",
+    "ContractViolation",
     "Cost",
     "Document",
     "Embedding",
@@ -189,6 +203,7 @@ __all__ = [
     "Retrieval",
     "Reward",
     "RoutedExperts",
+    "RuleExample",
     "Sampling",
     "Schema",
     "SchemaError",
@@ -219,8 +234,11 @@ __all__ = [
     "all_topics",
     "canonical_json",
     "canonical_sha256",
+    "check",
+    "check_record",
     "content_hash",
     "context_hash",
+    "contract_rules",
     "contributed_messages",
     "decode",
     "decode_record",
@@ -245,6 +263,7 @@ __all__ = [
     "record_key",
     "record_to_event",
     "records_of",
+    "rule_examples",
     "schema_of",
     "schemas",
     "signed_headers",

@@ -404,6 +404,7 @@ class Governance:
     training_eligible: bool | None = None
     eligibility_reason: str | None = None
     token_fidelity: TokenFidelity | None = None
+    content_hash: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,182 @@
+"""The predicates of the contract's rules: pure functions over the values of fields.
+
+They see values of a schema's types, or of any types at all: a predicate that raises counts as
+broken. `None` means "not known" and breaks nothing by itself.
+"""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+MAX_ID_CHARACTERS = 512
+"""Longer ids are refused: they are keys of the log and bounds of the lake's files."""
+EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+"""Earlier times are refused: they come from clocks that were never set."""
+
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+CURRENCY_CODE = re.compile(r"[A-Z]{3}")
+
+
+def is_id(text: str) -> bool:
+    """Return whether a text can be an id: not empty, not too long, without control characters."""
+    # isprintable is fast; it also refuses some characters, such as U+3000, that an id may have.
+    return 0 < len(text) <= MAX_ID_CHARACTERS and (
+        text.isprintable() or _PLAIN.fullmatch(text) is not None
+    )
+
+
+def are_ids(*texts: str | None) -> bool:
+    """Return whether every text that is given can be an id."""
+    for text in texts:  # noqa: SIM110 - runs for every event; all() takes twice as long
+        if text is not None and not is_id(text):
+            return False
+    return True
+
+
+def are_required_ids(*texts: str) -> bool:
+    """Return whether every text is given and can be an id."""
+    for text in texts:  # noqa: SIM110 - runs for every event; all() takes twice as long
+        if not is_id(text):
+            return False
+    return True
+
+
+def not_negative(*numbers: float | None) -> bool:
+    """Return whether no number is below 0."""
+    for number in numbers:  # noqa: SIM110 - runs for every event; all() takes twice as long
+        if number is not None and number < 0:
+            return False
+    return True
+
+
+def all_finite(*numbers: float | None) -> bool:
+    """Return whether no number is NaN or infinite."""
+    return all(number is None or math.isfinite(number) for number in numbers)
+
+
+def within(*times_and_latest: datetime | None) -> bool:
+    """Return whether all times lie between `EARLIEST` and the last argument, both inclusive."""
+    latest = times_and_latest[-1]
+    if latest is None:
+        return False
+    for time in times_and_latest[:-1]:
+        if time is not None and not EARLIEST <= time <= latest:
+            return False
+    return True
+
+
+def nanos_beside_times(*times_and_nanos: Any) -> bool:
+    """Return whether nanoseconds, given after their times, are 0 to 999 and have a time."""
+    pairs = zip(times_and_nanos[::2], times_and_nanos[1::2], strict=True)
+    return all(nanos is None or (time is not None and 0 <= nanos <= 999) for time, nanos in pairs)
+
+
+def ends_after_start(
+    start: datetime | None, start_ns: int | None, end: datetime | None, end_ns: int | None
+) -> bool:
+    """Return whether the end is not before the start, where both are known."""
+    if start is None or end is None:
+        return True
+    return (start, start_ns or 0) <= (end, end_ns or 0)
+
+
+ACTION_BODIES = (
+    "message",
+    "generation",
+    "tool_call",
+    "memory_op",
+    "code_edit",
+    "handoff",
+    "approval",
+    "retrieval",
+    "embedding",
+    "guardrail",
+    "plan",
+)
+
+
+def has_named_body(type_: str, *bodies: object) -> bool:
+    """Return whether an action has the body that its type names and no other."""
+    present = {name for name, body in zip(ACTION_BODIES, bodies, strict=True) if body is not None}
+    return present == {type_} or (type_ == "generation" and present == {"message", "generation"})
+
+
+def target_is_named(kind: str, event_id: str | None, step: int | None) -> bool:
+    """Return whether a late signal names what its kind of target needs, and no more."""
+    match kind:
+        case "event":
+            return event_id is not None and (step is None or step >= 0)
+        case "step":
+            return event_id is None and step is not None and step >= 0
+        case "trajectory":
+            return event_id is None and step is None
+        case _:
+            return False
+
+
+def same_length(*arrays: Sequence[object] | None) -> bool:
+    """Return whether the arrays that are given have one length."""
+    return len({len(array) for array in arrays if array is not None}) <= 1
+
+
+def zeros_and_ones(mask: Sequence[int] | None) -> bool:
+    """Return whether a mask consists of 0 and 1."""
+    return mask is None or set(mask) <= {0, 1}
+
+
+def spans_in_order(starts: list[int], ends: list[int], tokens: Sequence[int] | None) -> bool:
+    """Return whether spans follow each other and lie within the tokens."""
+    at = 0
+    for start, end in zip(starts, ends, strict=True):
+        if not at <= start < end:
+            return False
+        at = end
+    return tokens is None or at <= len(tokens)
+
+
+def prefix_is_whole(event_id: str | None, tokens: int | None) -> bool:
+    """Return whether a prefix names both its generation and its length, or neither."""
+    if event_id is None or tokens is None:
+        return event_id is None and tokens is None
+    return is_id(event_id) and tokens > 0
+
+
+def experts_of_whole_tokens(layers: int, per_token: int, start: int, ids: Sequence[int]) -> bool:
+    """Return whether the ids of experts belong to a whole number of tokens."""
+    return layers > 0 and per_token > 0 and start >= 0 and len(ids) % (layers * per_token) == 0
+
+
+def token_span_of_event(start: int | None, end: int | None, target_kind: str) -> bool:
+    """Return whether a span of tokens is complete, not empty, and that of an event."""
+    if start is None or end is None:
+        return start is None and end is None
+    return target_kind == "event" and 0 <= start < end
+
+
+def in_order(low: float | None, high: float | None) -> bool:
+    """Return whether the lower bound is not above the upper one."""
+    return low is None or high is None or low <= high
+
+
+def _no_constant(_name: str) -> None:
+    raise ValueError("NaN and infinities are no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
+def are_json(*texts: str | None) -> bool:
+    """Return whether every text is JSON; raises ValueError or RecursionError where one is not."""
+    for text in texts:
+        if text is not None:
+            _DECODER.decode(text)  # raises for what is no JSON, which breaks the rule as well
+    return True
+
+
+def are_json_objects(*texts: str | None) -> bool:
+    """Return whether every text is a JSON object; raises as `are_json` does."""
+    return all(text is None or isinstance(_DECODER.decode(text), dict) for text in texts)
