@@ -14,7 +14,15 @@ from atdp.governance.policy.document import ConsentTerms, TenantTerms
 from atdp.governance.redact.pseudonyms import is_pseudonym
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.walk.string_fields import FieldClass, class_of, string_field
-from atdp.schemas import decode_record, encode_record
+from atdp.schemas import (
+    ContextFold,
+    content_hash,
+    decode_record,
+    encode,
+    encode_record,
+    record_to_event,
+)
+from atdp.sdk import MemorySender, Recorder
 
 from .governors import governor_of, with_entities
 from .planted import CANARY_HOST, ENCODINGS, KINDS, NOW, address, record
@@ -95,7 +103,7 @@ def test_identifiers_keep_joins_across_events_and_fields(governor: TenantGoverno
     assert first["trajectory_id"].startswith("run:<EMAIL_ADDRESS_")
 
 
-def test_uuids_and_digests_are_left_alone_and_the_context_hash_is_keyed(
+def test_uuids_and_digests_are_left_alone(
     governor: TenantGovernor,
 ) -> None:
     uuid, digest = "01a19467-e811-70be-94a7-ab4404411112", "a1" * 32
@@ -110,8 +118,7 @@ def test_uuids_and_digests_are_left_alone_and_the_context_hash_is_keyed(
         [uuid],
     )
     assert governed["observation"]["tools_hash"] == digest
-    assert governed["observation"]["context_hash"].startswith("keyed:")
-    assert digest not in governed["observation"]["context_hash"]
+    assert governed["observation"]["context_hash"] == digest
 
 
 def test_a_stamp_that_a_producer_forged_is_replaced(governor: TenantGovernor) -> None:
@@ -240,3 +247,43 @@ def test_a_reward_that_is_no_number_does_not_pass(
         governor.govern(event, NOW)
     event[kind]["value"] = None
     governor.govern(event, NOW)
+
+
+@pytest.mark.parametrize("kind", ["observation", "action", "outcome", "reward"])
+def test_the_stamp_has_the_hash_of_the_governed_messages_whatever_the_producer_claimed(
+    governor: TenantGovernor, kind: str
+) -> None:
+    planted = record(kind, address)
+    claimed = {**planted, "governance": {**(planted["governance"] or {}), "content_hash": "0" * 64}}
+    once = governor.govern(claimed, NOW).record
+    assert once["governance"]["content_hash"] == content_hash(once)
+    assert once["governance"]["content_hash"] != content_hash(planted) or kind == "reward"
+    assert (once["governance"]["content_hash"] is None) == (kind == "reward")
+    twice = governor.govern(once, NOW).record
+    assert twice["governance"]["content_hash"] == once["governance"]["content_hash"]
+    _, stored = decode_record(encode_record("event", once))
+    assert content_hash(stored) == once["governance"]["content_hash"]
+
+
+def test_a_fold_of_governed_events_is_proved_by_the_hashes_of_their_producer(
+    governor: TenantGovernor,
+) -> None:
+    sender = MemorySender()
+    recorder = Recorder(
+        tenant="acme", api_key="atdp_0123456789ab_secret", sender=sender, durability="memory"
+    )
+    trajectory = recorder.trajectory()
+    chat = [{"role": "user", "content": f"write to {address(1)}"}]
+    trajectory.observe(chat)
+    trajectory.act_message("done")
+    trajectory.observe([*chat, {"role": "assistant", "content": "done"}, chat[0]])
+    recorder.close()
+    governed = [
+        record_to_event(governor.govern(decode_record(encode(event))[1], NOW).record)
+        for event in sender.events
+    ]
+    fold = ContextFold.of(governed)
+    assert fold.messages[0] != ContextFold.of(sender.events).messages[0]
+    assert len(fold.messages) == 3
+    assert fold.intact
+    assert not ContextFold.of([governed[0], *governed[2:]]).intact

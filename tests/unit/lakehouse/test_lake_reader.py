@@ -5,9 +5,17 @@ from dataclasses import replace
 import pytest
 
 from atdp.lakehouse import Lake, LakehouseError, QueryFailed, ReadOptions, governed_trajectories
-from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
-from atdp.schemas.context import fold_context
-from atdp.schemas.values import Action, Event, Governance
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many, with_content_hash
+from atdp.schemas import (
+    Action,
+    ContextFold,
+    Event,
+    Governance,
+    Message,
+    Observation,
+    encode,
+    fold_context,
+)
 
 GOOD = SampleTrajectory(name="good")
 
@@ -219,3 +227,89 @@ def test_a_wrong_filter_or_purpose_says_so(lake: Lake, log: LogDouble) -> None:
         governed_trajectories(lake, purpose="train", where="rewrd > 0")
     with pytest.raises(LakehouseError, match="analytics"):
         governed_trajectories(lake, purpose="analytics")  # type: ignore[arg-type]
+
+
+def sealed(events: list[Event]) -> list[Event]:
+    """Return the events with the context hashes that their producer would write."""
+    fold = ContextFold[Message]()
+    result = []
+    for event in events:
+        fold.add_event(event)
+        if isinstance(event.body, Observation):
+            event = replace(event, body=replace(event.body, context_hash=fold.hash))
+        result.append(event)
+    return result
+
+
+TEXT = ReadOptions(require_exact=False)
+
+
+def test_a_complete_context_is_read_and_every_generation_says_so(
+    lake: Lake, log: LogDouble
+) -> None:
+    log.land(sealed(GOOD.events()))
+    for options in (TEXT, ReadOptions(with_messages=False)):
+        (record,) = governed_trajectories(lake, purpose="train", options=options)
+        assert [call.context_intact for call in record.generations] == [True, True]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 4])
+def test_where_an_event_is_missing_the_text_is_refused_and_the_generations_behind_say_so(
+    lake: Lake, log: LogDouble, lost: int
+) -> None:
+    events = sealed(GOOD.events())
+    log.land([*events[:lost], *events[lost + 1 :]])
+    read = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert (list(read), read.refused) == ([], {"context_broken": 1})
+    (record,) = governed_trajectories(
+        lake, purpose="train", options=ReadOptions(with_messages=False)
+    )
+    assert record.generations[-1].context_intact is False
+
+
+def test_a_missing_event_is_found_by_the_hash_alone_where_the_numbers_have_no_hole(
+    lake: Lake, log: LogDouble
+) -> None:
+    events = sealed(GOOD.events())
+    kept = [*events[:4], *events[5:]]
+    log.land([replace(event, seq=seq) for seq, event in enumerate(kept)])
+    read = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert read.refused == {"context_broken": 1}
+
+
+def test_a_new_context_after_a_loss_is_used_again(lake: Lake, log: LogDouble) -> None:
+    events = GOOD.events()
+    anew = events[5].body
+    assert isinstance(anew, Observation)
+    events[5] = replace(events[5], body=replace(anew, context_base=0))
+    whole = sealed(events)
+    log.land([*whole[:1], *whole[2:]])  # the first observation is missing
+    (record,) = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert [call.context_intact for call in record.generations] == [False, True]
+    assert record.messages[0].text == "where is my order 1"
+
+
+def test_a_message_that_governance_did_not_write_refuses_the_text(
+    lake: Lake, log: LogDouble
+) -> None:
+    events = [with_content_hash(event) for event in sealed(GOOD.events())]
+    changed = events[1].body
+    assert isinstance(changed, Observation)
+    part = replace(changed.messages[0].parts[0], text="another text")
+    message = replace(changed.messages[0], parts=(part,))
+    events[1] = replace(events[1], body=replace(changed, messages=(message,)))
+    log.sink.write(log.batch((event.key, encode(event)) for event in events))
+    read = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert (list(read), read.refused) == ([], {"context_altered": 1})
+
+
+def test_each_observation_is_read_with_the_tools_that_it_names(lake: Lake, log: LogDouble) -> None:
+    first, second = "1" * 64, "2" * 64
+    shown = [(first, "[1]"), (second, "[2]"), (first, None)]
+    events = [
+        GOOD.event(Observation(tools_hash=tools_hash, tools_json=tools_json), seq=seq)
+        for seq, (tools_hash, tools_json) in enumerate(shown)
+    ]
+    log.land(events)
+    (record,) = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert record.tools_json == "[1]"

@@ -24,7 +24,7 @@ from atdp.governance.token_fidelity import DROPPED, govern_tokens, without_token
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.record_walk import FIELD, RecordWalk
 from atdp.governance.walk.string_governor import GovernedString, StringGovernor
-from atdp.schemas import KIND_OF_BODY
+from atdp.schemas import KIND_OF_BODY, content_hash
 
 _KINDS_WITH_VALUE: Final = frozenset({"reward", "feedback"})
 _BODIES: Final = tuple(KIND_OF_BODY.values())
@@ -170,6 +170,7 @@ class TenantGovernor:
             "training_eligible": allowed.eligible,
             "eligibility_reason": allowed.reason,
             "token_fidelity": fidelity,
+            "content_hash": content_hash(governed),
         }
 
     def _earlier_replacements(self, before: Mapping[str, Any]) -> tuple[Replacement, ...]:

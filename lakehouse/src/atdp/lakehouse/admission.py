@@ -27,6 +27,8 @@ class InadmissibleReason(StrEnum):
 
     NOT_ELIGIBLE = "not_eligible"
     """Governance does not allow training on it."""
+    CONTEXT_BROKEN = "context_broken"
+    """The recorded context is not what the model was shown: events are missing."""
     NO_TOKEN_IDS = "no_token_ids"  # noqa: S105 - not a password
     """Prompt ids or output ids are missing."""
     TOKENS_NOT_EXACT = "tokens_not_exact"
@@ -87,6 +89,8 @@ class GenerationFacts:
     token_fidelity: str | None = None
     weight_versions: Sequence[str] = ()
     training_eligible: bool | None = None
+    context_intact: bool = True
+    """Whether the recorded context is known to be what the model was shown."""
 
 
 def why_inadmissible(facts: GenerationFacts, rules: AdmissionRules) -> InadmissibleReason | None:
@@ -144,6 +148,7 @@ def _truncated_support(facts: GenerationFacts, rules: AdmissionRules) -> bool:
 
 _CHECKS: Mapping[InadmissibleReason, Callable[[GenerationFacts, AdmissionRules], bool]] = {
     InadmissibleReason.NOT_ELIGIBLE: lambda facts, _: not facts.training_eligible,
+    InadmissibleReason.CONTEXT_BROKEN: lambda facts, _: not facts.context_intact,
     InadmissibleReason.NO_TOKEN_IDS: _no_token_ids,
     InadmissibleReason.TOKENS_NOT_EXACT: lambda facts, _: facts.token_fidelity != EXACT,
     InadmissibleReason.NO_LOGPROBS: lambda facts, _: not facts.output_logprobs,

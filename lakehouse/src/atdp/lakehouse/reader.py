@@ -4,6 +4,10 @@ A trajectory is taken whole or not at all. One event without a stamp, without th
 training) without granted consent refuses it. For training by RL, so does a generation that is not
 eligible or not `exact`.
 
+Every generation says whether its context is complete: the messages that the events add up to are
+folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
+whose last context is not complete, or has a message that governance did not write, is refused.
+
 Stamps are read first, over all rows of the tenant whatever they allow, since a row that is not seen
 cannot refuse. Content is then read through a connection whose files hold only rows that allow the
 purpose, and every generation is checked once more. Refused trajectories are counted by reason and
@@ -20,6 +24,7 @@ from typing import Any, TypeAlias
 
 from atdp.lakehouse import stamps
 from atdp.lakehouse.connection import Connection, connect
+from atdp.lakehouse.context_check import CheckedContext
 from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake
@@ -35,7 +40,7 @@ from atdp.lakehouse.trajectory_records import (
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.schemas import Message, Observation, Outcome, Part, extend_context
+from atdp.schemas import Message, Part
 
 _NO_TIME_LIMIT_S = 3600.0
 """Time for a trainer's first read of a large dataset; a person's query has 60 s."""
@@ -62,14 +67,13 @@ _CANDIDATE_COLUMNS = (
 )
 
 _GENERATION_COLUMNS = tuple(
-    field.name for field in fields(GenerationRecord) if field.name != "sampling_altered_by"
+    field.name
+    for field in fields(GenerationRecord)
+    if field.name not in {"sampling_altered_by", "context_intact"}
 )
 
 _Row: TypeAlias = Mapping[str, Any]
 _Generations: TypeAlias = dict[Key, list[tuple[GenerationRecord, _Row]]]
-_Context: TypeAlias = tuple[tuple[Message, ...], str | None]
-"""Messages, and the last tool definitions as JSON."""
-_NO_CONTEXT: _Context = ((), None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,15 +129,21 @@ def governed_trajectories(
         }
         accepted, refused = _judge_stamps(stamped, filters, purpose, options)
     with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
-        generations = _generations(content, filters, accepted)
-        contexts = _contexts(content, filters, accepted) if options.with_messages else {}
+        contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
+        generations = _generations(content, filters, accepted, contexts)
     records = []
     for key, row in accepted.items():
         calls = generations.get(key, [])
-        if all(stamps.may_be_used(*call, purpose, exact=options.require_exact) for call in calls):
-            records.append(_trajectory(row, calls, contexts.get(key, _NO_CONTEXT)))
+        context = contexts[key]
+        reason = context.refusal() if options.with_messages else None
+        if not all(
+            stamps.may_be_used(*call, purpose, exact=options.require_exact) for call in calls
+        ):
+            reason = stamps.DISAGREES
+        if reason is None:
+            records.append(_trajectory(row, calls, context, options))
         else:
-            refused[stamps.DISAGREES] += 1
+            refused[reason] += 1
     position = lake.committed_offsets("events", pinned["events"])
     return GovernedTrajectories(records, refused=refused, snapshots=pinned, position=position)
 
@@ -154,28 +164,36 @@ def _judge_stamps(
 
 
 def _trajectory(
-    row: _Row, calls: list[tuple[GenerationRecord, _Row]], context: _Context
+    row: _Row,
+    calls: list[tuple[GenerationRecord, _Row]],
+    context: CheckedContext,
+    options: ReadOptions,
 ) -> TrajectoryRecord:
-    messages, tools_json = context
+    messages = context.fold.messages if options.with_messages else ()
     return TrajectoryRecord(
         **{name: row[name] for name in _CANDIDATE_COLUMNS},
         generations=tuple(record for record, _ in calls),
-        messages=messages,
-        tools_json=tools_json,
+        messages=tuple(map(_message, messages)),
+        tools_json=context.tools_json,
     )
 
 
 def _generations(
-    connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
+    connection: Connection,
+    filters: Mapping[str, str],
+    accepted: Mapping[Key, object],
+    contexts: Mapping[Key, CheckedContext],
 ) -> _Generations:
     generations: _Generations = defaultdict(list)
     for row in _rows(connection, "generations", filters):
-        if _key(row) in accepted:
-            generations[_key(row)].append((_generation(row), row))
+        key = _key(row)
+        if key in accepted:
+            intact = row["event_id"] not in contexts[key].broken_at
+            generations[key].append((_generation(row, intact), row))
     return generations
 
 
-def _generation(row: _Row) -> GenerationRecord:
+def _generation(row: _Row, context_intact: bool) -> GenerationRecord:
     values: dict[str, Any] = {name: row[name] for name in _GENERATION_COLUMNS}
     for array in ("prompt_token_ids", "output_token_ids", "output_logprobs"):
         values[array] = tuple(row[array] or ())
@@ -187,26 +205,25 @@ def _generation(row: _Row) -> GenerationRecord:
     values["sampling_altered_by"] = sampling_altered_by(penalties, row["ext_json"])
     values["training_eligible"] = row["training_eligible"] is True
     values["policy_id"] = row["policy_id"] or ""
-    return GenerationRecord(**values)
+    return GenerationRecord(**values, context_intact=context_intact)
 
 
 def _contexts(
-    connection: Connection, filters: Mapping[str, str], accepted: Mapping[Key, object]
-) -> dict[Key, _Context]:
-    contexts: dict[Key, _Context] = {}
-    for row in _rows(connection, "context", filters):
-        if _key(row) not in accepted:
+    connection: Connection,
+    filters: Mapping[str, str],
+    accepted: Mapping[Key, object],
+    *,
+    with_messages: bool,
+) -> dict[Key, CheckedContext]:
+    contexts = {key: CheckedContext() for key in accepted}
+    for row in _rows(connection, "context" if with_messages else "context_names", filters):
+        context = contexts.get(_key(row))
+        if context is None:
             continue
-        messages, tools_json = contexts.get(_key(row), _NO_CONTEXT)
-        body: object = (
-            Outcome(message=_message(row["message"]))
-            if row["message"] is not None and row["message"]["role"] is not None
-            else Observation(
-                messages=tuple(_message(item) for item in row["messages"] or ()),
-                context_base=row["context_base"],
-            )
-        )
-        contexts[_key(row)] = (extend_context(messages, body), row["tools_json"] or tools_json)
+        if with_messages:
+            context.add_row(row)
+        else:
+            context.add_names(row)
     return contexts
 
 

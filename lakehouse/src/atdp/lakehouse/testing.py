@@ -43,8 +43,10 @@ from atdp.schemas import (
     Usage,
     Versions,
     VersionSpan,
+    content_hash,
     deterministic_event_id,
     encode,
+    event_to_record,
     topic,
 )
 
@@ -206,9 +208,13 @@ class LogDouble:
         self.sink = TopicSink.open(self.lake, self.role, self.identity)
 
     def land(self, events: Iterable[Event], *, redelivered: bool = False) -> list[Committed]:
-        """Append events to the log and commit them to every table of the topic."""
+        """Append events to the log and commit them to every table of the topic.
+
+        The stamp gets the hash of the event's messages, as from the gate.
+        """
+        sealed = map(with_content_hash, events)
         return self.sink.write(
-            self.batch(((event.key, encode(event)) for event in events), redelivered=redelivered)
+            self.batch(((event.key, encode(event)) for event in sealed), redelivered=redelivered)
         )
 
     def batch(
@@ -222,6 +228,14 @@ class LogDouble:
             batch.add(value, partition, offset, redelivered=redelivered)
             self.next[partition] = offset + 1
         return batch
+
+
+def with_content_hash(event: Event) -> Event:
+    """Return an event whose stamp, if it has one, has the hash of the event's messages."""
+    if event.governance is None:
+        return event
+    stamp = replace(event.governance, content_hash=content_hash(event_to_record(event)))
+    return replace(event, governance=stamp)
 
 
 def encoded(events: Sequence[Event]) -> list[bytes]:

@@ -24,6 +24,7 @@ from atdp.replay.errors import ReplayDataError
 from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 Uncovered = Literal[
+    "context_broken",
     "no_token_ids",
     "no_logprobs",
     "length_mismatch",
@@ -40,6 +41,7 @@ TrajectoryKey = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
 
 _UNCOVERED: Mapping[InadmissibleReason, Uncovered] = {
+    InadmissibleReason.CONTEXT_BROKEN: "context_broken",
     InadmissibleReason.NO_TOKEN_IDS: "no_token_ids",
     InadmissibleReason.TOKENS_NOT_EXACT: "no_token_ids",
     InadmissibleReason.NO_LOGPROBS: "no_logprobs",
@@ -83,6 +85,7 @@ def _facts(generation: LoggedGeneration) -> GenerationFacts:
         min_p=generation.min_p,
         sampling_altered_by=generation.sampling_altered_by,
         token_fidelity=generation.token_fidelity,
+        context_intact=generation.context_intact,
     )
 
 

@@ -51,6 +51,7 @@ def _hashed_fields(g: LoggedGeneration) -> list[object]:
         g.event_id,
         g.weight_version,
         g.token_fidelity,
+        g.context_intact,
         g.temperature,
         g.top_p,
         g.top_k,

@@ -39,6 +39,8 @@ class LoggedGeneration(Protocol):
     def sampling_altered_by(self) -> Sequence[str]: ...  # noqa: D102
     @property
     def token_fidelity(self) -> str | None: ...  # noqa: D102
+    @property
+    def context_intact(self) -> bool: ...  # noqa: D102
 
 
 class LoggedTrajectory(Protocol):

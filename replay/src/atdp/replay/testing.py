@@ -31,6 +31,7 @@ class SampledGeneration:
     top_k: int | None = -1
     min_p: float | None = 0.0
     sampling_altered_by: tuple[str, ...] = ()
+    context_intact: bool = True
     token_fidelity: str | None = "exact"  # noqa: S105 (not a password)
 
 

@@ -19,6 +19,7 @@ from atdp.lakehouse import (
 
 _REFUSALS: Mapping[InadmissibleReason, str] = {
     InadmissibleReason.NOT_ELIGIBLE: "not eligible for training",
+    InadmissibleReason.CONTEXT_BROKEN: "context does not match its hash",
     InadmissibleReason.SAMPLING_UNKNOWN: "sampling parameters not recorded",
     InadmissibleReason.SAMPLING_ALTERED: "draw altered",
     InadmissibleReason.NO_TOKEN_IDS: "token ids missing",

@@ -51,10 +51,6 @@ class TenantKey:
                 return f"<{entity}_{mac}>"
             counter += 1
 
-    def keyed_digest(self, purpose: str, value: str) -> str:
-        """Return 64 hex digits that identify `value` under this key."""
-        return hmac.digest(self.secret, f"{purpose}\x1f{value}".encode(), "sha256").hex()
-
 
 def normalised(value: str) -> str:
     """Return the form that all spellings of one value share.

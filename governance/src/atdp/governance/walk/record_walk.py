@@ -6,7 +6,6 @@ from atdp.governance.event_paths import event_paths
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
 from atdp.governance.walk.string_fields import (
-    KEYED_DIGEST,
     FieldClass,
     StringField,
     is_digest,
@@ -81,10 +80,6 @@ class RecordWalk:
         match field.kind:
             case FieldClass.DIGEST if is_digest(value):
                 return value
-            case FieldClass.CONTEXT_DIGEST if KEYED_DIGEST.fullmatch(value):
-                return value
-            case FieldClass.CONTEXT_DIGEST if is_digest(value):
-                return f"keyed:{self._strings.keyed_digest('context_hash', value)}"
             case FieldClass.SUBJECT:
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
             case FieldClass.TEXT:

@@ -25,9 +25,6 @@ class FieldClass(Enum):
     are the same throughout the tenant, so that joins still work."""
     DIGEST = "digest"
     """A hex digest is left alone. Other content is treated as an identifier."""
-    CONTEXT_DIGEST = "context_digest"
-    """The digest of text that may hold what was redacted: somebody who has the rest of the text
-    could guess the redacted part. It is replaced by a digest under the tenant's key."""
     SUBJECT = "subject"
     """Names a person by definition; always replaced by a pseudonym."""
     EXEMPT = "exempt"
@@ -44,6 +41,7 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
     "governance.findings.entity": FieldClass.EXEMPT,
     "governance.findings.operator": FieldClass.EXEMPT,
     "governance.eligibility_reason": FieldClass.EXEMPT,
+    "governance.content_hash": FieldClass.EXEMPT,
     "governance.purposes": FieldClass.EXEMPT,
     "governance.data_subjects": FieldClass.SUBJECT,
     "event_id": FieldClass.IDENTIFIER,
@@ -53,7 +51,8 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
     "reward.supersedes": FieldClass.IDENTIFIER,
     "feedback.target_event_id": FieldClass.IDENTIFIER,
     "annotation.target_event_id": FieldClass.IDENTIFIER,
-    "observation.context_hash": FieldClass.CONTEXT_DIGEST,
+    # A chain over event ids, which says nothing about the text (docs/decisions/0017).
+    "observation.context_hash": FieldClass.DIGEST,
     "observation.tools_hash": FieldClass.DIGEST,
     "action.generation.tokenizer_hash": FieldClass.DIGEST,
     "action.generation.template_hash": FieldClass.DIGEST,
@@ -76,7 +75,6 @@ _CLASS_BY_LAST_NAME: Mapping[str, FieldClass] = {
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DIGEST = re.compile(r"(?:sha256[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
-KEYED_DIGEST = re.compile(r"keyed:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)

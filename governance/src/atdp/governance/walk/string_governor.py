@@ -80,10 +80,6 @@ class StringGovernor:
         """Return the tenant-wide pseudonym of a string; a pseudonym is returned as it is."""
         return text if is_pseudonym(text) else self._key.pseudonym(entity, text)
 
-    def keyed_digest(self, purpose: str, text: str) -> str:
-        """Return a digest of the text under the tenant's key."""
-        return self._key.keyed_digest(purpose, text)
-
     def _govern(self, text: str, trajectory: str, *, identifier: bool) -> GovernedString:
         if not text:
             return GovernedString(text, ())

@@ -1,13 +1,22 @@
--- context: the events that add messages to a trajectory's context, in the order of the log.
--- `atdp.schemas.extend` folds them.
+-- context: every event of the trajectories that were asked for, with what it adds to the context, in
+-- the order of the log. `atdp.schemas.ContextFold` folds them; events that add nothing show holes in
+-- the sequence.
 SELECT
     tenant_id,
     trajectory_id,
     attempt,
+    event_id,
+    producer_id,
+    seq,
+    kind,
     observation.messages AS messages,
     observation.context_base AS context_base,
+    observation.context_hash AS context_hash,
+    observation.tools_hash AS tools_hash,
     observation.tools_json AS tools_json,
-    coalesce(action.message, outcome.message) AS message
+    coalesce(action.message, outcome.message) AS message,
+    gap.from_seq AS missing_from,
+    governance.content_hash AS content_hash
 FROM events
 SEMI JOIN (
     SELECT tenant_id, trajectory_id, attempt
@@ -16,11 +25,5 @@ SEMI JOIN (
 {where}
     )
 ) AS asked USING (tenant_id, trajectory_id, attempt)
-WHERE
-    (
-        kind = 'observation'
-        OR (kind = 'action' AND action.message.role IS NOT NULL)
-        OR (kind = 'outcome' AND outcome.message.role IS NOT NULL)
-    )
-    AND {named}
+WHERE {named}
 ORDER BY kafka_partition, kafka_offset
