@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.adapters import ImportOptions, atif_from_events, events_from_atif, run_import
-from atdp.adapters.documents.json_text import UnreadableDocument
+from atdp.adapters import (
+    ImportOptions,
+    UnreadableDocument,
+    atif_from_events,
+    events_from_atif,
+    run_import,
+)
 from atdp.adapters.documents.remainder import same_json
 from atdp.schemas import (
     Action,
@@ -16,11 +21,13 @@ from atdp.schemas import (
     Observation,
     Outcome,
     TrajectoryEnded,
+    check,
     decode,
     encode,
     fold_context,
 )
 
+from .odd_documents import ODD, places, with_odd_value
 from .real_documents import ATIF
 
 FULL: dict[str, Any] = {
@@ -141,6 +148,7 @@ def test_a_document_with_every_field_comes_back_whole() -> None:
     (written,) = atif_from_events(over_the_wire(events))
     assert same_json(written, FULL)
     assert events_from_atif(written, "acme") == events
+    assert [violation for event in events for violation in check(event)] == []
 
 
 @pytest.mark.skipif(not ATIF, reason="the real documents are not at hand")
@@ -153,38 +161,11 @@ def test_a_real_document_comes_back_whole(path: Path) -> None:
     assert events_from_atif(written, "acme") == events
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    return [
-        place
-        for key, item in entries
-        for place in (
-            [(*path, key), *places(item, (*path, key))]
-            if isinstance(item, dict | list)
-            else [(*path, key)]
-        )
-    ]
-
-
-ODD = st.sampled_from(
-    [None, "", "x", 0, -1, 1.5, True, 1 << 40, [], {}, [1], {"a": 1}, [{}], "absent!", "unknown!"]
-)
-
-
 @given(place=st.sampled_from(places(FULL)), odd=ODD)
 def test_a_document_with_an_odd_value_comes_back_whole_or_is_refused(
     place: tuple[Any, ...], odd: Any
 ) -> None:
-    document = json.loads(json.dumps(FULL))
-    holder = document
-    for key in place[:-1]:
-        holder = holder[key]
-    if odd == "absent!":
-        del holder[place[-1]]
-    elif odd == "unknown!" and isinstance(holder, dict):
-        holder["unknown key"] = {"$value": 1}
-    else:
-        holder[place[-1]] = odd
+    document = with_odd_value(FULL, place, odd)
     try:
         events = events_from_atif(document, "acme")
     except UnreadableDocument:

@@ -1,9 +1,9 @@
 from .atif.reading import events_from_atif as events_from_atif
 from .atif.writing import atif_from_events as atif_from_events
+from .documents.json_text import UnreadableDocument as UnreadableDocument
 from .errors import AdapterError as AdapterError, ImportFailed as ImportFailed
 from .importers.import_report import ImportReport as ImportReport
 from .importers.imported_trajectory import (
-    NO_TIME as NO_TIME,
     ImportedEvent as ImportedEvent,
     ImportedTrajectory as ImportedTrajectory,
     Importer as Importer,
@@ -15,4 +15,10 @@ from .importers.run import (
     EventRecorder as EventRecorder,
     ImportOptions as ImportOptions,
     run_import as run_import,
+)
+from .otlp.conversions import (
+    events_from_openinference as events_from_openinference,
+    events_from_otel as events_from_otel,
+    openinference_from_events as openinference_from_events,
+    otel_from_events as otel_from_events,
 )

@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
-from atdp.schemas import canonical_json
+from atdp.adapters.documents.json_text import ordered_json
 
 Json: TypeAlias = Any
 """A JSON value as `json.loads` returns it."""
@@ -51,13 +51,9 @@ def restore(written: Json, remainder: Mapping[str, Json]) -> Json:
 
 
 def remainder_json(written: Json, source: Json) -> str | None:
-    """Return the remainder as an `ext_json` value; None when nothing remains.
-
-    Raises:
-        NotCanonical: the source holds a value that canonical JSON cannot express.
-    """
+    """Return the remainder as an `ext_json` value, keys in their order; None if nothing remains."""
     remainder = remainder_of(written, source)
-    return canonical_json(remainder) if remainder else None
+    return ordered_json(remainder) if remainder else None
 
 
 def restore_from(written: Json, ext_json: str | None) -> Json:

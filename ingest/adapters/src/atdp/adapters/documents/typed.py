@@ -8,7 +8,6 @@ from typing import Any
 
 _MAX_ID_LENGTH = 512
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_INT_32, _INT_64 = 1 << 31, 1 << 63
 
 
 def as_text(value: object) -> str | None:
@@ -27,7 +26,7 @@ def as_count(value: object, *, bits: int = 64) -> int | None:
     """Return a whole number from 0 on that fits a signed integer of 64 or 32 bits."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value < (_INT_32 if bits < 64 else _INT_64) else None
+    return value if 0 <= value < 1 << (bits - 1) else None
 
 
 def as_number(value: object) -> float | None:

@@ -2,7 +2,6 @@
 
 from atdp.adapters.importers.import_report import ImportReport
 from atdp.adapters.importers.imported_trajectory import (
-    NO_TIME,
     ImportedEvent,
     ImportedTrajectory,
     Importer,
@@ -13,7 +12,6 @@ from atdp.adapters.importers.run import IMPORTERS, EventRecorder, ImportOptions,
 
 __all__ = [
     "IMPORTERS",
-    "NO_TIME",
     "EventRecorder",
     "ImportOptions",
     "ImportReport",

@@ -4,8 +4,8 @@ An importer describes what happened, in order; `make_events` turns it into event
 from the content (format, origin, position, tenant). Importing the same file again therefore gives
 the same events, on any machine, and the lake keeps them once.
 
-Formats without time get `NO_TIME` plus one millisecond per event: a time that is obviously not real
-and keeps the order. An import must not invent when something happened.
+An import does not invent when something happened. The events of a format without times have none;
+`seq` gives their order.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,8 @@ from atdp.schemas import (
     deterministic_event_id,
 )
 
-NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_ID_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+"""The time in the ids of events whose time is not known. It stands in no event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +85,7 @@ class ImportedTrajectory:
     agent: Agent
     source: Source
     events: tuple[ImportedEvent, ...]
-    started_at: datetime | None = NO_TIME
+    started_at: datetime | None = None
     """Time of its start; with None, the time of an event is unknown unless the event has one."""
     parent: tuple[str, ...] | None = None
     """Identity of the trajectory that spawned it."""
@@ -127,7 +128,7 @@ def make_events(trajectory: ImportedTrajectory, tenant: str) -> list[Event]:
         for seq, content in enumerate(trajectory.events)
     ]
     name = (source.format, tenant, *trajectory.identity)
-    ids = [deterministic_event_id(at or NO_TIME, *name, str(seq)) for seq, at in enumerate(times)]
+    ids = [deterministic_event_id(at or _ID_EPOCH, *name, str(seq)) for seq, at in enumerate(times)]
     return [
         Event(
             event_id=ids[seq],
@@ -184,4 +185,4 @@ def _trajectory_id(
     trajectory: ImportedTrajectory, identity: tuple[str, ...], tenant: str
 ) -> TrajectoryId:
     name = (trajectory.source.format, tenant, *identity)
-    return TrajectoryId(deterministic_event_id(trajectory.started_at or NO_TIME, *name))
+    return TrajectoryId(deterministic_event_id(trajectory.started_at or _ID_EPOCH, *name))

@@ -20,9 +20,12 @@ from atdp.adapters.importers.imported_trajectory import (
     make_events,
 )
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.schemas import Event, EventId
+from atdp.adapters.otlp.importer import OTLP_IMPORTERS
+from atdp.schemas import Event, EventId, check
 
-IMPORTERS: Mapping[str, Importer] = {importer.format: importer for importer in (Atif(), TauBench())}
+IMPORTERS: Mapping[str, Importer] = {
+    importer.format: importer for importer in (Atif(), *OTLP_IMPORTERS, TauBench())
+}
 """Importers by format name."""
 
 # Bytes of a file in which its first character other than white space is looked for.
@@ -112,8 +115,14 @@ def _import_trajectory(
     report: ImportReport,
     seen: set[str],
 ) -> None:
-    """Send and count the events of a trajectory, unless it is in `seen`."""
+    """Send and count the events of a trajectory, unless it is in `seen`.
+
+    A trajectory with an event that breaks the contract is not imported at all.
+    """
     events = make_events(trajectory, tenant)
+    if reason := _broken_rules(events):
+        report.failures.append(UnreadableEntry(trajectory.origin, reason))
+        return
     key = f"{events[0].trajectory_id}/{trajectory.attempt}"
     if key in seen:
         report.skipped += 1
@@ -123,6 +132,14 @@ def _import_trajectory(
         for event in events:
             recorder.emit_event(event, redelivery=True)
     report.count(events)
+
+
+def _broken_rules(events: list[Event]) -> str | None:
+    """Return the place of the first violation of the contract and its rule; None without one."""
+    for event in events:
+        for violation in check(event):
+            return f"event {event.seq} would break the contract: {violation}"
+    return None
 
 
 def _read_all(

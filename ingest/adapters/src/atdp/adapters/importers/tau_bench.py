@@ -27,7 +27,6 @@ from typing import Any
 import orjson
 
 from atdp.adapters.importers.imported_trajectory import (
-    NO_TIME,
     ImportedEvent,
     ImportedTrajectory,
     UnreadableEntry,
@@ -213,7 +212,7 @@ def _reward(row: Mapping[str, Any], step: int) -> Iterator[ImportedEvent]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _UnreadableRow("'reward' must be a number")
     yield ImportedEvent(
-        body=Reward(value=float(value), source_name="tau-bench", observed_at=NO_TIME),
+        body=Reward(value=float(value), source_name="tau-bench"),
         step=step,
         status="ok",
     )
