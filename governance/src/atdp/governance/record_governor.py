@@ -8,9 +8,10 @@ secrets) halt governance as a whole.
 
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
 from atdp.governance.byte_lru import ByteLru
@@ -29,7 +30,7 @@ from atdp.governance.policy.store import PolicyStore
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES, GovernedString
-from atdp.schemas import SchemaError, UnknownSchema, decode_record
+from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
 
 _MAX_TENANTS: Final = 1_000
 """Tenants whose governors are kept. Making another one takes microseconds."""
@@ -115,12 +116,13 @@ class RecordGovernor:
         check_tenant(principal, record["tenant_id"])
         facts.tenant = record["tenant_id"]
         facts.kind = record["kind"]
-        facts.occurred_at = record["occurred_at"]
         governor = self._tenant_governor(facts.tenant)
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
         # From here on a refusal can name the event, but only by its governed identifiers.
         facts.event_id = governor.strings.identifier(record["event_id"]).text
         facts.trajectory_id = governor.strings.identifier(record["trajectory_id"]).text
+        _require_contract(record, facts.now)
+        facts.occurred_at = record["occurred_at"]
         return governor.govern(record, facts.now)
 
     def _tenant_governor(self, tenant: str) -> TenantGovernor:
@@ -142,6 +144,13 @@ class RecordGovernor:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(key)
         return governor
+
+
+def _require_contract(record: Mapping[str, Any], now: datetime) -> None:
+    """Refuse an event that breaks rules of the contract; the refusal names the rules alone."""
+    if violations := check_record(record, now=now):
+        rules = ", ".join(sorted({violation.rule_id for violation in violations}))
+        raise Refusal("contract_violation", f"the event breaks rules of the contract: {rules}")
 
 
 def utc_now() -> datetime:

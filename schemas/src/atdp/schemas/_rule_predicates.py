@@ -119,8 +119,11 @@ def target_is_named(kind: str, event_id: str | None, step: int | None) -> bool:
 
 
 def same_length(*arrays: Sequence[object] | None) -> bool:
-    """Return whether the arrays that are given have one length."""
-    return len({len(array) for array in arrays if array is not None}) <= 1
+    """Return whether the arrays that are given have the length of the first, which is needed."""
+    tokens, *others = arrays
+    return all(
+        array is None or (tokens is not None and len(array) == len(tokens)) for array in others
+    )
 
 
 def zeros_and_ones(mask: Sequence[int] | None) -> bool:

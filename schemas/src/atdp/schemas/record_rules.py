@@ -109,13 +109,14 @@ RECORD_RULES: tuple[ContractRule, ...] = (
         id="Generation.arrays",
         record="Generation",
         fields=("output_token_ids", "output_logprobs", "loss_mask"),
-        sentence="Output token ids, log-probabilities and loss mask have the same length.",
+        sentence="Log-probabilities and loss mask have one number for each output token id.",
         holds=predicates.same_length,
         good=(
             {"output_token_ids": [1, 2], "output_logprobs": [-1.0, 0.0], "loss_mask": [1, 0]},
-            {"output_logprobs": [-1.0]},
+            {"output_token_ids": [1]},
         ),
         bad=(
+            {"output_logprobs": [-1.0]},
             {"output_token_ids": [1, 2], "output_logprobs": [-1.0]},
             {"output_token_ids": [1, 2], "loss_mask": [1]},
             {"output_token_ids": [], "output_logprobs": [-1.0]},

@@ -88,7 +88,7 @@ class TrajectoryBuilder(Generic[K]):
         *,
         event_id: EventId,
         seq: int,
-        at: datetime,
+        at: datetime | None,
         step: int | None = None,
         **fields: Unpack[EnvelopeFields],
     ) -> Event:

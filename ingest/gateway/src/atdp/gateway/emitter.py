@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from atdp.gateway.errors import EventLogUnavailable, EventRejected
 from atdp.gateway.event_log import AppendResult, EventLog, LogPosition, LogRecord, StillWanted
 from atdp.gateway.metrics import GatewayMetrics
-from atdp.schemas import Event, InvalidRecord, SigningKey, encode, signed_headers
+from atdp.schemas import Event, InvalidRecord, SigningKey, check, encode, signed_headers
 
 
 class Emitter:
@@ -25,6 +25,9 @@ class Emitter:
             value = encode(event)
         except InvalidRecord as error:
             return EventRejected(f"the event does not fit the schema: {error}")
+        if violations := check(event, encodable=True):
+            broken = "; ".join(map(str, violations))
+            return EventRejected(f"the event breaks the contract: {broken}")
         if len(value) > self._max_event_bytes:
             return EventRejected(
                 f"the event has {len(value)} bytes encoded, at most {self._max_event_bytes} "

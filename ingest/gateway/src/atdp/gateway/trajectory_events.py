@@ -158,7 +158,8 @@ class LiveTrajectory:
             at=asked.at,
             caused_by=causes,
             status="error",
-            ended_at=result.at,
+            # A clock that was set back between the two times must not make the event invalid.
+            ended_at=max(asked.at, result.at),
             latency_us=_microseconds(asked.at, result.at),
         )
 
@@ -172,7 +173,7 @@ class LiveTrajectory:
             versions=result.versions,
             metadata_json=result.metadata_json,
             ext_json=result.ext_json,
-            ended_at=result.at,
+            ended_at=max(asked.at, result.at),
             latency_us=_microseconds(asked.at, result.at),
         )
         self._last_generation = event.event_id
@@ -268,4 +269,4 @@ def _digest(message: Message) -> bytes:
 
 
 def _microseconds(began: datetime, ended: datetime) -> int:
-    return round((ended - began).total_seconds() * 1_000_000)
+    return max(0, round((ended - began).total_seconds() * 1_000_000))

@@ -11,10 +11,11 @@ from atdp.sdk.json_text import content_text
 class Extras(TypedDict, total=False):
     """Optional fields of the envelope; an absent one is not known.
 
-    An absent `occurred_at` means now.
+    An absent `occurred_at` means now, or `ended_at` where that is earlier. `None` means that the
+    time is not known.
     """
 
-    occurred_at: datetime
+    occurred_at: datetime | None
     ended_at: datetime | None
     caused_by: Sequence[str]
     versions: Versions | None
@@ -37,7 +38,7 @@ class RewardFields(TypedDict, total=False):
     evaluator_version: str | None
     target_event_id: str | None
     target_step: int | None
-    observed_at: datetime
+    observed_at: datetime | None
     supersedes: str | None
 
 
@@ -59,7 +60,7 @@ def make_reward(value: float | None, fields: RewardFields) -> Reward:
         dimension=fields.get("dimension", "outcome"),
         source_name=fields.get("source_name", "agent"),
         evaluator_version=fields.get("evaluator_version"),
-        observed_at=fields.get("observed_at") or datetime.now(UTC),
+        observed_at=fields["observed_at"] if "observed_at" in fields else datetime.now(UTC),
         supersedes=fields.get("supersedes"),
     )
 

@@ -14,6 +14,10 @@ class ConfigurationError(SdkError):
     """A construction argument cannot work; the message names it and a value that would."""
 
 
+class ContractBroken(SdkError):
+    """An event breaks rules of the contract; the message names places and rules and no value."""
+
+
 class SpoolError(SdkError):
     """The spool's files could not be used; the message names the path."""
 

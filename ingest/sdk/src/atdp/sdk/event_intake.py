@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from atdp.schemas import Event, EventId, SigningKey, encode, signed_headers
+from atdp.schemas import Event, EventId, SigningKey, check, encode, signed_headers
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger
+from atdp.sdk.errors import ContractBroken
 from atdp.sdk.record_framing import SpoolRecord
 
 Append: TypeAlias = Callable[[EventId, SpoolRecord], str | None]
@@ -147,6 +148,8 @@ class EventIntake:
 
     def _record(self, event: Event, redelivery: bool) -> SpoolRecord:
         value = encode(event)
+        if violations := check(event, encodable=True):
+            raise ContractBroken("; ".join(map(str, violations)))
         return SpoolRecord(
             record_id=uuid.UUID(event.event_id).bytes,
             key=event.key,

@@ -142,9 +142,9 @@ class EventWriter:
     ) -> Event:
         """Return the event with the number `seq`, and fold its body into the context held."""
         given: Extras = extras or {}
-        metadata, ext = given.get("metadata"), given.get("ext")
+        metadata, ext, ended_at = given.get("metadata"), given.get("ext"), given.get("ended_at")
         fields: EnvelopeFields = {
-            "ended_at": given.get("ended_at"),
+            "ended_at": ended_at,
             "caused_by": tuple(given.get("caused_by", ())),
             "usage": given.get("usage"),
             "cost": given.get("cost"),
@@ -161,7 +161,7 @@ class EventWriter:
             body,
             event_id=event_id,
             seq=seq,
-            at=given.get("occurred_at", now),
+            at=given["occurred_at"] if "occurred_at" in given else _not_after(now, ended_at),
             step=given.get("step"),
             **fields,
         )
@@ -220,6 +220,11 @@ class _WrittenEvent:
         elif not self._made:
             context.add(self.event_id, self._body)
         self.writer.builder.lose()
+
+
+def _not_after(now: datetime, ended_at: datetime | None) -> datetime:
+    """Return the time of an event that is recorded after its end: its end, else now."""
+    return now if ended_at is None else min(now, ended_at)
 
 
 def _itself(message: Message) -> Message:
