@@ -91,11 +91,12 @@ def test_a_table_of_an_older_version_gets_the_columns_and_properties_that_it_lac
     with table.update_schema(allow_incompatible_changes=True) as schema:
         schema.delete_column(STORED_MARK)
     with table.transaction() as change:
-        change.remove_properties(f"write.metadata.metrics.column.{STORED_MARK}")
+        change.remove_properties("write.metadata.metrics.column.arrived_at")
     lake = open_lake(lake.home)
     sample = SampleTrajectory().events()
     log = LogDouble(lake)
     log.land(sample, redelivered=True)
+    assert set(lake.table("events").scan().to_arrow()[STORED_MARK].to_pylist()) == {True}
     assert {row.repeats for row in log.land(sample) if row.table == "events"} == {len(sample)}
 
 

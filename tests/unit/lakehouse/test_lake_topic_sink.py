@@ -4,11 +4,10 @@ import errno
 import io
 import itertools
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import fastavro
-import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 from pyiceberg.catalog import Catalog
@@ -23,7 +22,6 @@ from atdp.lakehouse.errors import (
     WriteTooOld,
 )
 from atdp.lakehouse.positions import Advance, TopicIdentity
-from atdp.lakehouse.redelivery import REMEMBERED_S, SentBefore
 from atdp.lakehouse.retention import GRACE_S
 from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.tables import table_definitions
@@ -54,22 +52,23 @@ def test_every_event_lands_once_with_its_projections(lake: Lake, log: LogDouble)
     assert lake.committed_offsets("events") == lake.committed_offsets("rewards") == log.next
 
 
-def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day(
+def test_rows_lie_in_files_of_one_tenant_one_set_of_purposes_and_one_day_of_arrival(
     lake: Lake, log: LogDouble
 ) -> None:
     log.land(events(4))
-    log.land(events(2, purposes=("analytics",), start=SampleTrajectory().start.replace(day=9)))
+    log.arrival += timedelta(days=3)
+    log.land(events(6, purposes=("analytics",))[-22:])
     for task in lake.table("events").scan().plan_files():
         table = lake.table("events").io.new_input(task.file.file_path)
         import pyarrow.parquet as pq
 
         rows = pq.read_table(
-            table.open(), columns=["tenant_id", "allowed_purposes", "occurred_at"]
+            table.open(), columns=["tenant_id", "allowed_purposes", "arrived_at"]
         ).to_pylist()
         assert (
             len(
                 {
-                    (row["tenant_id"], row["allowed_purposes"], row["occurred_at"].date())
+                    (row["tenant_id"], row["allowed_purposes"], row["arrived_at"].date())
                     for row in rows
                 }
             )
@@ -147,7 +146,7 @@ def test_a_crash_between_two_tables_leaves_each_to_resume_from_its_own_position(
 ) -> None:
     batch = log.batch((event.key, encode(event)) for event in events(6))
     # The generations are committed, and then the process dies.
-    log.sink.sinks[0].write(log.sink._decode(batch), batch.end)
+    log.sink.sinks[0].write(log.sink.read(batch), batch.end)
     assert lake.committed_offsets("generations") == log.next
     assert lake.committed_offsets("events") == {}
     restarted = TopicSink.open(lake, log.role, log.identity)
@@ -174,109 +173,10 @@ def test_any_splitting_and_repeating_of_the_log_gives_the_same_table(
     for piece in pieces:
         log.land(piece)
     for index in repeats:  # a producer that restarts sends what it cannot know to be delivered
-        log.land(pieces[index % len(pieces)], redelivered=True)
+        log.land(pieces[index % len(pieces)], redelivered=index % 2 == 0)
     ids = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
     assert sorted(ids) == sorted(event.event_id for event in emitted)
     assert count(lake, "rewards") == 6
-
-
-def test_a_redelivered_event_is_looked_up_and_an_ordinary_one_is_not(
-    lake: Lake, log: LogDouble
-) -> None:
-    sample = SampleTrajectory().events()
-    log.land(sample)
-    again = {committed.table: committed for committed in log.land(sample, redelivered=True)}
-    assert (again["events"].rows, again["events"].repeats) == (0, len(sample))
-    log.land(sample)  # without the flag nobody looks: that is the producer's promise
-    assert count(lake, "events") == 2 * len(sample)
-
-
-def test_second_copies_inside_one_batch_are_removed(lake: Lake, log: LogDouble) -> None:
-    sample = SampleTrajectory().events()
-    log.land([*sample, *sample], redelivered=True)
-    assert count(lake, "events") == len(sample)
-
-
-def test_a_late_first_delivery_beside_a_flagged_copy_in_the_same_batch_lands_once(
-    lake: Lake, log: LogDouble
-) -> None:
-    sample = SampleTrajectory().events()
-    batch = log.batch((event.key, encode(event)) for event in sample)
-    flagged = log.batch(((event.key, encode(event)) for event in sample), redelivered=True)
-    for value, partition, offset in zip(
-        flagged.values, flagged.partitions, flagged.offsets, strict=True
-    ):
-        batch.add(value, partition, offset, redelivered=True)
-    log.sink.write(batch)
-    assert count(lake, "events") == len(sample)
-
-
-def test_an_ordinary_copy_that_comes_after_the_flagged_one_is_a_copy_too(
-    lake: Lake, log: LogDouble
-) -> None:
-    sample = SampleTrajectory().events()
-    log.land(sample, redelivered=True)
-    late = {committed.table: committed for committed in log.land(sample)}
-    assert (late["events"].rows, late["events"].repeats) == (0, len(sample))
-    assert {table: count(lake, table) for table in TABLES} == {
-        "events": len(sample),
-        "generations": 2,
-        "rewards": 1,
-    }
-
-
-def test_the_next_writer_knows_which_events_came_flagged(lake: Lake, log: LogDouble) -> None:
-    sample = SampleTrajectory().events()
-    log.land(events(2))
-    log.land(sample, redelivered=True)
-    log.sink = TopicSink.open(lake, log.role, log.identity)
-    assert len(log.sink.sinks[0].sent_before.hashes) == 2, (
-        "one for each generation, not for ordinary rows"
-    )
-    log.land(sample)
-    assert sorted(ids(lake)).count(sample[0].event_id) == 1
-
-
-def test_a_flagged_event_is_forgotten_in_time(lake: Lake, log: LogDouble) -> None:
-    log.land(SampleTrajectory().events(), redelivered=True)
-    table = lake.table("events")
-    later = datetime.now(UTC) + timedelta(seconds=REMEMBERED_S)
-    assert len(SentBefore.of(table, datetime.now(UTC)).hashes) == 11
-    assert SentBefore.of(table, later).hashes.is_empty()
-
-
-def test_two_ids_with_one_hash_are_still_two_events(
-    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "atdp.lakehouse.redelivery._hashes",
-        lambda rows: pl.repeat(7, rows.height, dtype=pl.UInt64, eager=True),
-    )
-    first, second = SampleTrajectory(name="a").events(), SampleTrajectory(name="b").events()
-    log.land(first, redelivered=True)
-    log.land(second)
-    assert count(lake, "events") == len(first) + len(second)
-
-
-def test_one_tenant_s_event_id_hides_no_event_of_another(lake: Lake, log: LogDouble) -> None:
-    """Producers choose the ids, so two tenants may choose the same one."""
-    mine, yours = (SampleTrajectory(tenant=tenant).events()[0] for tenant in ("acme", "globex"))
-    yours = replace(yours, event_id=mine.event_id)
-    other = SampleTrajectory(name="other").events()[0]
-    log.land([mine, yours], redelivered=True)
-    assert sorted(ids(lake)) == [mine.event_id] * 2
-    log.land([other], redelivered=True)
-    log.land([replace(yours, event_id=other.event_id), other], redelivered=True)
-    log.land([yours, mine])
-    rows = lake.table("events").scan().to_arrow().select(["tenant_id", "event_id"]).to_pylist()
-    assert sorted((row["tenant_id"], row["event_id"]) for row in rows) == sorted(
-        [(tenant, id_) for tenant in ("acme", "globex") for id_ in (mine.event_id, other.event_id)]
-    )
-
-
-def ids(lake: Lake) -> list[str]:
-    event_ids: list[str] = lake.table("events").scan().to_arrow()["event_id"].to_pylist()
-    return event_ids
 
 
 def test_a_recreated_topic_stops_the_writer(lake: Lake, log: LogDouble) -> None:
@@ -369,7 +269,7 @@ def test_files_that_waited_too_long_for_their_commit_are_not_committed(
     sink.clock = lambda: next(times)
     batch = log.batch((event.key, encode(event)) for event in events(1))
     with pytest.raises(WriteTooOld):
-        sink.write(log.sink._decode(batch), batch.end)
+        sink.write(log.sink.read(batch), batch.end)
     assert lake.snapshots()["generations"] == -1
 
 

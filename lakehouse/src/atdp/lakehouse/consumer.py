@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
     KafkaException,
@@ -209,10 +210,18 @@ class TopicConsumer:
 
     def _add(self, message: Message) -> None:
         headers = message.headers()
+        kind, arrived_ms = message.timestamp()
+        if kind == TIMESTAMP_NOT_AVAILABLE:
+            raise LakehouseError(
+                f"{message.topic()}[{message.partition()}] offset {message.offset()} has no "
+                "timestamp, by which the tables are partitioned; the broker or the topic has a "
+                "message format from before Kafka 0.10: upgrade it"
+            )
         self._batch(message).add(
             message.value() or b"",
             message.partition(),
             message.offset(),
+            arrived_ms=arrived_ms,
             redelivered=headers is not None and header(headers, REDELIVERY) == b"1",
         )
 

@@ -4,7 +4,9 @@
 quarantine record without its payload; `generations` and `rewards` have the flat columns that
 `projections` fills. Every table has the position in the log that its row came from. Governed tables
 also have `allowed_purposes`: the purposes of the row, sorted and joined by dots. It is a partition
-key, so that *which files are listed* decides what a purpose can reach.
+key, so that *which files are listed* decides what a purpose can reach. The last partition key of
+every table is the day of `arrived_at`, which is known for every record and the same each time a
+table is built from the log; `occurred_at` may be unknown.
 
 The result is committed as `definitions/*.json`. Other engines see the field ids in these files, so
 a change is reviewed as a diff. Run `python -m atdp.lakehouse.derivation` to write the files again.
@@ -60,7 +62,7 @@ class _DerivedTable:
             "governed": self.governed,
             "partition": [
                 *({"column": name, "transform": "identity"} for name in partition),
-                {"column": "occurred_at", "transform": "day"},
+                {"column": "arrived_at", "transform": "day"},
             ],
             "sort": list(self.sort),
             "plain_encoding": list(self.plain_encoding),

@@ -13,6 +13,7 @@ from atdp.lakehouse.iceberg_types import PRIMITIVES, column, list_of
 ORIGIN = """
 kafka_partition int!
 kafka_offset long!
+arrived_at timestamp!
 ingested_at timestamp!
 """
 
@@ -109,9 +110,13 @@ eligibility_reason string
 _COLUMN_DOCS: Mapping[str, str] = {
     "kafka_partition": "Partition of the log that the row came from.",
     "kafka_offset": "Offset there.",
+    "arrived_at": (
+        "When the record arrived in that log (Kafka's timestamp), UTC; the same each time the "
+        "table is built from the log. A partition key, by day."
+    ),
     "ingested_at": "When the lake writer wrote it, UTC.",
     "redelivered": (
-        "Its producer may have sent it before; the event is in the table once all the same."
+        "Its producer said that it may have sent it before; the event is in the table once."
     ),
     "allowed_purposes": (
         "Purposes the row may be used for, sorted, joined by dots; empty: none. A partition key."

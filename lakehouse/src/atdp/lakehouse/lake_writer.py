@@ -159,6 +159,7 @@ class LakeWriter:
         table = committed.table
         self._metrics.rows.labels(table).inc(committed.rows)
         self._metrics.repeats.labels(table).inc(committed.repeats)
+        self._metrics.conflicts.labels(table).inc(committed.conflicts)
         self._metrics.commits.labels(table).inc()
         self._metrics.commit_seconds.labels(table).observe(committed.seconds)
         _log.info(

@@ -1,9 +1,9 @@
 """Layout: the Parquet files of one table.
 
 The input is a Polars frame with the table's columns in any order. The output is one data file per
-partition (tenant, purposes, day), sorted, with the table's field ids in its schema and the bounds
-that Iceberg planning needs. Nothing is committed here; a file that no commit names is garbage and
-is collected later.
+partition (tenant, purposes, day of arrival), sorted, with the table's field ids in its schema and
+the bounds that Iceberg planning needs. Nothing is committed here; a file that no commit names is
+garbage and is collected later.
 
 Token ids and log-probabilities are written BYTE_STREAM_SPLIT without a dictionary. That is as small
 as with one, and five times as fast to read. pyiceberg's own writer cannot set encodings per column.

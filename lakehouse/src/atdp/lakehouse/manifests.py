@@ -7,11 +7,10 @@ thereby rewritten about log(files) times in all (pyiceberg's own merge rewrites 
 time).
 """
 
-import builtins
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,9 +52,6 @@ class ListedFile:
     """Values of the partition spec's fields; a day is its number of days since the epoch."""
     rows: int
     bytes: int
-    upper_bounds: Mapping[int, builtins.bytes]
-    """Field id → the largest value in Iceberg's binary form, for columns that have full bounds
-    (`tables`)."""
 
 
 def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) -> ManifestFile:
@@ -191,7 +187,6 @@ def _read_files(manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
             partition=tuple(file.partition[index] for index in range(len(file.partition))),
             rows=file.record_count,
             bytes=file.file_size_in_bytes,
-            upper_bounds=file.upper_bounds or {},
         )
         for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
         if (file := entry.data_file).content == DataFileContent.DATA

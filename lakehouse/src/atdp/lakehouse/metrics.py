@@ -13,7 +13,10 @@ class WriterMetrics:
             return Counter(f"atdp_lake_{name}", doc, labels, registry=registry)
 
         self.rows = counter("rows", "Rows committed.", "table")
-        self.repeats = counter("repeats", "Redelivered rows that were there already.", "table")
+        self.repeats = counter("repeats", "Rows of copies of events that had landed.", "table")
+        self.conflicts = counter(
+            "conflicts", "Copies with other content than the event that had landed.", "table"
+        )
         self.commits = counter("commits", "Commits.", "table")
         self.refused = counter("refused", "Batches given up because another writer was faster.")
         self.set_aside = counter("set_aside", "Records left out because a person said so.", "topic")

@@ -10,7 +10,8 @@ from datetime import datetime
 
 import polars as pl
 
-from atdp.lakehouse.record_batch import REDELIVERED
+from atdp.lakehouse.record_batch import ARRIVED, REDELIVERED
+from atdp.lakehouse.repeats import CONFLICT, REPEAT
 from atdp.lakehouse.tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
 
 _PURPOSE_NAME = r"^[a-z0-9_]+$"
@@ -72,7 +73,7 @@ _STAMP = (
     "eligibility_reason",
 )
 _STORED = pl.col(REDELIVERED).alias(STORED_MARK)
-_ORIGIN = ("kafka_partition", "kafka_offset", REDELIVERED, _STORED)
+_ORIGIN = ("kafka_partition", "kafka_offset", ARRIVED, _STORED, REPEAT, CONFLICT)
 
 
 def rows_of(
@@ -80,10 +81,11 @@ def rows_of(
 ) -> pl.DataFrame:
     """Return the rows of one table, with its columns and types, made at `ingested_at` (UTC).
 
-    The column `REDELIVERED` stays.
+    The columns `REPEAT` and `CONFLICT` stay.
     """
     rows = _PROJECTIONS[name](frame).with_columns(pl.lit(ingested_at).alias("ingested_at"))
-    return rows.select(*(pl.col(column).cast(kind) for column, kind in schema.items()), REDELIVERED)
+    columns = (pl.col(column).cast(kind) for column, kind in schema.items())
+    return rows.select(*columns, REPEAT, CONFLICT)
 
 
 def _allowed_purposes() -> pl.Expr:

@@ -11,6 +11,11 @@ import polars as pl
 REDELIVERED = "__redelivered"
 """Column that marks rows whose producer may have sent them before, as the record's header says."""
 
+ARRIVED = "arrived_at"
+"""Column of the time at which a record arrived in the log."""
+
+_ARRIVAL_TYPE = pl.Datetime("ms", "UTC")
+
 
 @dataclass(slots=True)
 class RecordBatch:
@@ -23,16 +28,21 @@ class RecordBatch:
     values: list[bytes] = field(default_factory=list)
     partitions: list[int] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
+    arrivals_ms: list[int] = field(default_factory=list)
+    """Timestamp of each record in the log, in milliseconds since 1970."""
     redelivered: list[bool] = field(default_factory=list)
     end: dict[int, int] = field(default_factory=dict)
     size: int = 0
     """Bytes of all values."""
 
-    def add(self, value: bytes, partition: int, offset: int, *, redelivered: bool) -> None:
+    def add(
+        self, value: bytes, partition: int, offset: int, *, arrived_ms: int, redelivered: bool
+    ) -> None:
         """Append one record."""
         self.values.append(value)
         self.partitions.append(partition)
         self.offsets.append(offset)
+        self.arrivals_ms.append(arrived_ms)
         self.redelivered.append(redelivered)
         self.end[partition] = offset + 1
         self.size += len(value)
@@ -55,6 +65,7 @@ class RecordBatch:
             {
                 "kafka_partition": pl.Series(self.partitions, dtype=pl.Int32),
                 "kafka_offset": pl.Series(self.offsets, dtype=pl.Int64),
+                ARRIVED: pl.Series(self.arrivals_ms, dtype=pl.Int64).cast(_ARRIVAL_TYPE),
                 REDELIVERED: pl.Series(self.redelivered, dtype=pl.Boolean),
             }
         )

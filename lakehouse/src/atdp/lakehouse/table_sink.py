@@ -1,7 +1,7 @@
 """The sink of one table: rows of record batches become its commits, each exactly once.
 
 A table has its own positions and advances on its own. Rows that it already has are removed before
-they are written: those before its position, and redelivered events (see `redelivery`).
+they are written: those before its position, and copies of events (see `repeats`).
 """
 
 import time
@@ -24,8 +24,8 @@ from atdp.lakehouse.positions import (
     require_same_topic,
 )
 from atdp.lakehouse.projections import rows_of
-from atdp.lakehouse.record_batch import REDELIVERED, rows_beyond
-from atdp.lakehouse.redelivery import ONCE_PER_EVENT, REMEMBERED_S, SentBefore, without_repeats
+from atdp.lakehouse.record_batch import rows_beyond
+from atdp.lakehouse.repeats import CONFLICT, REPEAT
 from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS
 from atdp.lakehouse.tables import TableDefinition, TableName
 
@@ -39,8 +39,12 @@ class Committed:
     table: TableName
     rows: int
     repeats: int
-    """Redelivered rows that the table already had."""
+    """Rows that were left out, since another copy of their event landed before."""
+    conflicts: int
+    """Repeats with other content than the copy that landed."""
     seconds: float
+    files: Sequence[str]
+    """Paths of the new data files."""
 
 
 @dataclass(slots=True)
@@ -57,9 +61,7 @@ class TableSink:
     layout: Layout = field(init=False)
     position: dict[int, int] = field(init=False)
     """Partition → next offset."""
-    sent_before: SentBefore = field(init=False)
     clock: Clock = time.monotonic
-    _remembered_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._load_state()
@@ -72,6 +74,8 @@ class TableSink:
     def write(self, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
         """Append the rows of `frame` that the table lacks, and advance to `end`.
 
+        The frame has the columns `REPEAT` and `CONFLICT`.
+
         Raises:
             CommitRefused, TopicChanged, WriteTooOld, CatalogError: nothing was committed.
         """
@@ -79,44 +83,28 @@ class TableSink:
         start = {partition: self.position.get(partition) for partition in end}
         ahead = {partition: max(offset, start[partition] or 0) for partition, offset in end.items()}
         marked = self._rows(rows_beyond(frame, start))
-        if began - self._remembered_at > REMEMBERED_S:  # older hashes are forgotten
-            self._remember()
-        fresh = self._without_repeats(marked)
-        files = self.layout.write(fresh.drop(REDELIVERED))
+        fresh = marked.filter(~pl.col(REPEAT))
+        files = self.layout.write(fresh)
         self._require_young_files(began)
         advance = Advance(topic=self.topic, start=start, end=ahead)
         self.table = self._commit(files, advance)
         self._set_position(positions_of(self.table.metadata))
-        self.sent_before = self.sent_before.with_rows(
-            fresh.filter(REDELIVERED, pl.col("event_id").is_not_null())
-        )
         return Committed(
             table=self.definition.name,
             rows=fresh.height,
             repeats=marked.height - fresh.height,
+            conflicts=int(marked[CONFLICT].sum()),
             seconds=self.clock() - began,
+            files=[file.file_path for file in files],
         )
 
     def write_files(self, frame: pl.DataFrame) -> list[DataFile]:
         """Write all rows of `frame` without a commit, to find out whether that is possible."""
-        return self.layout.write(self._rows(frame).drop(REDELIVERED))
+        return self.layout.write(self._rows(frame))
 
     def _load_state(self) -> None:
         self.layout = Layout.of(self.definition, self.table)
         self._set_position(positions_of(self.table.metadata))
-        self._remember()
-
-    def _without_repeats(self, rows: pl.DataFrame) -> pl.DataFrame:
-        if self.definition.name not in ONCE_PER_EVENT:
-            return rows
-        return without_repeats(rows, self.table, self.sent_before)
-
-    def _remember(self) -> None:
-        holds_once = self.definition.name in ONCE_PER_EVENT
-        self.sent_before = (
-            SentBefore.of(self.table, datetime.now(UTC)) if holds_once else SentBefore()
-        )
-        self._remembered_at = self.clock()
 
     def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         return rows_of(self.definition.name, frame, self.layout.frame_schema, datetime.now(UTC))

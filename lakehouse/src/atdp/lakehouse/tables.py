@@ -1,10 +1,10 @@
 """The tables of the lake, as defined in `definitions/*.json`.
 
-Tables are partitioned by tenant, allowed purposes (governed tables) and day, so that the boundary
-of a tenant or a purpose is a boundary of files. Rows are sorted by trajectory and seq inside each
-batch. Files have zstd compression, and small row groups, since most look-ups want one trajectory.
-There are full bounds for ids and none for text and arrays: bounds would keep the first characters
-of text in manifests for as long as the manifests exist.
+Tables are partitioned by tenant, allowed purposes (governed tables) and day of arrival, so that the
+boundary of a tenant or a purpose is a boundary of files. Rows are sorted by trajectory and seq
+inside each batch. Files have zstd compression, and small row groups, since most look-ups want one
+trajectory. There are full bounds for ids and none for text and arrays: bounds would keep the first
+characters of text in manifests for as long as the manifests exist.
 """
 
 import functools
@@ -42,19 +42,18 @@ PURPOSE_SEPARATOR = "."
 """The separator of the purposes in `allowed_purposes`."""
 
 STORED_MARK = "redelivered"
-"""Column of the tables that hold each event once: its producer may have sent the row's event before
-(see `redelivery`)."""
+"""Column of the tables that hold each event once: the producer of the row's event said that it may
+have sent it before."""
 
 _FULL_BOUNDS = frozenset(
     {
-        STORED_MARK,
-        "ingested_at",
         "event_id",
         "tenant_id",
         "trajectory_id",
         "audit_id",
         "allowed_purposes",
         "occurred_at",
+        "arrived_at",
         "kafka_partition",
         "kafka_offset",
     }

@@ -198,6 +198,8 @@ class LogDouble:
     partitions: int = 4
     next: dict[int, int] = field(default_factory=dict)
     """Partition → next offset."""
+    arrival: datetime = NOON
+    """Timestamp of the next record in the log; whole milliseconds."""
     identity: TopicIdentity = field(init=False)
     sink: TopicSink = field(init=False)
 
@@ -225,7 +227,8 @@ class LogDouble:
         for key, value in records:
             partition = zlib.crc32(key) % self.partitions
             offset = self.next.get(partition, 0)
-            batch.add(value, partition, offset, redelivered=redelivered)
+            arrived_ms = round(self.arrival.timestamp() * 1000)
+            batch.add(value, partition, offset, arrived_ms=arrived_ms, redelivered=redelivered)
             self.next[partition] = offset + 1
         return batch
 

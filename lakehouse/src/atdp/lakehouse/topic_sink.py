@@ -2,7 +2,8 @@
 
 Every table advances on its own. A crash between the commits of two tables leaves them at different
 offsets, and each continues from its own. The tables of a topic are committed in a fixed order:
-projections first, `events` last.
+projections first, `events` last. Which records are copies of landed events is decided once for all
+of them, by the ids in `events` (see `repeats`).
 
 On `CommitRefused` (another writer was faster) nothing is kept in memory. The caller drops its
 batch, calls `reload` and continues from `position`.
@@ -10,7 +11,7 @@ batch, calls `reload` and continues from `position`.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import polars as pl
@@ -19,9 +20,17 @@ from pyiceberg.table import Table
 from atdp.lakehouse.decode import decode
 from atdp.lakehouse.errors import UndecodableRecord
 from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.landed_ids import LandedIds
 from atdp.lakehouse.poison_record import find_poison_record, is_caused_by_a_value
 from atdp.lakehouse.positions import TopicIdentity
-from atdp.lakehouse.record_batch import RecordBatch
+from atdp.lakehouse.record_batch import RecordBatch, rows_beyond
+from atdp.lakehouse.repeats import (
+    CONFLICT,
+    DECIDING_TABLE,
+    REPEAT,
+    content_columns,
+    with_repeats_marked,
+)
 from atdp.lakehouse.table_sink import Committed, TableSink
 from atdp.lakehouse.tables import TableDefinition, TableName, table_definitions
 from atdp.schemas import SchemaName, TopicRole, topic
@@ -42,6 +51,16 @@ class TopicSink:
     sinks: list[TableSink]
     set_aside: Collection[tuple[int, int]] = ()
     """(partition, offset) of records that a person has decided to leave out."""
+    landed: LandedIds | None = field(init=False)
+    """Ids in the table that decides which records are copies; `None`: every record lands."""
+
+    def __post_init__(self) -> None:
+        decider = self._decider()
+        self.landed = None
+        if decider is not None:
+            content = content_columns(decider.definition.name)
+            self.landed = LandedIds(decider.layout, content)
+            self.landed.follow(decider.table)
 
     @classmethod
     def open(
@@ -109,12 +128,31 @@ class TopicSink:
             CommitRefused, TopicChanged, CatalogError: tables before the failing one are committed,
                 the others are not.
         """
-        frame = self._decode(batch)
+        frame = self.read(batch)
         return [self._write(sink, frame, batch.end) for sink in self.sinks]
 
+    def read(self, batch: RecordBatch) -> pl.DataFrame:
+        """Return the records that are not set aside, with copies of landed events marked.
+
+        Raises:
+            UndecodableRecord: a record cannot be decoded.
+        """
+        frame = self._decode(batch)
+        decider = self._decider()
+        if self.landed is None or decider is None:
+            return frame.with_columns(
+                pl.lit(value=False).alias(name) for name in (REPEAT, CONFLICT)
+            )
+        return with_repeats_marked(frame, self.landed, decider.table)
+
+    def _decider(self) -> TableSink | None:
+        """Return the sink of the table that holds each event of the topic once."""
+        return next((sink for sink in self.sinks if sink.definition.name in DECIDING_TABLE), None)
+
     def _write(self, sink: TableSink, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
+        start = dict(sink.position)
         try:
-            return sink.write(frame, end)
+            committed = sink.write(frame, end)
         except Exception as error:
             if not is_caused_by_a_value(error):
                 raise
@@ -123,6 +161,10 @@ class TopicSink:
                 raise
             why = f"stored in {sink.definition.name}: {error}"
             raise self._undecodable(frame, row, why) from error
+        if self.landed is not None and sink is self._decider():
+            rows = rows_beyond(frame, start).filter(~pl.col(REPEAT))
+            self.landed.add(sink.table, rows, committed.files)
+        return committed
 
     def _undecodable(self, origin: pl.DataFrame, row: int, why: str) -> UndecodableRecord:
         partition, offset = origin.select("kafka_partition", "kafka_offset").row(row)
