@@ -206,3 +206,24 @@ def test_the_real_retail_runs_keep_every_message(real_runs: list[Path]) -> None:
                 for message in contributed_messages(event.body)
             ]
             assert texts == [chat["content"] or "" for chat in row["traj"]]
+
+
+def test_a_row_whose_events_would_break_the_contract_is_named_and_left_out(tmp_path: Path) -> None:
+    traj = [{"role": "user", "content": "hi"}]
+    path = tmp_path / "run.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"task_id": "a\u0007b", "traj": traj, "reward": 1.0},
+                {"task_id": 1, "traj": traj, "reward": 1.0},
+            ]
+        )
+    )
+    recorder = KeepingRecorder()
+    report = run_import("tau-bench", [path], "acme", recorder)
+    (failure,) = report.failures
+    assert failure.origin.endswith("row 0")
+    assert "event 0 would break the contract" in failure.reason
+    assert "(Event.optional_ids)" in failure.reason
+    assert "\u0007" not in failure.reason
+    assert {event.task_id for event in recorder.events} == {"tau-bench/run/1"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from atdp.adapters.atif.reading import FORMAT, trajectories_of
 from atdp.adapters.documents.json_text import UnreadableDocument, read_document
-from atdp.adapters.importers.imported_trajectory import ImportedTrajectory, UnreadableEntry
+from atdp.adapters.imported_trajectory import ImportedTrajectory, UnreadableEntry
 
 _PROBE_BYTES = 4096
 

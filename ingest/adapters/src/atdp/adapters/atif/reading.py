@@ -28,7 +28,7 @@ from atdp.adapters.documents.json_text import UnreadableDocument, canonical_docu
 from atdp.adapters.documents.remainder import remainder_json
 from atdp.adapters.documents.times import instant_of_iso
 from atdp.adapters.documents.typed import as_id, as_object, as_objects, as_text
-from atdp.adapters.importers.imported_trajectory import (
+from atdp.adapters.imported_trajectory import (
     ImportedEvent,
     ImportedTrajectory,
     make_events,

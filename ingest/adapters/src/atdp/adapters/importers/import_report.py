@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from atdp.adapters.importers.imported_trajectory import UnreadableEntry
+from atdp.adapters.imported_trajectory import UnreadableEntry
 from atdp.schemas import Action, Event, Reward, contributed_messages
 
 

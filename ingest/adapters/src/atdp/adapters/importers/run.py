@@ -12,13 +12,13 @@ from typing import Protocol
 
 from atdp.adapters.atif.importer import Atif
 from atdp.adapters.errors import ImportFailed
-from atdp.adapters.importers.import_report import ImportReport
-from atdp.adapters.importers.imported_trajectory import (
+from atdp.adapters.imported_trajectory import (
     ImportedTrajectory,
     Importer,
     UnreadableEntry,
     make_events,
 )
+from atdp.adapters.importers.import_report import ImportReport
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.adapters.otlp.importer import OTLP_IMPORTERS
 from atdp.schemas import Event, EventId, check

@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from atdp.adapters.importers.imported_trajectory import (
+from atdp.adapters.imported_trajectory import (
     ImportedEvent,
     ImportedTrajectory,
     UnreadableEntry,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from atdp.adapters.documents.json_text import UnreadableDocument, read_document
-from atdp.adapters.importers.imported_trajectory import ImportedTrajectory, UnreadableEntry
+from atdp.adapters.imported_trajectory import ImportedTrajectory, UnreadableEntry
 from atdp.adapters.otlp.genai import GenAi
 from atdp.adapters.otlp.openinference import OpenInference
 from atdp.adapters.otlp.reading import trajectories_of

@@ -17,7 +17,7 @@ from atdp.adapters.documents.json_text import canonical_document, ordered_json
 from atdp.adapters.documents.remainder import remainder_of
 from atdp.adapters.documents.times import instant_of_nanos
 from atdp.adapters.documents.typed import as_id, as_text
-from atdp.adapters.importers.imported_trajectory import (
+from atdp.adapters.imported_trajectory import (
     ImportedEvent,
     ImportedTrajectory,
     make_events,
