@@ -4,10 +4,10 @@ A trajectory is taken whole or not at all. One event without a stamp, without th
 training) without granted consent refuses it. For training by RL, so does a generation that is not
 eligible or not `exact`.
 
-Stamps are read first, over all rows of the tenant whatever they allow, since a row that is not seen
-cannot refuse. Content is then read through a connection whose files hold only rows that allow the
-purpose, and every generation is checked once more. Refused trajectories are counted by reason and
-never dropped without notice.
+Stamps are read first, from all rows of the tenant: a row that does not allow the purpose must be
+read, because it refuses its whole trajectory. Content is then read through a connection whose files
+hold only rows that allow the purpose, and every generation is checked once more. Refused
+trajectories are counted by reason and never dropped without notice.
 
 The order is that of the log: by first offset, then by partition. The same snapshots give the same
 list.

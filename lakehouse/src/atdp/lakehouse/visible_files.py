@@ -57,7 +57,7 @@ class Scope:
             return False
         if self.purpose == ANY_PURPOSE:
             return True
-        if not definition.governed:  # decisions of the gate about data are for analysis only
+        if not definition.governed:  # governance's decisions about data are for analysis only
             return self.purpose == ANALYTICS
         return self.purpose in str(file.partition[1]).split(PURPOSE_SEPARATOR)
 

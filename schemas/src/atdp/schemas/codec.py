@@ -3,7 +3,7 @@
 A record is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and
 the Avro body (Avro 1.12, "Single-object encoding"). No registry is needed: all versions ever
 released ship in `avro/` and are resolved to the newest one while reading. Bytes that carry an
-unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
+unknown fingerprint raise `UnknownSchema`, and governance quarantines the record.
 
 fastavro does the Avro work. `encode`/`decode` convert between `Event` and bytes,
 `encode_record`/`decode_record` between plain mappings and bytes. Governance walks the mappings,

@@ -247,7 +247,7 @@ class Finding:
 class Governance:
     """The permitted uses of an event.
 
-    `policy_id` is `None` before the gate. Such an event may be used for nothing.
+    `policy_id` is `None` until governance has decided. Such an event may not be used for anything.
     """
 
     classification: str = "unclassified"
