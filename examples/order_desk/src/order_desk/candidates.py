@@ -61,7 +61,7 @@ class CanaryOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One candidate from training to canary. `canary` is None when replay's gate did not open."""
+    """One candidate from training to canary; `canary` is None when the release gate refused it."""
 
     round: int
     version: str

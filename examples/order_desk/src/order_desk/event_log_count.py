@@ -36,7 +36,7 @@ class TopicRecord:
 
 
 def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[TopicRecord]:
-    """Yield every committed record of a topic up to its end of now, partition by partition.
+    """Yield every committed record of a topic up to its present end, partition by partition.
 
     Raises:
         DemoError: the broker stopped answering.

@@ -1,11 +1,11 @@
-"""The learning loop: traffic, training, replay's gate, canary, and the next round.
+"""The learning loop: traffic, training, release gate, canary, and the next round.
 
 The live version serves a round's traffic. Once governed and landed, it trains a candidate (three
 quarters of the tasks). All held-out tasks that the live version has served evaluate the candidate.
-Only when replay's gate opens does the candidate serve customers: half of the sessions of a second,
-smaller traffic, which decides whether it is promoted or rolled back. The loop takes no decision
-itself: the gate is replay's and the canary's verdict the release flow's. The loop carries both out
-and records the results.
+If replay opens the release gate, the candidate becomes the canary and serves half of the sessions
+of a second, smaller traffic, which decides whether it is promoted or rolled back. The loop takes no
+decision itself: replay decides about the release gate, and the release flow about the canary. The
+loop carries out both decisions and records the results.
 """
 
 import random
