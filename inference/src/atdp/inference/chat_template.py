@@ -69,7 +69,8 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a conversation.
 
-        Raises RequestError when the template refuses the messages.
+        Raises:
+            RequestError: the template refuses the messages.
         """
         plain = [plain_message(message) for message in messages]
         try:
@@ -88,7 +89,10 @@ class ChatTemplate:
 def plain_message(message: Message) -> dict[str, Any]:
     """Return the message with a content that is one string.
 
-    OpenAI's list of text parts is joined. Raises RequestError for parts of another type.
+    OpenAI's list of text parts is joined.
+
+    Raises:
+        RequestError: a part is not text.
     """
     content = message.get("content")
     if isinstance(content, (list, tuple)):

@@ -92,7 +92,8 @@ class CheckpointStore:
     ) -> TrainerState | None:
         """Load the newest checkpoint into `model` and `optimizer`; return None without one.
 
-        Raises CheckpointError when it was made under other settings.
+        Raises:
+            CheckpointError: it was made under other settings.
         """
         path = self.latest()
         if path is None:

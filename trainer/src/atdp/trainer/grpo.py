@@ -29,7 +29,8 @@ from atdp.trainer.training_job import TrainingJob
 def train_grpo(job: TrainingJob) -> TrainResult:
     """Train a version further by GRPO on groups of attempts at the same task, and publish it.
 
-    Raises SourceError when no group can be formed.
+    Raises:
+        SourceError: no group can be formed.
     """
     options, registry = job.options, job.registry
     base = base_version(registry, options)

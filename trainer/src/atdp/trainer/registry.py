@@ -77,8 +77,11 @@ class Published:
     def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
         """Every trajectory that this version's own run trained on, and its task.
 
-        The trajectories of its ancestors are in the ancestors' lists. Raises RegistryError when the
-        list is missing: then the trajectories are unknown, which is not the same as none.
+        The trajectories of its ancestors are in the ancestors' lists.
+
+        Raises:
+            RegistryError: the list is missing. The trajectories are then unknown, which is not the
+                same as none.
         """
         try:
             return read_trained_on(self.path)
@@ -144,7 +147,11 @@ class WeightRegistry:
         return sorted((name for name in names if _VERSION.fullmatch(name)), key=_number)
 
     def get(self, model: str, version: str) -> Published:
-        """Return one version. Raises RegistryError, which names the versions that exist."""
+        """Return one version.
+
+        Raises:
+            RegistryError: there is no such version; the message names those that exist.
+        """
         path = self._root / model / version
         if not (path / "manifest.json").is_file():
             known = ", ".join(self.versions(model)) or "none"
@@ -161,7 +168,8 @@ class WeightRegistry:
     def verify(self, model: str, version: str) -> Published:
         """Return one version after checking every file against its manifest.
 
-        Raises RegistryError on the first difference.
+        Raises:
+            RegistryError: a file differs; the message names the first one.
         """
         published = self.get(model, version)
         for name, expected in published.manifest["sha256"].items():
@@ -199,7 +207,11 @@ class WeightRegistry:
 
 
 def check_name(of: str, name: str) -> None:
-    """Raise RegistryError when `name` cannot name a folder of models or runs."""
+    """Check that `name` can name a folder of models or runs; `of` says which, for the message.
+
+    Raises:
+        RegistryError: it cannot.
+    """
     if not _NAME.fullmatch(name):
         raise RegistryError(
             f"{of} name {name!r} is not allowed: use at most 100 letters, digits, '.', '_' and '-',"

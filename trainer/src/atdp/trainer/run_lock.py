@@ -16,7 +16,8 @@ class RunBusyError(TrainerError):
 def lock_run(directory: Path) -> Iterator[None]:
     """Hold the lock of a run's directory for the block; the lock ends with its process.
 
-    Raises RunBusyError when another process holds it.
+    Raises:
+        RunBusyError: another process holds it.
     """
     lock = try_lock(directory / "lock")
     if lock is None:

@@ -21,8 +21,9 @@ def conversation_row(
 ) -> Row:
     """Return one conversation as a row.
 
-    Raises TrainingError when the template is not prefix-stable for it (then there is no exact loss
-    mask), or when it has no message of the assistant.
+    Raises:
+        TrainingError: the template is not prefix-stable for it, so that there is no exact loss
+            mask; or it has no message of the assistant.
     """
     tokens: list[int] = []
     trained: list[bool] = []

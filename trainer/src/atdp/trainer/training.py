@@ -33,8 +33,10 @@ def train(
 
     A run that has published is not trained again.
 
-    Raises TrainerError, whose subclasses name the boundary that failed. Nothing is published then,
-    except after WeightSyncError: the version is published, and the engine does not serve it.
+    Raises:
+        TrainerError: training failed and nothing was published; the subclass names the boundary
+            that failed.
+        WeightSyncError: the version is published, but the engine does not serve it.
     """
     torch.set_num_threads(options.threads)
     try:

@@ -6,7 +6,11 @@ from atdp.inference.worker.served_model import ServedModel
 
 
 def check_fits(job: Job, model: ServedModel) -> None:
-    """Raise RequestError, with SGLang's message, when a job does not fit the model."""
+    """Check that a job fits the model.
+
+    Raises:
+        RequestError: it does not; the message is SGLang's.
+    """
     if not job.prompt:
         raise RequestError("Either text, input_ids or input_embeds should be provided.")
     context, prompt, new = model.decoder.context, len(job.prompt), job.sampling.max_new_tokens

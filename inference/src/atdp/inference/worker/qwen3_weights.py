@@ -52,7 +52,11 @@ class Qwen3Weights:
 
 
 def load_qwen3(model_dir: Path) -> Qwen3Weights:
-    """Read a model directory. Raises ModelError when it is not a dense Qwen3 model."""
+    """Read a model directory.
+
+    Raises:
+        ModelError: it is not a dense Qwen3 model.
+    """
     try:
         config = json.loads((model_dir / "config.json").read_text())
         weights = load_file(model_dir / "model.safetensors")

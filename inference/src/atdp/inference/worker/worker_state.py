@@ -55,7 +55,8 @@ class WorkerState:
     def load_first(self) -> None:
         """Load the model of the options, or else the one of the previous process, if any.
 
-        Raises ModelError when the model of the options cannot be served.
+        Raises:
+            ModelError: the model of the options cannot be served.
         """
         options = self.options
         if options.model_dir is not None:
