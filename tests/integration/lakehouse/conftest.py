@@ -1,4 +1,4 @@
-"""Fixtures for a writer on the real broker: its own topics, and a producer in place of governance."""
+"""Fixtures for a writer on the real broker: its own topics and a producer of governed events."""
 
 import zlib
 from collections.abc import Callable, Iterable
