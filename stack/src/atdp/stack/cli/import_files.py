@@ -20,7 +20,7 @@ _SHOWN_FAILURES = 10
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `import` to the `atdp` command."""
     app.command("import")(import_files)
 
 
@@ -41,7 +41,7 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Import trajectories. A trajectory that cannot be read is reported; the import goes on.
+    r"""Import trajectories. A trajectory that cannot be read is reported, and the import continues.
 
     Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the
     same file again changes nothing: its events have the same ids, and the lake keeps them once.

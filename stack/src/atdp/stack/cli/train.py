@@ -30,7 +30,7 @@ class Advantage(StrEnum):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `train` to the `atdp` command."""
     app.command()(train)
 
 
@@ -77,9 +77,10 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         float | None, typer.Option(help="Above 0; default 1e-4 (grpo), 2e-3 (sft).")
     ] = None,
     batch: Annotated[int, typer.Option(help="sft: conversations per step.", min=1)] = 64,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     threads: Annotated[
-        int, typer.Option(help="CPU threads; one gives the same bits every time.", min=1)
+        int,
+        typer.Option(help="CPU threads; with one, every repetition gives the same bits.", min=1),
     ] = 1,
     run: Annotated[
         str | None,

@@ -15,7 +15,7 @@ _NOT_RUNNING = 3
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verbs `up` and `down` to the `atdp` command."""
     app.command()(up)
     app.command()(down)
 
