@@ -179,7 +179,7 @@ class ReleaseFlow:
         """Take a version off: the canary, or the live version and with it the canary.
 
         Without a version the canary is taken off, never the live version. So a roll-back that is
-        repeated, with or without the version, takes off no more than was asked for.
+        repeated, with or without the version, withdraws no more than was asked for.
         """
         state = self.state()
         if version is None and state.canary is None and state.live is not None:

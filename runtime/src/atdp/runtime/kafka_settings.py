@@ -1,7 +1,7 @@
 """Address and security settings of the Kafka broker, for every process of the stack.
 
 `ATDP_KAFKA_BOOTSTRAP` (with the security settings) names an existing cluster. Without it, the
-broker is used that the supervisor of this home published.
+broker is the one whose address the supervisor of this home has published.
 """
 
 import os

@@ -6,8 +6,10 @@ The verifier is also the HMAC key with which records are signed, so that governa
 record in the log without knowing a secret.
 
 Guarantees: comparison takes constant time; an unknown role or permission is denied; a revoked key
-stays in the store, so that its records can be named, but is never verified again. A session key
-belongs to one session of a parent key, opens no further sessions, and is revoked with the parent.
+stays in the store, so that governance can tell whose records it signed, but is never verified
+again. A session key belongs to one session of a parent key, opens no further sessions, and is
+revoked with the parent.
+
 Reads are cached per store object; `PRAGMA data_version` changes when another process wrote, and
 then the cache is cleared.
 """
