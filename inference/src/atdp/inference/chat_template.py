@@ -33,6 +33,7 @@ Tool = Mapping[str, Any]
 """One tool definition in OpenAI's shape."""
 
 _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
+_CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_END), re.DOTALL)
 
 
 def default_template() -> str:
@@ -121,9 +122,6 @@ class ParsedReply:
 
     content: str | None
     tool_calls: tuple[dict[str, Any], ...]
-
-
-_CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_END), re.DOTALL)
 
 
 def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:

@@ -25,6 +25,8 @@ from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.released import HEADER_BYTES, MARKER, SchemaName, newest, schema_of, schemas
 from atdp.schemas.values import KIND_OF_BODY, Event, Kind
 
+_BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
+
 
 def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
     """Return the single-object bytes of a mapping, in the newest schema version.
@@ -95,9 +97,6 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
     refuse_overlong(data, HEADER_BYTES, writer.tree, record)
     _ranges(reader.fingerprint)(record, "$")
     return writer.name, record
-
-
-_BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
 
 
 def encode(event: Event) -> bytes:

@@ -52,7 +52,7 @@ class EventWriter:
         """Write nothing yet."""
         self.builder: TrajectoryBuilder[Message] = TrajectoryBuilder(
             identity=identity,
-            context=HeldContext(_itself),
+            context=HeldContext(_message_key),
             tools=SentTools(remember_all=True),
         )
         self.last_action: EventId | None = None
@@ -120,5 +120,5 @@ class EventWriter:
                 self.last_model_action = event.event_id
 
 
-def _itself(message: Message) -> Message:
+def _message_key(message: Message) -> Message:
     return message
