@@ -79,8 +79,8 @@ class CanaryCounts:
         ):
             if not 0 <= successes <= judged <= sessions:
                 raise ControlError(
-                    f"the counts of the {side} version are impossible: {successes} successes of"
-                    f" {judged} judged of {sessions} sessions"
+                    f"the counts of the {side} version are impossible: "
+                    f"{successes} successes of {judged} judged of {sessions} sessions"
                 )
 
 

@@ -84,9 +84,9 @@ class ReleaseFlow:
                 if live is not None:
                     raise DecisionRefused(
                         "home_serves_another",
-                        f"{live.version} of {other} is live in this home, whose two engines serve"
-                        f" one model; put {self.model} into a home of its own"
-                        " (`atdp --home DIR`, or ATDP_HOME)",
+                        f"{live.version} of {other} is live in this home, "
+                        f"whose two engines serve one model; put {self.model} into a home "
+                        "of its own (`atdp --home DIR`, or ATDP_HOME)",
                     )
             self._record(command)
         return self._bring_into_force()
@@ -185,8 +185,8 @@ class ReleaseFlow:
         if version is None and state.canary is None and state.live is not None:
             raise DecisionRefused(
                 "no_canary",
-                f"there is no canary to roll back; {state.live.version} is live, name it to take"
-                " it off",
+                "there is no canary to roll back; "
+                f"{state.live.version} is live, name it to take it off",
             )
         canary = state.canary.version if state.canary else ""
         return self._decide(commands.RollBack(version=version or canary, reason=reason))
@@ -231,8 +231,8 @@ class ReleaseFlow:
             return self.reconcile()
         except EffectFailed as error:
             raise EffectFailed(
-                f"{error}. The decision is recorded; `atdp control reconcile` carries it out,"
-                " do not repeat it"
+                f"{error}. The decision is recorded; "
+                "`atdp control reconcile` carries it out, do not repeat it"
             ) from error
 
     def _publish(self) -> None:

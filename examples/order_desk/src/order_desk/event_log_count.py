@@ -68,8 +68,8 @@ def _read_to_end(consumer: Consumer, name: str) -> Iterator[TopicRecord]:
             deadline_s = time.monotonic() + _TIMEOUT_S
         elif time.monotonic() > deadline_s:
             raise DemoError(
-                f"The broker gave no more records of {name}; partitions {sorted(left)} are not "
-                "read to the end."
+                f"The broker gave no more records of {name}; "
+                f"partitions {sorted(left)} are not read to the end."
             )
         for message in messages:
             error = message.error()

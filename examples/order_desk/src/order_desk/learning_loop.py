@@ -210,8 +210,8 @@ class LearningLoop:
         ]
         self.console.note(
             f"canary: {version} answered {canary.candidate.shown} of {canary.candidate.sessions} "
-            f"right, live {canary.live.shown} of {canary.live.sessions}: {canary.verdict}, "
-            f"{canary.outcome}",
+            f"right, live {canary.live.shown} of {canary.live.sessions}: "
+            f"{canary.verdict}, {canary.outcome}",
             style="green" if canary.outcome == "promoted" else "yellow",
         )
 

@@ -105,8 +105,8 @@ class Connection:
                 return QueryResult(_read_at_most(reader, rows, size))
             except duckdb.InterruptException as error:
                 raise QueryFailed(
-                    f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s and "
-                    "was stopped; narrow it down (tenant, days, LIMIT)"
+                    f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s "
+                    "and was stopped; narrow it down (tenant, days, LIMIT)"
                 ) from error
             except duckdb.Error as error:
                 raise QueryFailed(error_text(error)) from error

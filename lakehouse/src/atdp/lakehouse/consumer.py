@@ -97,8 +97,8 @@ def identify_topics(
         topics = {name: future.result(_ADMIN_TIMEOUT_S) for name, future in futures.items()}
     except KafkaException as error:
         raise LakehouseError(
-            f"cannot describe the topics {', '.join(sorted(names.values()))} at "
-            f"{settings.bootstrap}: {error.args[0].str()}; "
+            f"cannot describe the topics {', '.join(sorted(names.values()))} "
+            f"at {settings.bootstrap}: {error.args[0].str()}; "
             "start the stack (`atdp up`) or check ATDP_KAFKA_BOOTSTRAP"
         ) from error
     return {
@@ -222,10 +222,10 @@ class TopicConsumer:
     def _handle_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise PositionsLost(
-                f"{message.topic()}[{message.partition()}]: the broker no longer has the offset "
-                f"at which the table stands ({error.str()}); records in between were deleted "
-                "before they landed. Raise the topic's retention; to continue without these "
-                "records, use a new catalog"
+                f"{message.topic()}[{message.partition()}]: "
+                f"the broker no longer has the offset at which the table stands ({error.str()}); "
+                "records in between were deleted before they landed. "
+                "Raise the topic's retention; to continue without these records, use a new catalog"
             )
         if error.fatal() or error.code() not in _TRANSIENT:
             raise LakehouseError(f"reading {message.topic()} failed: {error.str()}")

@@ -128,9 +128,9 @@ class TopicSink:
         partition, offset = origin.select("kafka_partition", "kafka_offset").row(row)
         name = self.sinks[0].topic.name
         return UndecodableRecord(
-            f"{name}[{partition}] offset {offset} cannot be {why}. Upgrade atdp when the schema is "
-            "newer; to continue without this record, start the lake writer with "
-            f"--set-aside {name}:{partition}:{offset}",
+            f"{name}[{partition}] offset {offset} cannot be {why}. "
+            "Upgrade atdp when the schema is newer; to continue without this record, "
+            f"start the lake writer with --set-aside {name}:{partition}:{offset}",
             row,
         )
 

@@ -53,9 +53,9 @@ class KafkaSettings:
         if bootstrap := home.endpoints().get("kafka"):
             return cls(bootstrap, extra)
         raise SettingsError(
-            f"no Kafka broker is known: {home.endpoints_file} names none and "
-            "ATDP_KAFKA_BOOTSTRAP is not set; start the local stack with `atdp up`, or set "
-            "ATDP_KAFKA_BOOTSTRAP=host:port"
+            "no Kafka broker is known: "
+            f"{home.endpoints_file} names none and ATDP_KAFKA_BOOTSTRAP is not set; "
+            "start the local stack with `atdp up`, or set ATDP_KAFKA_BOOTSTRAP=host:port"
         )
 
     def config(self, **overrides: KafkaValue) -> dict[str, KafkaValue]:

@@ -136,9 +136,9 @@ class KeptPorts:
         for name, port in ports.items():
             if not is_free(port):
                 raise PortTaken(
-                    f"Port {port}, which `{name}` of this home has used so far, is taken by "
-                    f"another process. Stop that process, or remove `{name}` from {self._file} "
-                    "and start the stack again; another port is then chosen."
+                    f"Port {port}, which `{name}` of this home has used so far, "
+                    f"is taken by another process. Stop that process, or remove `{name}` "
+                    f"from {self._file} and start the stack again; another port is then chosen."
                 )
 
     def set(self, name: str, port: int) -> None:

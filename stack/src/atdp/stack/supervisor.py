@@ -149,9 +149,8 @@ class Supervisor:
         _log.warning("died", extra={"of": name, "exit_code": exit_code})
         if not self._up and service.lifecycle.deaths_in_a_row >= _STARTUP_DEATHS:
             raise StackError(
-                f"{name} does not start: it died {_STARTUP_DEATHS} times, last with "
-                f"{describe_exit(exit_code)}.\n"
-                f"{service.end_of_log()}"
+                f"{name} does not start: it died {_STARTUP_DEATHS} times, "
+                f"last with {describe_exit(exit_code)}.\n{service.end_of_log()}"
             )
 
     # ------------------------------------------------------------------ the whole stack

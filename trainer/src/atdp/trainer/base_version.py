@@ -46,8 +46,8 @@ def published_result(
     config = done.manifest["config"]
     if (config["settings"], config["steps"]) != (settings, options.steps):
         raise RegistryError(
-            f"run {options.run_name!r} has already published {options.model} {done.version} with"
-            " other settings; choose another name"
+            f"run {options.run_name!r} has already published {options.model} {done.version} "
+            "with other settings; choose another name"
         )
     return TrainResult(
         published=done,

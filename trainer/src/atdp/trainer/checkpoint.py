@@ -82,8 +82,8 @@ class CheckpointStore:
         path = self._directory / pointer.read_text().strip()
         if not (path / "state.json").is_file():
             raise CheckpointError(
-                f"{pointer} names {path.name}, which does not exist;"
-                " restore it or start another run"
+                f"{pointer} names {path.name}, which does not exist; "
+                "restore it or start another run"
             )
         return path
 

@@ -34,8 +34,8 @@ class GroupRules:
         """Check ranges."""
         if self.min_size < 2 or self.size < self.min_size:
             raise ValueError(
-                "group sizes must satisfy 2 <= min_size <= size,"
-                f" got {self.min_size} and {self.size}"
+                "group sizes must satisfy 2 <= min_size <= size, "
+                f"got {self.min_size} and {self.size}"
             )
         if self.window < 0:
             raise ValueError(f"window must be at least 0, got {self.window}")

@@ -88,9 +88,9 @@ def _train(
     result = run.run(pace)
     if not result.steps:
         raise SourceError(
-            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})};"
-            " groups need at least 2 rewarded attempts at the same task, produced by"
-            f" {base.version} or a recent ancestor"
+            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
+            "groups need at least 2 rewarded attempts at the same task, "
+            f"produced by {base.version} or a recent ancestor"
         )
     published = registry.publish(
         options.model,

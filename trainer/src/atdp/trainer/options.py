@@ -75,8 +75,8 @@ class TrainOptions:
             raise OptionsError(f"the learning rate must be above 0, not {self.learning_rate:g}")
         if not 0 <= self.hold_out < 1:
             raise OptionsError(
-                "the share of tasks to hold out must be at least 0 and below 1,"
-                f" not {self.hold_out:g}"
+                "the share of tasks to hold out must be at least 0 and below 1, "
+                f"not {self.hold_out:g}"
             )
 
     @property
@@ -88,8 +88,8 @@ class TrainOptions:
     def selection(self) -> str:
         """The selected data as text; part of the hash of the settings."""
         return (
-            f"dataset={self.dataset} tenant={self.tenant} where={self.where}"
-            f" hold_out={self.hold_out}"
+            f"dataset={self.dataset} tenant={self.tenant} "
+            f"where={self.where} hold_out={self.hold_out}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -87,8 +87,8 @@ class Published:
             return read_trained_on(self.path)
         except (OSError, ValueError) as error:
             raise RegistryError(
-                f"the list of trajectories that {self.model} {self.version} was trained on cannot"
-                f" be read: {error}"
+                "the list of trajectories "
+                f"that {self.model} {self.version} was trained on cannot be read: {error}"
             ) from error
 
 
@@ -176,8 +176,8 @@ class WeightRegistry:
             file = published.path / name
             if not file.is_file() or file_sha256(file) != expected:
                 raise RegistryError(
-                    f"{file} differs from what was published;"
-                    " restore it from a backup or publish again"
+                    f"{file} differs from what was published; "
+                    "restore it from a backup or publish again"
                 )
         return published
 
@@ -214,8 +214,8 @@ def check_name(of: str, name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise RegistryError(
-            f"{of} name {name!r} is not allowed: use at most 100 letters, digits, '.', '_' and '-',"
-            " and begin with a letter or digit"
+            f"{of} name {name!r} is not allowed: "
+            "use at most 100 letters, digits, '.', '_' and '-', and begin with a letter or digit"
         )
 
 

@@ -22,8 +22,8 @@ def lock_run(directory: Path) -> Iterator[None]:
     lock = try_lock(directory / "lock")
     if lock is None:
         raise RunBusyError(
-            f"another process is training run {directory.name!r};"
-            " wait for it, or name another run with --run"
+            f"another process is training run {directory.name!r}; "
+            "wait for it, or name another run with --run"
         )
     with lock:
         yield

@@ -101,8 +101,8 @@ def _conversations(poll: Poll) -> list[TrainingTrajectory]:
     ]
     if not conversations:
         raise SourceError(
-            f"no governed conversation to learn from ({describe_counts(poll.refused)});"
-            " import or record some first"
+            f"no governed conversation to learn from ({describe_counts(poll.refused)}); "
+            "import or record some first"
         )
     return conversations
 

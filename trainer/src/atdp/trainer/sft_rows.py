@@ -33,8 +33,8 @@ def conversation_row(
         nonlocal tokenised
         if not text.startswith(tokenised):
             raise TrainingError(
-                "the chat template changes earlier turns when later ones are added;"
-                " use a prefix-stable template"
+                "the chat template changes earlier turns when later ones are added; "
+                "use a prefix-stable template"
             )
         ids = tokenizer.encode(text[len(tokenised) :], add_special_tokens=False).ids
         tokens.extend(ids)

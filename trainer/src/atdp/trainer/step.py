@@ -37,8 +37,8 @@ class StepRules:
             raise ValueError("minibatches must be at least 1")
         if self.correction == "decoupled" and self.minibatches < 2:
             raise ValueError(
-                "decoupled correction with one minibatch never clips;"
-                " use minibatches >= 2 or bypass"
+                "decoupled correction with one minibatch never clips; "
+                "use minibatches >= 2 or bypass"
             )
 
 

@@ -59,9 +59,9 @@ def train(
             load_into_engine(options.engine_url, published)
         except WeightSyncError as error:
             raise WeightSyncError(
-                f"{published.model} {published.version} is published, but the engine did not load"
-                f" it: {error}. Give the same command with --run {published.manifest['run_id']} to"
-                " load it without training again"
+                f"{published.model} {published.version} is published, "
+                f"but the engine did not load it: {error}. Give the same command "
+                f"with --run {published.manifest['run_id']} to load it without training again"
             ) from error
     return result
 

@@ -127,8 +127,8 @@ class KeyStore:
             )
         if not parent.may("emit") or not parent.may_act_for(tenant):
             raise KeyStoreError(
-                f"key {parent.key_id} (role {parent.role}) may not open sessions of "
-                f"tenant {tenant!r}"
+                f"key {parent.key_id} "
+                f"(role {parent.role}) may not open sessions of tenant {tenant!r}"
             )
         return self._insert(
             Principal(key_id="", tenant=tenant, role="agent", session=session), parent=parent.key_id

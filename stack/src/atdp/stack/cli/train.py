@@ -49,8 +49,8 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         str | None,
         typer.Option(
             "--from",
-            help="Version to start from (default: the newest published one, whatever its verdict "
-            "in replay; sft: a new model).",
+            help="Version to start from (default: "
+            "the newest published one, whatever its verdict in replay; sft: a new model).",
         ),
     ] = None,
     where: Annotated[
@@ -86,8 +86,8 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         str | None,
         typer.Option(
             "--run",
-            help="Name of the run (default: from model, base, settings and data). An interrupted "
-            "grpo run is continued.",
+            help="Name of the run (default: from model, base, settings and data). "
+            "An interrupted grpo run is continued.",
         ),
     ] = None,
     engine_url: Annotated[
@@ -148,8 +148,8 @@ def _show(result: "TrainResult", run: str | None) -> None:
         return
     parent = f" from {result.published.parent}" if result.published.parent else ""
     typer.echo(
-        f"{result.published.model} {result.published.version}{parent}: {result.steps} steps on "
-        f"{result.trajectories_used} trajectories"
+        f"{result.published.model} {result.published.version}{parent}: "
+        f"{result.steps} steps on {result.trajectories_used} trajectories"
     )
     for label, counts in (("set aside", result.set_aside), ("refused", result.refused)):
         for reason, count in counts.items():

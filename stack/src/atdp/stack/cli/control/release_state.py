@@ -55,8 +55,8 @@ def describe_version(state: ReleaseState, version: str) -> str:
             return f"{version} is the canary with {share:.0%} of new sessions"
         case ReleaseStage.PAUSED:
             return (
-                f"canary {version} is paused at {share:.0%}; go on with "
-                "`atdp control canary resume` or `atdp control rollback`"
+                f"canary {version} is paused at {share:.0%}; "
+                "go on with `atdp control canary resume` or `atdp control rollback`"
             )
         case ReleaseStage.LIVE:
             return f"{version} is live"
