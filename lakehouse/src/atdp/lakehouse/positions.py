@@ -113,7 +113,8 @@ def require_same_topic(committed: Positions, topic: TopicIdentity) -> None:
             f"the table holds offsets of topic {committed.topic.name} "
             f"(id {committed.topic.topic_id}, cluster {committed.topic.cluster_id}), "
             f"but the broker has {topic.name} (id {topic.topic_id}, cluster {topic.cluster_id}): "
-            "the topic was created again or this is another cluster, so offsets mean other records. "
+            "the topic was created again or this is another cluster, "
+            "so offsets mean other records. "
             "Point ATDP_KAFKA_BOOTSTRAP at the right cluster, "
             "or use a new catalog (ATDP_HOME or ATDP_CATALOG_URI) for the new topic"
         )
