@@ -54,7 +54,7 @@ class StackEntry:
     services: tuple[ServiceEntry, ...]
 
     def serves(self) -> bool:
-        """Return true when the stack has come up and is not being stopped."""
+        """Return True when the stack has come up and is not being stopped."""
         return self.up and not any(
             service.phase in {"stopping", "stopped"} for service in self.services
         )
