@@ -10,7 +10,7 @@ method returns the state that is in force, which may be later than its own decis
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from atdp.control import commands
@@ -26,14 +26,9 @@ from atdp.control.outbox import Outbox
 from atdp.control.state import ReleaseStage, ReleaseState, fold
 from atdp.control.store import ReleaseStore, line_name, number_decisions
 from atdp.replay import ReplayReport
-from atdp.runtime import locked
+from atdp.runtime import locked, utc_now
 
 log = logging.getLogger(__name__)
-
-
-def utc_now() -> datetime:
-    """Return the current time; the clock of a running service."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ secrets) halt governance as a whole.
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
@@ -142,8 +142,3 @@ class RecordGovernor:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(key)
         return governor
-
-
-def utc_now() -> datetime:
-    """Return the current time, for the entry point; everything below takes it as an argument."""
-    return datetime.now(UTC)
