@@ -93,7 +93,9 @@ class LearningLoop:
         """Decide by served customers, and never by the measurement at the end of the demo."""
         in_time = time.monotonic() - self._began_s < self.settings.extra_rounds_within_s
         before = self.traffic["before"]
-        return in_time and not has_learned_enough(before, self.candidates, self.settings.enough)
+        return in_time and not has_learned_enough(
+            before, self.candidates, self.settings.sufficient_gain
+        )
 
     def serve(self, phase: str, title: str, tasks: int, *, attempts: int = 1) -> Rate:
         """Serve fresh customers and wait until all their events have landed."""
