@@ -66,7 +66,7 @@ class _Addition:
     snapshot_id: int
     files: Sequence[DataFile]
     manifest: ManifestFile | None
-    """Lists `files`; `None` when there are none."""
+    """Lists `files`; None when there are none."""
     properties: Mapping[str, str]
 
 

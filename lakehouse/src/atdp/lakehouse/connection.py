@@ -157,7 +157,7 @@ def connect(
 
     Args:
         home: the home of the lake; ignored when `lake` is given.
-        tenant: the tenant whose rows are shown; `None` is the operator, who sees all tenants.
+        tenant: the tenant whose rows are shown; None is the operator, who sees all tenants.
         purpose: show only rows that allow it; `ANY_PURPOSE` shows every row, allowed or not.
             Default: `analytics` for a tenant, every row for the operator.
         snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the

@@ -73,7 +73,7 @@ _TRANSIENT = frozenset(
 since only transactional errors set it."""
 
 TablePosition = Callable[[TopicRole, int], int | None]
-"""Topic and partition → offset to continue from; `None`: the beginning."""
+"""Topic and partition → offset to continue from; None: the beginning."""
 
 
 def identify_topics(

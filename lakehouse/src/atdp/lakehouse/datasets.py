@@ -49,7 +49,7 @@ class Dataset:
     created_at: str
     """ISO 8601, UTC."""
     tenant: str | None
-    """`None`: all tenants."""
+    """None: all tenants."""
     where: str
     """SQL expression over the columns of `trajectories`; `true` selects all."""
     snapshots: Mapping[TableName, int]

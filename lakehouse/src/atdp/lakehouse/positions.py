@@ -75,7 +75,7 @@ class Positions:
 class Advance:
     """The claim of a batch: its partitions move from `start` to `end`.
 
-    `start` is inclusive, and `None` where the partition was never read; `end` is exclusive.
+    `start` is inclusive, and None where the partition was never read; `end` is exclusive.
     """
 
     topic: TopicIdentity
@@ -121,7 +121,7 @@ def require_same_topic(committed: Positions, topic: TopicIdentity) -> None:
 
 
 def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Positions | None:
-    """Return the newest positions at or before a snapshot; `None` for an empty table.
+    """Return the newest positions at or before a snapshot; None for an empty table.
 
     Without a `snapshot_id` it is the current snapshot.
 

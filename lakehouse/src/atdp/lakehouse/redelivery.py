@@ -153,7 +153,7 @@ def _may_hold_flagged_rows(file: ListedFile, table: Table, since: datetime) -> b
 
 
 def _bound(file: ListedFile, table: Table, column: str) -> Any:
-    """Return the largest value of a column in a file; `None` where the file has no bound for it."""
+    """Return the largest value of a column in a file; None where the file has no bound for it."""
     field_ = table.schema().find_field(column)
     bound = file.upper_bounds.get(field_.field_id)
     assert isinstance(field_.field_type, PrimitiveType)

@@ -76,7 +76,7 @@ class SampleTrajectory:
     text: str = "where is my order"
 
     def events(self) -> list[Event]:
-        """Return the events from start to end, the reward before the end (`None`: no reward)."""
+        """Return the events from start to end, the reward before the end (None: no reward)."""
         bodies: list[tuple[int, Body]] = [
             (0, TrajectoryStarted(task=self.text, environment="orders"))
         ]

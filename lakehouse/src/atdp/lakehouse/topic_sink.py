@@ -74,7 +74,7 @@ class TopicSink:
     def position(self, partition: int) -> int | None:
         """Return the offset to continue from: the smallest position of any table.
 
-        `None` is the beginning.
+        None is the beginning.
         """
         offsets = [sink.position.get(partition) for sink in self.sinks]
         return None if None in offsets else min(offset for offset in offsets if offset is not None)

@@ -47,7 +47,7 @@ class Scope:
     """The rows that a caller may see."""
 
     tenant: str | None
-    """`None`: all tenants."""
+    """None: all tenants."""
     purpose: str
     """Only rows that allow it; `ANY_PURPOSE`: every row."""
 

@@ -1,7 +1,7 @@
 """The model's context as a fold over events.
 
 A long history is sent once: each observation carries only what is new, and says how many messages
-of the held context stay before it (`context_base`; `None` = all). Generations and outcomes add
+of the held context stay before it (`context_base`; None = all). Generations and outcomes add
 their own message. `context_hash` is the hash of the folded context after an observation: a reader
 that folds the same events can prove it saw the same context.
 """

@@ -5,7 +5,7 @@ The Avro files in `avro/` are the contract; these classes mirror the newest vers
 exactly one body; its kind follows from the body's type, so the two cannot disagree. Times are aware
 and UTC; on the wire they are microseconds since the epoch.
 
-`None` always means "not known" or "not given". A missing reward is the absence of an event, and an
+None always means "not known" or "not given". A missing reward is the absence of an event, and an
 unknown token count is not zero.
 """
 
@@ -166,7 +166,7 @@ class Generation:
     """A model call, with its tokens where the engine gives them.
 
     `output_logprobs` are natural logs at the sampling temperature, one per output token;
-    `loss_mask` likewise (1 = train), `None` meaning all ones.
+    `loss_mask` likewise (1 = train), None meaning all ones.
     """
 
     model: str | None = None
@@ -188,7 +188,7 @@ class Generation:
 class ToolCall:
     """A tool call as sent (`arguments`) and as parsed (`arguments_json`).
 
-    `arguments_json` is `None` when the arguments are not JSON.
+    `arguments_json` is None when the arguments are not JSON.
     """
 
     call_id: str
@@ -226,7 +226,7 @@ class Handoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Approval:
-    """A question to a person; `decision` is `None` while it is open."""
+    """A question to a person; `decision` is None while it is open."""
 
     subject: str
     decision: str | None = None
@@ -247,7 +247,7 @@ class Finding:
 class Governance:
     """The permitted uses of an event.
 
-    `policy_id` is `None` until governance has decided. Such an event may not be used for anything.
+    `policy_id` is None until governance has decided. Such an event may not be used for anything.
     """
 
     classification: str = "unclassified"

@@ -28,7 +28,7 @@ class GroupRules:
     """Largest distance between the trained version and the oldest version that produced a member,
     in updates."""
     tokenizer: str | None = None
-    """Accept only token ids of this tokenizer (SHA-256); `None`: any."""
+    """Accept only token ids of this tokenizer (SHA-256); None: any."""
 
     def __post_init__(self) -> None:
         """Check ranges."""

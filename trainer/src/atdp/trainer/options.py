@@ -30,9 +30,9 @@ class TrainOptions:
     """Name in the weight registry."""
     algo: TrainingKind = "grpo"
     from_version: str | None = None
-    """Version to start from; `None`: the newest one, or (sft) a new model."""
+    """Version to start from; None: the newest one, or (sft) a new model."""
     dataset: str | None = None
-    """Name of a pinned dataset; `None` reads the lake as it is now, or follows it."""
+    """Name of a pinned dataset; None reads the lake as it is now, or follows it."""
     follow: bool = False
     """GRPO: wait for more data."""
     tenant: str | None = None
@@ -59,7 +59,7 @@ class TrainOptions:
     threads: int = 1
     """With one thread every repetition gives the same bits; more threads are faster."""
     run_name: str | None = None
-    """Name of the run; `None`: a name that follows from what decides its result. An interrupted
+    """Name of the run; None: a name that follows from what decides its result. An interrupted
     GRPO run of the same name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0

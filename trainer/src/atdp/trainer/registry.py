@@ -36,7 +36,7 @@ class Lineage:
     run_id: str
     kind: TrainingKind
     parent: str | None
-    """Version that training started from; `None` for the first."""
+    """Version that training started from; None for the first."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Last table snapshots that were read."""
     policy_versions: tuple[str, ...] = ()

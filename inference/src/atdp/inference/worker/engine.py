@@ -110,7 +110,7 @@ class DecodingEngine:
         return self._order(apply)
 
     def abort(self, rid: str | None) -> Future[object]:
-        """End the jobs with this id (`None`: all jobs) with the output they have."""
+        """End the jobs with this id (None: all jobs) with the output they have."""
         return self._order(lambda: self._abort(lambda job: rid is None or job.rid == rid))
 
     def pause(self, mode: PauseMode) -> Future[object]:
