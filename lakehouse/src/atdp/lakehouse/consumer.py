@@ -1,4 +1,4 @@
-"""The consumer of the governed topics, which reads from where the tables stand.
+"""The consumer of the governed topics, which reads from the positions of the tables.
 
 A consumer group spreads partitions over writers; it has no other use. On assignment, each partition
 is sought to the tables' own position, whatever the group has committed.

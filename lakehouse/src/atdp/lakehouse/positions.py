@@ -87,7 +87,7 @@ class Advance:
 
         Raises:
             TopicChanged: the table holds offsets of another incarnation of the topic.
-            CommitRefused: the table does not stand where the batch starts.
+            CommitRefused: the position of the table is not the start of the batch.
         """
         base = {} if committed is None else dict(committed.next)
         if committed is not None:
