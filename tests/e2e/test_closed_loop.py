@@ -95,9 +95,8 @@ def test_no_candidate_reached_customers_without_evidence(finished: DemoResult) -
     assert [each.deliberately_bad for each in tried] == [True, False]
     assert all(each.canary is None for each in tried if each.verdict != "PASS")
     decisions = [decision.what for decision in finished.summary.evidence.release_history]
-    assert (
-        len(decisions) >= 5
-    )  # the first version, and for each candidate its registration and the gate's verdict
+    # The first version, and for each candidate its registration and the release gate's verdict.
+    assert len(decisions) >= 5
 
 
 def test_the_lineage_ends_at_the_logs_and_names_snapshots_and_policy(finished: DemoResult) -> None:

@@ -1,7 +1,7 @@
 """Repeated kill -9 of every process between import and lake, at random: the counts stay right.
 
 An import of made-up tau-bench rows (the SDK's spool) and two clients of the gateway send through
-one real stack while the import process, the gateway, the gate, the lake writer and the broker are
+one real stack while the import process, the gateway, governance, the lake writer and the broker are
 killed. What was sent, what lies in the topics and what is in the files of the lake are then counted
 independently of their writers (`whole_path`).
 

@@ -18,8 +18,8 @@ def fake_engine(version: str = "v1") -> FastAPI:
     """Return an engine that serves weights of this version.
 
     It answers with a tool call when the request offers tools and ends with a user message, else
-    with text. The last user message `fail` gives HTTP 500, and `deep` gives deeply nested arguments
-    of the tool call.
+    with text. The last user message `fail` gives HTTP 500, `deep` gives deeply nested arguments of
+    the tool call, and a message that begins with `{` is the JSON of the answer.
     """
     app = FastAPI()
     app.state.requests = []
@@ -31,6 +31,8 @@ def fake_engine(version: str = "v1") -> FastAPI:
         app.state.requests.append(body)
         if body["messages"][-1].get("content") == "fail":
             return JSONResponse({"error": {"message": "engine broke"}}, 500)
+        if body["messages"][-1].get("content", "").startswith("{"):
+            return JSONResponse(json.loads(body["messages"][-1]["content"]))
         return JSONResponse(_answer(body, app.state.version))
 
     @app.get("/model_info")

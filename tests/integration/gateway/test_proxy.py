@@ -100,6 +100,29 @@ def test_an_engines_error_is_passed_on_and_recorded_as_a_gap(gateway: GatewayUnd
     assert events[-1].body.code == "engine_error"
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"choices": [null]}',
+        '{"choices": "text"}',
+        '{"choices": {"index": 0}}',
+        '{"choices": [{"meta_info": [1]}]}',
+        '{"choices": [{}], "metadata": "v1"}',
+        '{"choices": [{"message": {"role": "assistant", "content": "yes"}}, null]}',
+    ],
+)
+def test_an_answer_of_another_form_is_passed_on_and_recorded_as_a_gap(
+    gateway: GatewayUnderTest, answer: str
+) -> None:
+    with gateway.http(**{"X-ATDP-Session": "s1"}) as client:
+        request = {"model": "fake", "messages": [{"role": "user", "content": answer}]}
+        reply = client.post("/v1/chat/completions", json=request)
+    assert (reply.status_code, reply.json()) == (200, json.loads(answer))
+    gap = gateway.events("s1")[-1].body
+    assert isinstance(gap, Gap)
+    assert gap.code == "engine_answer_unreadable"
+
+
 def test_an_engine_that_is_gone_is_a_502_that_says_so_and_a_gap(gateway: GatewayUnderTest) -> None:
     with gateway.http(gateway.operator_key) as client:
         client.put("/v1/routes", json={"stable": {"url": "http://127.0.0.1:9"}}).raise_for_status()

@@ -1,4 +1,4 @@
-"""Fixtures for a writer on the real broker: its own topics, and a producer in place of the gate."""
+"""Fixtures for a writer on the real broker: its own topics and a producer of governed events."""
 
 import zlib
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ PARTITIONS = 3
 
 
 @dataclass(slots=True)
-class Gate:
+class GovernedProducer:
     """Produces governed events in transactions, as governance does."""
 
     bootstrap: str
@@ -35,7 +35,7 @@ class Gate:
         )
         self.producer.init_transactions(60)
 
-    def pass_on(
+    def produce(
         self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False
     ) -> None:
         """One transaction of governed events."""
@@ -72,8 +72,8 @@ def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
 
 
 @pytest.fixture
-def gate(kafka_bootstrap: str, topics: dict[TopicRole, str]) -> Gate:
-    return Gate(kafka_bootstrap, topics)
+def governed(kafka_bootstrap: str, topics: dict[TopicRole, str]) -> GovernedProducer:
+    return GovernedProducer(kafka_bootstrap, topics)
 
 
 @pytest.fixture

@@ -72,12 +72,12 @@ def ends(log: KafkaLog, topic: str) -> dict[int, int]:
 
 
 def test_committed_events_land_and_positions_reach_the_end_of_the_topic(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
 ) -> None:
     emitted = events(40)
-    gate.pass_on(emitted[:100])
-    gate.pass_on(emitted[100:])
-    topic = gate.topics["events_governed"]
+    governed.produce(emitted[:100])
+    governed.produce(emitted[100:])
+    topic = governed.topics["events_governed"]
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
     assert rows(lake) == len(emitted)
@@ -86,25 +86,27 @@ def test_committed_events_land_and_positions_reach_the_end_of_the_topic(
 
 
 def test_records_of_an_aborted_transaction_never_land_but_positions_pass_them(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(events(3))
-    gate.pass_on(events(9, text="never"), abort=True)
+    governed.produce(events(3))
+    governed.produce(events(9, text="never"), abort=True)
     with writing(lake, kafka, writer_settings) as writer:
         until(
             writer,
-            lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]),
+            lambda: (
+                lake.committed_offsets("events") == ends(log, governed.topics["events_governed"])
+            ),
         )
     assert rows(lake) == len(events(3))
 
 
 def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(events(5))
+    governed.produce(events(5))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(5)))
-    gate.pass_on(
+    governed.produce(
         [event for event in events(9) if event.trajectory_id not in {f"t-{n}" for n in range(5)}]
     )
     # This group has no committed offsets.
@@ -115,24 +117,26 @@ def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
 
 
 def test_a_redelivered_event_lands_once(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(events(4))
+    governed.produce(events(4))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(4)))
-        gate.pass_on(events(6), redelivered=True)
+        governed.produce(events(6), redelivered=True)
         until(
             writer,
-            lambda: lake.committed_offsets("events") == ends(log, gate.topics["events_governed"]),
+            lambda: (
+                lake.committed_offsets("events") == ends(log, governed.topics["events_governed"])
+            ),
         )
     assert rows(lake) == len(events(6))
 
 
 def test_the_group_s_offsets_follow_for_lag_monitoring(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(SampleTrajectory().events())
-    topic = gate.topics["events_governed"]
+    governed.produce(SampleTrajectory().events())
+    topic = governed.topics["events_governed"]
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
     end = ends(log, topic)
@@ -153,12 +157,12 @@ def known_once(admin: AdminClient, topic: str, *, expected: bool) -> None:
 
 
 def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
-    lake: Lake, kafka: KafkaSettings, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(events(2))
+    governed.produce(events(2))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(2)))
-    admin, topic = AdminClient(kafka.config()), gate.topics["events_governed"]
+    admin, topic = AdminClient(kafka.config()), governed.topics["events_governed"]
     admin.delete_topics([topic])[topic].result(DEADLINE_S)
     known_once(admin, topic, expected=False)
     admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic].result(
@@ -170,13 +174,13 @@ def test_a_topic_that_was_deleted_and_created_again_is_not_trusted(
 
 
 def test_records_that_the_broker_deleted_before_they_landed_stop_the_writer(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, gate: Any, writer_settings: WriterSettings
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
 ) -> None:
-    gate.pass_on(events(2))
-    topic = gate.topics["events_governed"]
+    governed.produce(events(2))
+    topic = governed.topics["events_governed"]
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(2)))
-    gate.pass_on(events(6)[len(events(2)) :])
+    governed.produce(events(6)[len(events(2)) :])
     end = ends(log, topic)
     admin = AdminClient(kafka.config())
     futures = admin.delete_records(

@@ -45,7 +45,7 @@ def test_a_release_moves_engines_and_routes_without_loading_into_a_routed_engine
     assert stack.journal == [
         "route v1",
         "route v1",  # registering
-        "route v1",  # the gate
+        "route v1",  # recording the release gate
         "route v1",  # before the spare engine takes v2
         "load v2 into inference-1",
         "route v1, v2 0.5",

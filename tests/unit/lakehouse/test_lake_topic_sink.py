@@ -227,7 +227,7 @@ def test_an_undecodable_record_stops_the_batch_and_names_its_offset(
 def test_a_record_that_no_table_can_hold_stops_the_batch_and_is_named_too(
     lake: Lake, log: LogDouble, field: str, value: object
 ) -> None:
-    """The gate lets none of these through, but one in the log must not stop the writer for good."""
+    """Governance passes none of these, but one in the log must not stop the writer for good."""
     good = SampleTrajectory(name="good").events()
     bad = written_elsewhere({**event_to_record(good[3]), field: value})
     batch = log.batch((event.key, bad if event.seq == 3 else encode(event)) for event in good)

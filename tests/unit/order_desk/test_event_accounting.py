@@ -83,5 +83,5 @@ def test_a_lost_event_does_not_hide_behind_a_stranger() -> None:
 
 
 def test_an_event_that_landed_ungoverned_does_not_hide_behind_a_governed_one_that_did_not() -> None:
-    accounting = account_for_events(2, set(), log("a", "b"), ["a", "past the gate"])
+    accounting = account_for_events(2, set(), log("a", "b"), ["a", "ungoverned"])
     assert (accounting.lost, accounting.surplus, accounting.is_balanced) == (1, 1, False)

@@ -83,6 +83,17 @@ def test_page_and_json_are_two_files_whatever_name_was_given(
     assert page.read_text("utf-8") == render(report)
 
 
+def test_a_report_is_written_through_a_symbolic_link(judged: Judge, tmp_path: Path) -> None:
+    report = judged(0.6)
+    shared = tmp_path / "shared.html"
+    shared.touch(mode=0o600)
+    (tmp_path / "v2.html").symlink_to(shared)
+    page, _ = write_report(report, tmp_path / "v2.html")
+    assert page.is_symlink()
+    assert shared.read_text("utf-8") == render(report)
+    assert shared.stat().st_mode & 0o777 == 0o600
+
+
 def test_what_is_not_a_number_is_null_in_canonical_json() -> None:
     assert (
         rounded_canonical_json({"b": float("inf"), "a": [1, 0.1 + 0.2, True]})

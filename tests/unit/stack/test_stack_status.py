@@ -4,7 +4,7 @@ import pytest
 
 from atdp.stack.restarts import Phase
 from atdp.stack.stack_state import ServiceEntry, StackEntry
-from atdp.stack.stack_status import ServiceStatus, StackStatus, State, judge
+from atdp.stack.stack_status import ServiceStatus, StackStatus, State, overall_state
 
 
 def service(
@@ -31,7 +31,7 @@ def stack(*services: ServiceStatus, up: bool = True) -> StackEntry:
 
 def test_a_stack_whose_services_are_all_ready_is_healthy() -> None:
     services = (service(), service("inference-0", "starting"))
-    assert judge(stack(*services), services, problems=False) == "healthy"
+    assert overall_state(stack(*services), services, problems=False) == "healthy"
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_a_stack_whose_services_are_all_ready_is_healthy() -> None:
     ],
 )
 def test_one_sick_service_makes_it_degraded(sick: ServiceStatus) -> None:
-    assert judge(stack(sick), (sick,), problems=False) == "degraded"
+    assert overall_state(stack(sick), (sick,), problems=False) == "degraded"
 
 
 def test_what_cannot_be_read_or_never_came_up_makes_it_degraded() -> None:
     well = (service(),)
-    assert judge(stack(*well), well, problems=True) == "degraded"
-    assert judge(stack(*well, up=False), well, problems=False) == "degraded"
-    assert judge(None, (), problems=False) == "degraded"
+    assert overall_state(stack(*well), well, problems=True) == "degraded"
+    assert overall_state(stack(*well, up=False), well, problems=False) == "degraded"
+    assert overall_state(None, (), problems=False) == "degraded"
 
 
 @pytest.mark.parametrize(("state", "code"), [("healthy", 0), ("degraded", 1), ("not running", 3)])

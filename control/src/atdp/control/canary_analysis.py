@@ -1,4 +1,4 @@
-"""The analysis of a running canary: counts its sessions in the lake, judges them, and records.
+"""The analysis of a running canary: counts its sessions in the lake, judges and records them.
 
 A session counts at the version of its first model call, because it keeps its engine to its end. It
 counts only when it began after the comparison did: sessions that were running already met the live

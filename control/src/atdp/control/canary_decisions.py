@@ -41,8 +41,8 @@ def start_canary(state: ReleaseState, command: commands.StartCanary) -> tuple[Bo
     if not steps or any(not 0 < s < 1 for s in steps) or any(b <= a for a, b in pairwise(steps)):
         raise DecisionRefused(
             "steps",
-            f"the shares {steps} must rise, each above 0 and below 1; the other sessions are"
-            " needed for the comparison",
+            f"the shares {steps} must rise, each above 0 and below 1; "
+            "the other sessions are needed for the comparison",
         )
     reports = opening_reports(state, version, command.at)
     missing = [tenant for tenant in state.tenants if tenant not in reports]
@@ -50,9 +50,10 @@ def start_canary(state: ReleaseState, command: commands.StartCanary) -> tuple[Bo
         live = state.lineage[-1]
         raise DecisionRefused(
             "gate_closed",
-            f"{version.name} has no fresh replay PASS against the live {live} for tenant(s)"
-            f" {', '.join(missing)}; run `atdp replay --record --candidate {version.name}"
-            f" --baseline {live}` on a dataset with enough of their trajectories",
+            f"{version.name} has no fresh replay PASS against the live {live} for tenant(s) "
+            f"{', '.join(missing)}; "
+            f"run `atdp replay --record --candidate {version.name} --baseline {live}` "
+            "on a dataset with enough of their trajectories",
         )
     return (
         CanaryStarted(

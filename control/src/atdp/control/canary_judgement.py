@@ -1,13 +1,15 @@
 """The judgement of a running canary by the success of its sessions.
 
-The canary is compared with the stable version, at any time and any number of times. The difference
-in success rate d has information v = 1 / Var(d); S = d v then behaves like a Brownian motion with
-drift d, so the one-sided normal mixture (`confidence_sequence`) bounds d from both sides at all
-looks at once. The verdict is PASS when d is certainly above -margin, FAIL when it is certainly
-below 0, and otherwise INCONCLUSIVE. An inconclusive judgement *holds* the canary, so that a person
-decides, when waiting cannot help; otherwise more sessions are awaited. A split of sessions that
-does not fit the share also holds the canary, because the compared groups then differ in more than
-the version. Missing outcomes never count towards PASS.
+The canary is compared with the stable version, at any time and any number of times. Let d be the
+difference in success rate and v = 1 / Var(d) its information. Then S = d v behaves like a Brownian
+motion with drift d, and the one-sided normal mixture (`confidence_sequence`) bounds d from both
+sides at all looks at once.
+
+The verdict is PASS when the lower bound of d is above -margin, FAIL when its upper bound is below
+0, and otherwise INCONCLUSIVE. After an INCONCLUSIVE verdict the canary usually waits for more
+sessions. When waiting cannot help, the judgement *holds* the canary, and a person decides. A split
+of sessions that does not fit the share also holds it, because the compared groups then differ in
+more than the version. Missing outcomes never count towards PASS.
 """
 
 import math
@@ -77,8 +79,8 @@ class CanaryCounts:
         ):
             if not 0 <= successes <= judged <= sessions:
                 raise ControlError(
-                    f"the counts of the {side} version are impossible: {successes} successes of"
-                    f" {judged} judged of {sessions} sessions"
+                    f"the counts of the {side} version are impossible: "
+                    f"{successes} successes of {judged} judged of {sessions} sessions"
                 )
 
 

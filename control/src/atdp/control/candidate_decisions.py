@@ -18,8 +18,8 @@ def register(state: ReleaseState, command: Register) -> tuple[Body, ...]:
             return ()
         raise DecisionRefused(
             "version_reused",
-            f"{state.model} {command.version} was registered with other weights"
-            f" ({known.weights_sha256[:12]}…); a version names one set of weights for ever",
+            f"{state.model} {command.version} was registered with other weights "
+            f"({known.weights_sha256[:12]}…); a version names one set of weights for ever",
         )
     return (
         CandidateRegistered(

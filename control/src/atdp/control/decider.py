@@ -12,7 +12,7 @@ The following holds for any commands in any order:
 - The share rises by one planned step at a time, each after a PASS at the step before. It may fall
   to 0 at any time.
 - Rolling back is possible in every state that has a version to return to, and needs no evidence.
-  The command names the version that it takes off, so that a repeated command takes off no more.
+  The command names the version that it withdraws, so a repeated command withdraws no other version.
 
 A command that was carried out before (same candidate, same report) gives no events, so that callers
 may repeat themselves. A command that a guard forbids raises `DecisionRefused` with a stable code.
@@ -86,7 +86,7 @@ def _bootstrap(state: ReleaseState, command: commands.Bootstrap) -> tuple[Body, 
 
 
 def _roll_back(state: ReleaseState, command: commands.RollBack) -> tuple[Body, ...]:
-    """Take the canary off; with the live version, take off the canary as well."""
+    """Withdraw the canary, or the live version and with it the canary."""
     version = state.versions.get(command.version)
     if version is None:
         raise DecisionRefused(

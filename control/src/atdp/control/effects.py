@@ -142,8 +142,8 @@ class Effects:
             except EngineNotAnswering as error:
                 self._put(stable_alone, state, read)
                 raise EffectFailed(
-                    f"new sessions are routed to {stable.engine}, but it does not answer;"
-                    " see `atdp status`"
+                    f"new sessions are routed to {stable.engine}, but it does not answer; "
+                    "see `atdp status`"
                 ) from error
             if canary is None or not self._serves(canary.serving, state):
                 self._put(stable_alone, state, read)

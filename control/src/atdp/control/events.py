@@ -235,8 +235,8 @@ def body_from_json(name: str, fields: Mapping[str, Any], *, schema: int) -> Body
     """
     if schema != SCHEMA or name not in _ADAPTERS:
         raise StoreError(
-            f"the event store holds a {name!r} of schema {schema}, which this version of atdp"
-            " does not know; use the version that wrote it, or a later one"
+            f"the event store holds a {name!r} of schema {schema}, which this version "
+            "of atdp does not know; use the version that wrote it, or a later one"
         )
     try:
         return _ADAPTERS[name].validate_python(dict(fields))

@@ -10,7 +10,7 @@ method returns the state that is in force, which may be later than its own decis
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from atdp.control import commands
@@ -26,14 +26,9 @@ from atdp.control.outbox import Outbox
 from atdp.control.state import ReleaseStage, ReleaseState, fold
 from atdp.control.store import ReleaseStore, line_name, number_decisions
 from atdp.replay import ReplayReport
-from atdp.runtime import locked
+from atdp.runtime import locked, utc_now
 
 log = logging.getLogger(__name__)
-
-
-def utc_now() -> datetime:
-    """Return the current time; the clock of a running service."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,9 +79,9 @@ class ReleaseFlow:
                 if live is not None:
                     raise DecisionRefused(
                         "home_serves_another",
-                        f"{live.version} of {other} is live in this home, whose two engines serve"
-                        f" one model; put {self.model} into a home of its own"
-                        " (`atdp --home DIR`, or ATDP_HOME)",
+                        f"{live.version} of {other} is live in this home, "
+                        f"whose two engines serve one model; put {self.model} into a home "
+                        "of its own (`atdp --home DIR`, or ATDP_HOME)",
                     )
             self._record(command)
         return self._bring_into_force()
@@ -179,14 +174,14 @@ class ReleaseFlow:
         """Take a version off: the canary, or the live version and with it the canary.
 
         Without a version the canary is taken off, never the live version. So a roll-back that is
-        repeated, with or without the version, takes off no more than was asked for.
+        repeated, with or without the version, withdraws no more than was asked for.
         """
         state = self.state()
         if version is None and state.canary is None and state.live is not None:
             raise DecisionRefused(
                 "no_canary",
-                f"there is no canary to roll back; {state.live.version} is live, name it to take"
-                " it off",
+                "there is no canary to roll back; "
+                f"{state.live.version} is live, name it to take it off",
             )
         canary = state.canary.version if state.canary else ""
         return self._decide(commands.RollBack(version=version or canary, reason=reason))
@@ -231,8 +226,8 @@ class ReleaseFlow:
             return self.reconcile()
         except EffectFailed as error:
             raise EffectFailed(
-                f"{error}. The decision is recorded; `atdp control reconcile` carries it out,"
-                " do not repeat it"
+                f"{error}. The decision is recorded; "
+                "`atdp control reconcile` carries it out, do not repeat it"
             ) from error
 
     def _publish(self) -> None:

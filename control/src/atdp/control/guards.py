@@ -27,14 +27,14 @@ def known_version(state: ReleaseState, name: str, weights_sha256: str) -> Releas
     if version is None:
         raise DecisionRefused(
             "unknown_version",
-            f"{state.model} {name} is not registered;"
-            f" `atdp control candidate register {name}` makes it a candidate",
+            f"{state.model} {name} is not registered; "
+            f"`atdp control candidate register {name}` makes it a candidate",
         )
     if version.weights_sha256 != weights_sha256:
         raise DecisionRefused(
             "other_weights",
-            f"{name} was registered with weights {version.weights_sha256[:12]}…, but this concerns"
-            f" weights {weights_sha256[:12]}…",
+            f"{name} was registered with weights {version.weights_sha256[:12]}…, "
+            f"but this concerns weights {weights_sha256[:12]}…",
         )
     return version
 
@@ -67,8 +67,8 @@ def running_canary(state: ReleaseState, version: str) -> Canary:
     if state.canary is None:
         raise DecisionRefused(
             "not_the_canary",
-            f"{version} is not the canary; there is no canary, and `atdp control canary start`"
-            " starts one",
+            f"{version} is not the canary; "
+            "there is no canary, and `atdp control canary start` starts one",
         )
     if state.canary.version != version:
         raise DecisionRefused(
@@ -99,7 +99,7 @@ def passed_canary(state: ReleaseState, version: str) -> Canary:
     if not canary.passed:
         raise DecisionRefused(
             "canary_not_passed",
-            f"canary {version} has no PASS at a share of {canary.share:g} yet;"
-            " `atdp control canary judge --wait 600` judges its sessions",
+            f"canary {version} has no PASS at a share of {canary.share:g} yet; "
+            "`atdp control canary judge --wait 600` judges its sessions",
         )
     return canary

@@ -84,13 +84,13 @@ class HttpRouter:
             )
         except httpx.HTTPError as error:
             raise EffectFailed(
-                f"the gateway at {gateway} did not answer ({error!r}); `atdp status` shows whether"
-                " the stack is running"
+                f"the gateway at {gateway} did not answer ({error!r}); "
+                "`atdp status` shows whether the stack is running"
             ) from error
         if response.is_error:
             raise EffectFailed(
-                f"the gateway at {gateway} refused the routes:"
-                f" {response.status_code} {response.text[:300]}"
+                f"the gateway at {gateway} refused the routes: "
+                f"{response.status_code} {response.text[:300]}"
             )
 
 

@@ -60,8 +60,8 @@ def _manifest_fields(directory: Path, model: str, version: str) -> dict[str, Any
         fields = json.loads(file.read_text("utf-8"))
     except FileNotFoundError as error:
         raise ControlError(
-            f"there is no {model} {version} in the weight registry ({directory});"
-            " `atdp train` publishes versions"
+            f"there is no {model} {version} in the weight registry ({directory}); "
+            "`atdp train` publishes versions"
         ) from error
     except ValueError as error:
         raise ControlError(f"{file} is not JSON: {error}") from error

@@ -85,8 +85,8 @@ class KafkaTopic:
         if failures or waiting:
             why = failures[0] if failures else "no acknowledgement in time"
             raise PublishFailed(
-                f"Kafka did not acknowledge {len(failures) or waiting} decisions for {self._name}"
-                f" ({why}); they stay in the outbox"
+                f"Kafka did not acknowledge {len(failures) or waiting} decisions for {self._name} "
+                f"({why}); they stay in the outbox"
             )
 
 

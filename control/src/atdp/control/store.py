@@ -103,8 +103,8 @@ class ReleaseStore:
             self._recorder.insert_events([_to_stored(event) for event in decided])
         except IntegrityError as error:
             raise DecisionConflict(
-                f"somebody else decided on {decided[0].line} first (event {decided[0].number}"
-                " exists); read `atdp control history` and decide again"
+                f"somebody else decided on {decided[0].line} first "
+                f"(event {decided[0].number} exists); read `atdp control history` and decide again"
             ) from error
         except PersistenceError as error:
             raise StoreError(f"cannot write the release store {self.path}: {error}") from error

@@ -61,7 +61,7 @@ class CanaryOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One candidate from training to canary. `canary` is None when replay's gate did not open."""
+    """One candidate from training to canary; `canary` is None when the release gate refused it."""
 
     round: int
     version: str
@@ -101,6 +101,6 @@ class Candidate:
 
 
 def has_learned_enough(before: Rate, candidates: Sequence[Candidate], factor: float) -> bool:
-    """Return true when the last promoted candidate's success is `factor` times that before."""
+    """Return True when the last promoted candidate's success is `factor` times that before."""
     served = [each.canary.candidate for each in candidates if each.canary and each.promoted]
     return bool(served) and is_at_least(served[-1], factor, before)

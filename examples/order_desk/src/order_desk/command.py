@@ -10,7 +10,7 @@ from atdp.stack import FormatOption, JsonOption, choose_format, print_record
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `demo` to the `atdp` command."""
     app.command()(demo)
 
 

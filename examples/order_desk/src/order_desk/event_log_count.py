@@ -36,7 +36,7 @@ class TopicRecord:
 
 
 def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[TopicRecord]:
-    """Yield every committed record of a topic up to its end of now, partition by partition.
+    """Yield every committed record of a topic up to its present end, partition by partition.
 
     Raises:
         DemoError: the broker stopped answering.
@@ -68,8 +68,8 @@ def _read_to_end(consumer: Consumer, name: str) -> Iterator[TopicRecord]:
             deadline_s = time.monotonic() + _TIMEOUT_S
         elif time.monotonic() > deadline_s:
             raise DemoError(
-                f"The broker gave no more records of {name}; partitions {sorted(left)} are not "
-                "read to the end."
+                f"The broker gave no more records of {name}; "
+                f"partitions {sorted(left)} are not read to the end."
             )
         for message in messages:
             error = message.error()

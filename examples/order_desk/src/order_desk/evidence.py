@@ -111,7 +111,7 @@ def collect_evidence(
 
 
 def is_without_consent(key: TrajectoryKey, emitted: EmittedEvents) -> bool:
-    """Return true unless the lake and the agents both say that the tenant has consented."""
+    """Return True unless the lake and the agents both say that the tenant has consented."""
     return (key.tenant, emitted.tenant_of(key.trajectory)) != (CONSENTING, CONSENTING)
 
 

@@ -1,11 +1,11 @@
-"""The learning loop: traffic, training, replay's gate, canary, and the next round.
+"""The learning loop: traffic, training, release gate, canary, and the next round.
 
 The live version serves a round's traffic. Once governed and landed, it trains a candidate (three
 quarters of the tasks). All held-out tasks that the live version has served evaluate the candidate.
-Only when replay's gate opens does the candidate serve customers: half of the sessions of a second,
-smaller traffic, which decides whether it is promoted or rolled back. The loop takes no decision
-itself: the gate is replay's and the canary's verdict the release flow's. The loop carries both out
-and records the results.
+If replay opens the release gate, the candidate becomes the canary and serves half of the sessions
+of a second, smaller traffic, which decides whether it is promoted or rolled back. The loop takes no
+decision itself: replay decides about the release gate, and the release flow about the canary. The
+loop carries out both decisions and records the results.
 """
 
 import random
@@ -93,7 +93,9 @@ class LearningLoop:
         """Decide by served customers, and never by the measurement at the end of the demo."""
         in_time = time.monotonic() - self._began_s < self.settings.extra_rounds_within_s
         before = self.traffic["before"]
-        return in_time and not has_learned_enough(before, self.candidates, self.settings.enough)
+        return in_time and not has_learned_enough(
+            before, self.candidates, self.settings.sufficient_gain
+        )
 
     def serve(self, phase: str, title: str, tasks: int, *, attempts: int = 1) -> Rate:
         """Serve fresh customers and wait until all their events have landed."""
@@ -210,8 +212,8 @@ class LearningLoop:
         ]
         self.console.note(
             f"canary: {version} answered {canary.candidate.shown} of {canary.candidate.sessions} "
-            f"right, live {canary.live.shown} of {canary.live.sessions}: {canary.verdict}, "
-            f"{canary.outcome}",
+            f"right, live {canary.live.shown} of {canary.live.sessions}: "
+            f"{canary.verdict}, {canary.outcome}",
             style="green" if canary.outcome == "promoted" else "yellow",
         )
 

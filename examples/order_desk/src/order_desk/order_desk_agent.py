@@ -135,8 +135,8 @@ class OrderDeskAgent:
             ) from error
         if answer.is_error:
             raise DemoError(
-                f"The gateway did not end session {session}: HTTP {answer.status_code} "
-                f"{answer.text[:200]}"
+                f"The gateway did not end session {session}: "
+                f"HTTP {answer.status_code} {answer.text[:200]}"
             )
         self._count(answer.headers)
 

@@ -96,7 +96,7 @@ class Rate:
 
 
 def is_at_least(rate: Rate, factor: float, base: Rate) -> bool:
-    """Return true when `rate` is `factor` times `base` or more.
+    """Return True when `rate` is `factor` times `base` or more.
 
     False when either rate is undefined (no sessions), or when `rate` is 0.
     """

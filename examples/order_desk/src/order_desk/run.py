@@ -1,4 +1,4 @@
-"""`atdp demo`: five steps from an empty home to a promoted policy, with evidence.
+"""`atdp demo`: five steps from an empty home to a promoted weight version, with evidence.
 
 The evidence shows that no event was lost, no raw value leaked, and no trajectory was used without
 consent.

@@ -35,8 +35,8 @@ class DemoSettings:
     sft_learning_rate: float = 4e-3
     rounds: int = 4
     extra_rounds: int = 2
-    """Rounds that are added while the live version is not successful enough, see `enough`."""
-    enough: float = 2.4
+    """Rounds that are added while the gain in success is below `sufficient_gain`."""
+    sufficient_gain: float = 2.4
     """Success of the last promoted canary divided by the success before; from this on, no round is
     added. It is above 2 because 200 fresh tasks measure a rate with an error of seven points."""
     extra_rounds_within_s: float = 270.0

@@ -72,7 +72,11 @@ def stored_key(keys: KeyLookup, key_id: str) -> StoredKey | None:
 
 
 def check_tenant(principal: Principal, tenant: str) -> None:
-    """Raise `Refusal` unless `tenant` is a valid name and the principal may emit for it."""
+    """Check that `tenant` is a valid name and that the principal may emit for it.
+
+    Raises:
+        Refusal: it is not, or the principal may not.
+    """
     if tenant_problem(tenant) is not None:
         raise Refusal(
             "bad_tenant",

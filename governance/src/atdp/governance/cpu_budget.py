@@ -36,7 +36,11 @@ def cpu_budget(seconds: float) -> Iterator[None]:
 
 
 def check_budget() -> None:
-    """Raise `Refusal` (`too_costly`) when the current record has used up its CPU time."""
+    """Check the CPU time that the current record has used.
+
+    Raises:
+        Refusal: it is used up (`too_costly`).
+    """
     deadline = _DEADLINE.get()
     if deadline is not None and time.thread_time() > deadline:
         raise Refusal("too_costly", "scanning the record takes longer than one record may take")

@@ -10,7 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
@@ -151,8 +151,3 @@ def _require_contract(record: Mapping[str, Any], now: datetime) -> None:
     if violations := check_record(record, now=now):
         rules = ", ".join(sorted({violation.rule_id for violation in violations}))
         raise Refusal("contract_violation", f"the event breaks rules of the contract: {rules}")
-
-
-def utc_now() -> datetime:
-    """Return the current time, for the entry point; everything below takes it as an argument."""
-    return datetime.now(UTC)

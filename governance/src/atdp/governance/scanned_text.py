@@ -16,6 +16,10 @@ def utf8(text: str) -> bytes:
 
 
 def check_length(text: str, limit_chars: int) -> None:
-    """Raise `Refusal` when the text is longer than the policy allows."""
+    """Check that the text is not longer than the policy allows.
+
+    Raises:
+        Refusal: it is longer.
+    """
     if len(text) > limit_chars:
         raise Refusal("leaf_too_long", f"one string has more than {limit_chars} characters")

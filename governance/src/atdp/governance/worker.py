@@ -14,13 +14,13 @@ from typing import Final
 from atdp.governance.errors import GovernanceError
 from atdp.governance.master_secret import load_master_secret
 from atdp.governance.policy.store import PolicyStore, install_default_policy
-from atdp.governance.record_governor import RecordGovernor, utc_now
+from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
 from atdp.governance.tokenizer_folder import TokenizerFolder
-from atdp.runtime import Home, KafkaSettings, KeyStore, PlatformError, Service
+from atdp.runtime import Home, KafkaSettings, KeyStore, PlatformError, Service, utc_now
 
 _log = logging.getLogger("atdp.governance")
 _RETRY_S: Final = 0.5

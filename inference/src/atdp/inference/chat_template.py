@@ -33,6 +33,7 @@ Tool = Mapping[str, Any]
 """One tool definition in OpenAI's shape."""
 
 _EXTENSIONS: tuple[type[Extension], ...] = (loopcontrols,)
+_CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_END), re.DOTALL)
 
 
 def default_template() -> str:
@@ -69,7 +70,8 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a conversation.
 
-        Raises RequestError when the template refuses the messages.
+        Raises:
+            RequestError: the template refuses the messages.
         """
         plain = [plain_message(message) for message in messages]
         try:
@@ -88,7 +90,10 @@ class ChatTemplate:
 def plain_message(message: Message) -> dict[str, Any]:
     """Return the message with a content that is one string.
 
-    OpenAI's list of text parts is joined. Raises RequestError for parts of another type.
+    OpenAI's list of text parts is joined.
+
+    Raises:
+        RequestError: a part is not text.
     """
     content = message.get("content")
     if isinstance(content, (list, tuple)):
@@ -117,9 +122,6 @@ class ParsedReply:
 
     content: str | None
     tool_calls: tuple[dict[str, Any], ...]
-
-
-_CALL = re.compile(re.escape(TOOL_CALL_START) + r"(.*?)" + re.escape(TOOL_CALL_END), re.DOTALL)
 
 
 def parse_tool_calls(text: str, tools: Sequence[Tool]) -> ParsedReply:

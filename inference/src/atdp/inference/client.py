@@ -103,9 +103,9 @@ class EngineClient:
         response = self._post_scoring(sequences)
         if response.status_code != HTTPStatus.OK:
             raise EngineError(
-                f"the engine at {self.url} answered {response.status_code} to a batch of"
-                f" {len(sequences)} sequences of up to {max(map(len, sequences))} tokens:"
-                f" {response.text[:300]}"
+                f"the engine at {self.url} answered {response.status_code} to a batch "
+                f"of {len(sequences)} sequences of up to {max(map(len, sequences))} tokens: "
+                f"{response.text[:300]}"
             )
         try:
             answers = response.json()
@@ -133,8 +133,8 @@ class EngineClient:
             except httpx.TransportError as error:
                 if last:
                     raise EngineConnectionError(
-                        f"no answer from the engine at {self.url}: {error!r}."
-                        " Is it running? See `atdp status`."
+                        f"no answer from the engine at {self.url}: {error!r}. "
+                        "Is it running? See `atdp status`."
                     ) from error
                 continue
             if last or response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -153,6 +153,6 @@ class EngineClient:
             )
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise EngineError(
-                f"the engine at {self.url} answered without meta_info.weight_version or"
-                " input_token_logprobs; it must speak SGLang's /generate (0.5.23)"
+                f"the engine at {self.url} answered without meta_info.weight_version "
+                "or input_token_logprobs; it must speak SGLang's /generate (0.5.23)"
             ) from error

@@ -39,8 +39,8 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int = 512) -> Tokenizer:
     """
     if vocab_size < SMALLEST_VOCABULARY:
         raise ValueError(
-            f"vocab_size {vocab_size} is below {SMALLEST_VOCABULARY}"
-            " (256 bytes and the control tokens)"
+            f"vocab_size {vocab_size} is below {SMALLEST_VOCABULARY} "
+            "(256 bytes and the control tokens)"
         )
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

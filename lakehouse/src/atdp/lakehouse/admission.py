@@ -62,7 +62,7 @@ class AdmissionRules:
     reasons: tuple[InadmissibleReason, ...]
     """Reasons that make a generation inadmissible. The first one that applies is reported."""
     temperature: float | None = None
-    """The only admissible temperature; `None` admits every one above 0."""
+    """The only admissible temperature; None admits every one above 0."""
     empty_loss_mask_is_none: bool = False
     """Read a loss mask without values as no mask. Otherwise its length is wrong."""
     admits_out_of_range: bool = False
@@ -71,19 +71,19 @@ class AdmissionRules:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GenerationFacts:
-    """The facts about one generation that decide its admission; `None` is unknown."""
+    """The facts about one generation that decide its admission; None is unknown."""
 
     prompt_token_ids: Sequence[int] | None
     output_token_ids: Sequence[int] | None
     output_logprobs: Sequence[float] | None
     """Natural logarithm of the sampling probability of each output token."""
     loss_mask: Sequence[int] | None
-    """1 = trains, per output token; `None`: every token does."""
+    """1 = trains, per output token; None: every token does."""
     temperature: float | None
     top_p: float | None
     top_k: int | None
     min_p: float | None
-    """`None` is 0, since not every engine has this parameter."""
+    """None is 0, since not every engine has this parameter."""
     sampling_altered_by: Sequence[str] = ()
     """Further request parameters that changed the sampling."""
     token_fidelity: str | None = None
@@ -94,7 +94,7 @@ class GenerationFacts:
 
 
 def why_inadmissible(facts: GenerationFacts, rules: AdmissionRules) -> InadmissibleReason | None:
-    """Return the first of `rules.reasons` that applies to a generation; `None`: admissible."""
+    """Return the first of `rules.reasons` that applies to a generation; None: admissible."""
     return next((reason for reason in rules.reasons if _CHECKS[reason](facts, rules)), None)
 
 

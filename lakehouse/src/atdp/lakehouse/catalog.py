@@ -74,9 +74,10 @@ def ensure_table(catalog: Catalog, definition: TableDefinition) -> Table:
         present = table.schema().find_field(field.name).field_type
         if str(present.__class__) != str(field.field_type.__class__):
             raise CatalogError(
-                f"column {field.name} of table {definition.name} is {present}, this version writes "
-                f"{field.field_type}; the catalog belongs to another version of atdp: use the "
-                "version that wrote it, or another catalog"
+                f"column {field.name} of table {definition.name} is {present}, "
+                f"this version writes {field.field_type}; "
+                "the catalog belongs to another version of atdp: "
+                "use the version that wrote it, or another catalog"
             )
     return table
 

@@ -66,7 +66,7 @@ class _Addition:
     snapshot_id: int
     files: Sequence[DataFile]
     manifest: ManifestFile | None
-    """Lists `files`; `None` when there are none."""
+    """Lists `files`; None when there are none."""
     properties: Mapping[str, str]
 
 
@@ -130,8 +130,8 @@ def append(
         return table
     last = "" if unclear is None else f" (last answer: {type(unclear).__name__}: {unclear})"
     raise CatalogError(
-        f"could not commit to {'.'.join(table.name())} in {_ATTEMPTS} attempts{last}; nothing is "
-        "lost, the log is read again from the table's position"
+        f"could not commit to {'.'.join(table.name())} in {_ATTEMPTS} attempts{last}; "
+        "nothing is lost, the log is read again from the table's position"
     )
 
 

@@ -105,8 +105,8 @@ class Connection:
                 return QueryResult(_read_at_most(reader, rows, size))
             except duckdb.InterruptException as error:
                 raise QueryFailed(
-                    f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s and "
-                    "was stopped; narrow it down (tenant, days, LIMIT)"
+                    f"the statement ran longer than {timeout_s or self._limits.timeout_s:g} s "
+                    "and was stopped; narrow it down (tenant, days, LIMIT)"
                 ) from error
             except duckdb.Error as error:
                 raise QueryFailed(error_text(error)) from error
@@ -157,7 +157,7 @@ def connect(
 
     Args:
         home: the home of the lake; ignored when `lake` is given.
-        tenant: the tenant whose rows are shown; `None` is the operator, who sees all tenants.
+        tenant: the tenant whose rows are shown; None is the operator, who sees all tenants.
         purpose: show only rows that allow it; `ANY_PURPOSE` shows every row, allowed or not.
             Default: `analytics` for a tenant, every row for the operator.
         snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the

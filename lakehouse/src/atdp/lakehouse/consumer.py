@@ -1,4 +1,4 @@
-"""The consumer of the governed topics, which reads from where the tables stand.
+"""The consumer of the governed topics, which reads from the positions of the tables.
 
 A consumer group spreads partitions over writers; it has no other use. On assignment, each partition
 is sought to the tables' own position, whatever the group has committed.
@@ -74,7 +74,7 @@ _TRANSIENT = frozenset(
 since only transactional errors set it."""
 
 TablePosition = Callable[[TopicRole, int], int | None]
-"""Topic and partition → offset to continue from; `None`: the beginning."""
+"""Topic and partition → offset to continue from; None: the beginning."""
 
 
 def identify_topics(
@@ -98,8 +98,8 @@ def identify_topics(
         topics = {name: future.result(_ADMIN_TIMEOUT_S) for name, future in futures.items()}
     except KafkaException as error:
         raise LakehouseError(
-            f"cannot describe the topics {', '.join(sorted(names.values()))} at "
-            f"{settings.bootstrap}: {error.args[0].str()}; "
+            f"cannot describe the topics {', '.join(sorted(names.values()))} "
+            f"at {settings.bootstrap}: {error.args[0].str()}; "
             "start the stack (`atdp up`) or check ATDP_KAFKA_BOOTSTRAP"
         ) from error
     return {
@@ -231,10 +231,10 @@ class TopicConsumer:
     def _handle_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
             raise PositionsLost(
-                f"{message.topic()}[{message.partition()}]: the broker no longer has the offset "
-                f"at which the table stands ({error.str()}); records in between were deleted "
-                "before they landed. Raise the topic's retention; to continue without these "
-                "records, use a new catalog"
+                f"{message.topic()}[{message.partition()}]: "
+                f"the broker no longer has the offset at which the table stands ({error.str()}); "
+                "records in between were deleted before they landed. "
+                "Raise the topic's retention; to continue without these records, use a new catalog"
             )
         if error.fatal() or error.code() not in _TRANSIENT:
             raise LakehouseError(f"reading {message.topic()} failed: {error.str()}")

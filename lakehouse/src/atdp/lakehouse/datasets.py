@@ -49,7 +49,7 @@ class Dataset:
     created_at: str
     """ISO 8601, UTC."""
     tenant: str | None
-    """`None`: all tenants."""
+    """None: all tenants."""
     where: str
     """SQL expression over the columns of `trajectories`; `true` selects all."""
     snapshots: Mapping[TableName, int]
@@ -101,8 +101,8 @@ def create_dataset(
     """
     if not _NAME.fullmatch(name):
         raise DatasetError(
-            f"{name!r} is not a dataset name; use small letters, digits, '.', '_' and '-', at most "
-            "63, e.g. retail-2026-03"
+            f"{name!r} is not a dataset name; "
+            "use small letters, digits, '.', '_' and '-', at most 63, e.g. retail-2026-03"
         )
     with locked(lake.home.datasets / ".creating"):
         return _create(lake, name, where, tenant)

@@ -131,7 +131,7 @@ def sql_router(
 
 
 def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None, str | None]:
-    """Return tenant and purpose of a caller's connection; `None` = all.
+    """Return tenant and purpose of a caller's connection; None = all.
 
     Raises:
         HttpProblem: 403 when the caller names a tenant that is not its own, or has no tenant and is

@@ -148,8 +148,9 @@ def files_of(table: Table, snapshot_id: int) -> list[ListedFile]:
     for manifest in snapshot.manifests(table.io):
         if manifest.content != ManifestContent.DATA:
             raise LakehouseError(
-                f"{table.name()} has row-level deletes (another engine wrote them); rewrite the "
-                "data files there (Spark: CALL system.rewrite_data_files) and query again"
+                f"{table.name()} has row-level deletes (another engine wrote them); "
+                "rewrite the data files there (Spark: "
+                "CALL system.rewrite_data_files) and query again"
             )
         files.extend(_cache.files(manifest, table.io))
     return files

@@ -30,7 +30,7 @@ def is_caused_by_a_value(error: Exception) -> bool:
 
 
 def find_poison_record(frame: pl.DataFrame, write: Callable[[pl.DataFrame], object]) -> int | None:
-    """Return the row of the first record that `write` fails for; `None` when all succeed now.
+    """Return the row of the first record that `write` fails for; None when all succeed now.
 
     The files that `write` makes are garbage.
     """

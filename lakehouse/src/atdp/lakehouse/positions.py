@@ -75,7 +75,7 @@ class Positions:
 class Advance:
     """The claim of a batch: its partitions move from `start` to `end`.
 
-    `start` is inclusive, and `None` where the partition was never read; `end` is exclusive.
+    `start` is inclusive, and None where the partition was never read; `end` is exclusive.
     """
 
     topic: TopicIdentity
@@ -87,7 +87,7 @@ class Advance:
 
         Raises:
             TopicChanged: the table holds offsets of another incarnation of the topic.
-            CommitRefused: the table does not stand where the batch starts.
+            CommitRefused: the position of the table is not the start of the batch.
         """
         base = {} if committed is None else dict(committed.next)
         if committed is not None:
@@ -95,8 +95,9 @@ class Advance:
         for partition, start in self.start.items():
             if base.get(partition) != start:
                 raise CommitRefused(
-                    f"{self.topic.name}[{partition}]: this batch starts at {start}, the table is "
-                    f"at {base.get(partition)}; another writer has taken the partition over"
+                    f"{self.topic.name}[{partition}]: "
+                    f"this batch starts at {start}, the table is at {base.get(partition)}; "
+                    "another writer has taken the partition over"
                 )
         return Positions(topic=self.topic, next={**base, **self.end})
 
@@ -109,17 +110,18 @@ def require_same_topic(committed: Positions, topic: TopicIdentity) -> None:
     """
     if committed.topic != topic:
         raise TopicChanged(
-            f"the table holds offsets of topic {committed.topic.name} (id "
-            f"{committed.topic.topic_id}, cluster {committed.topic.cluster_id}), but the broker "
-            f"has {topic.name} (id {topic.topic_id}, cluster {topic.cluster_id}): the topic was "
-            "created again or this is another cluster, so offsets mean other records. Point "
-            "ATDP_KAFKA_BOOTSTRAP at the right cluster, or use a new catalog (ATDP_HOME or "
-            "ATDP_CATALOG_URI) for the new topic"
+            f"the table holds offsets of topic {committed.topic.name} "
+            f"(id {committed.topic.topic_id}, cluster {committed.topic.cluster_id}), "
+            f"but the broker has {topic.name} (id {topic.topic_id}, cluster {topic.cluster_id}): "
+            "the topic was created again or this is another cluster, "
+            "so offsets mean other records. "
+            "Point ATDP_KAFKA_BOOTSTRAP at the right cluster, "
+            "or use a new catalog (ATDP_HOME or ATDP_CATALOG_URI) for the new topic"
         )
 
 
 def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Positions | None:
-    """Return the newest positions at or before a snapshot; `None` for an empty table.
+    """Return the newest positions at or before a snapshot; None for an empty table.
 
     Without a `snapshot_id` it is the current snapshot.
 
@@ -136,9 +138,9 @@ def positions_of(metadata: TableMetadata, snapshot_id: int | None = None) -> Pos
         if _total_records(head) == 0:
             return None
         raise PositionsLost(
-            f"the table at {metadata.location} has rows, but none of its snapshots says up to "
-            f"which offsets it holds the log (summary property {PROPERTY}); starting again would "
-            "repeat every row. Roll back to a snapshot that has it"
+            f"the table at {metadata.location} has rows, but none of its snapshots says "
+            f"up to which offsets it holds the log (summary property {PROPERTY}); "
+            "starting again would repeat every row. Roll back to a snapshot that has it"
         )
     return Positions.from_json(text)
 

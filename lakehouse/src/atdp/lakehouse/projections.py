@@ -2,7 +2,8 @@
 
 They are pure functions from frame to frame. `generations` and `rewards` are made from the same
 batch as `events`, so each can be rebuilt from the log, or from `events`, at any time. The purposes
-that a row allows follow from the gate's stamp alone: a row without one (no policy id) allows none.
+that a row allows follow from the stamp of governance alone: a row without one (no policy id) allows
+none.
 """
 
 from collections.abc import Callable, Mapping
@@ -91,7 +92,7 @@ def rows_of(
 def _allowed_purposes() -> pl.Expr:
     """Return the purposes of a governed record, sorted and joined by a dot.
 
-    They are empty when the gate did not stamp the record.
+    They are empty when governance did not stamp the record.
     """
     governance = pl.col("governance")
     purposes = governance.struct.field("purposes")
@@ -104,7 +105,7 @@ def _allowed_purposes() -> pl.Expr:
 
 
 def _stamp() -> list[pl.Expr]:
-    """Return the columns of the gate's stamp."""
+    """Return the columns of governance's stamp."""
     governance = pl.col("governance")
     return [_allowed_purposes(), *(governance.struct.field(name) for name in _STAMP)]
 
@@ -149,7 +150,7 @@ def _rewards(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unchanged(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return every record: each decision of the gate, and each record that it refused."""
+    """Return every record: each decision of governance, or each record that it refused."""
     return frame
 
 

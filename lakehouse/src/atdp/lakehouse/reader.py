@@ -82,7 +82,7 @@ class ReadOptions:
 
     after: Mapping[int, int] | None = None
     """Partition → next offset: only trajectories with an event, or a late reward, at or after it.
-    `None`: all."""
+    None: all."""
     require_exact: bool = True
     """For `train`: only trajectories all of whose events are eligible for RL and whose token ids
     are exactly what the model saw and wrote. `False` is for learning from text (SFT); purpose and
@@ -105,7 +105,7 @@ def governed_trajectories(
     Args:
         lake: the lake to read.
         purpose: `train` or `replay`.
-        tenant: one tenant, or all (`None`).
+        tenant: one tenant, or all (None).
         where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND
             status = 'completed'`.
         snapshots: pinned snapshots (of a dataset); default: the newest.

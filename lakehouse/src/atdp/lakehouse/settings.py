@@ -61,7 +61,7 @@ class LakeSettings:
 
     @property
     def sqlite_file(self) -> str | None:
-        """The path of the catalog's file when it is SQLite, else `None`."""
+        """The path of the catalog's file when it is SQLite, else None."""
         return make_url(self.uri).database if self.uri.startswith("sqlite:") else None
 
 

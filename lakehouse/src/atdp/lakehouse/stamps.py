@@ -23,7 +23,7 @@ DISAGREES = "row_disagrees_with_stamp"
 
 
 def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: bool) -> str | None:
-    """Return why a trajectory may not be used, from its row of `candidates.sql`; `None`: it may.
+    """Return why a trajectory may not be used, from its row of `candidates.sql`; None: it may.
 
     `exact` asks, for `train`, that all events are eligible for RL and all token ids are
     exact.

@@ -116,8 +116,8 @@ class TableSink:
         waited_s = self.clock() - began
         if waited_s > GRACE_S / 2:
             raise WriteTooOld(
-                f"files for {self.definition.name} waited {waited_s:.0f} s for their commit, so "
-                "garbage collection may have deleted them; they are written again"
+                f"files for {self.definition.name} waited {waited_s:.0f} s for their commit, "
+                "so garbage collection may have deleted them; they are written again"
             )
 
     def _set_position(self, positions: Positions | None) -> None:

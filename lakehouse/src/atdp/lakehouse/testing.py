@@ -1,7 +1,7 @@
 """Governed sample events, and a log in memory to land them from, for tests and experiments.
 
-They need no gate and no broker. They are deterministic: the same arguments give the same events and
-the same bytes.
+They need neither governance nor a broker. They are deterministic: the same arguments give the same
+events and the same bytes.
 
     log = LogDouble(open_lake("/tmp/lake"))
     log.land(SampleTrajectory(tenant="acme", reward=0.5).events())
@@ -78,7 +78,7 @@ class SampleTrajectory:
     text: str = "where is my order"
 
     def events(self) -> list[Event]:
-        """Return the events from start to end, the reward before the end (`None`: no reward)."""
+        """Return the events from start to end, the reward before the end (None: no reward)."""
         bodies: list[tuple[int, Body]] = [
             (0, TrajectoryStarted(task=self.text, environment="orders"))
         ]
@@ -131,7 +131,7 @@ class SampleTrajectory:
         )
 
     def event(self, body: Body, *, seq: int, step: int = 0) -> Event:
-        """Return one event of this trajectory, stamped as the gate would do it."""
+        """Return one event of this trajectory, stamped as governance would stamp it."""
         call = isinstance(body, Action) and body.type == "generation"
         return Event(
             event_id=EventId(

@@ -93,7 +93,7 @@ class TopicSink:
     def position(self, partition: int) -> int | None:
         """Return the offset to continue from: the smallest position of any table.
 
-        `None` is the beginning.
+        None is the beginning.
         """
         offsets = [sink.position.get(partition) for sink in self.sinks]
         return None if None in offsets else min(offset for offset in offsets if offset is not None)
@@ -170,9 +170,9 @@ class TopicSink:
         partition, offset = origin.select("kafka_partition", "kafka_offset").row(row)
         name = self.sinks[0].topic.name
         return UndecodableRecord(
-            f"{name}[{partition}] offset {offset} cannot be {why}. Upgrade atdp when the schema is "
-            "newer; to continue without this record, start the lake writer with "
-            f"--set-aside {name}:{partition}:{offset}",
+            f"{name}[{partition}] offset {offset} cannot be {why}. "
+            "Upgrade atdp when the schema is newer; to continue without this record, "
+            f"start the lake writer with --set-aside {name}:{partition}:{offset}",
             row,
         )
 

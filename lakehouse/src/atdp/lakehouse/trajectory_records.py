@@ -32,7 +32,7 @@ class GenerationRecord:
     output_logprobs: tuple[float, ...]
     """Natural logarithms of the behaviour policy, one per output token."""
     loss_mask: tuple[int, ...] | None
-    """1 = trains, per output token; `None`: every token trains."""
+    """1 = trains, per output token; None: every token trains."""
     temperature: float | None
     top_p: float | None
     top_k: int | None
@@ -74,7 +74,7 @@ class TrajectoryRecord:
     session_id: str | None
     status: str
     reward: float | None
-    """`None`: no reward has come, which is not a reward of 0."""
+    """None: no reward has come, which is not a reward of 0."""
     reward_source: str | None
     generations: tuple[GenerationRecord, ...]
     messages: tuple[Message, ...]

@@ -47,7 +47,7 @@ class Scope:
     """The rows that a caller may see."""
 
     tenant: str | None
-    """`None`: all tenants."""
+    """None: all tenants."""
     purpose: str
     """Only rows that allow it; `ANY_PURPOSE`: every row."""
 
@@ -57,7 +57,7 @@ class Scope:
             return False
         if self.purpose == ANY_PURPOSE:
             return True
-        if not definition.governed:  # decisions of the gate about data are for analysis only
+        if not definition.governed:  # governance's decisions about data are for analysis only
             return self.purpose == ANALYTICS
         return self.purpose in str(file.partition[1]).split(PURPOSE_SEPARATOR)
 
@@ -120,8 +120,8 @@ def lock_down(duck: duckdb.DuckDBPyConnection, *, memory: str) -> None:
     folders = duck.sql("SELECT current_setting('allowed_directories')").fetchall()
     if folders != [([],)]:
         raise LakehouseError(
-            f"DuckDB would let statements read the directories {folders}, so this version of "
-            "DuckDB is not safe to use; install the version that atdp-lakehouse asks for"
+            f"DuckDB would let statements read the directories {folders}, so this version "
+            "of DuckDB is not safe to use; install the version that atdp-lakehouse asks for"
         )
 
 
@@ -136,8 +136,9 @@ def _snapshot(table: Table, name: TableName, wanted: Mapping[TableName, int] | N
     snapshot_id = wanted[name]
     if snapshot_id != NO_SNAPSHOT and table.metadata.snapshot_by_id(snapshot_id) is None:
         raise SnapshotGone(
-            f"snapshot {snapshot_id} of {name} has been expired: only tagged snapshots are kept "
-            "for long. Create a dataset before reading (`atdp dataset create`), and read that"
+            f"snapshot {snapshot_id} of {name} has been expired: "
+            "only tagged snapshots are kept for long. "
+            "Create a dataset before reading (`atdp dataset create`), and read that"
         )
     return snapshot_id
 
@@ -160,7 +161,7 @@ def _create_view(
         return []
     listed = ", ".join(map(sql_literal, paths))
     duck.execute(
-        f"CREATE VIEW {sql_identifier(name)} AS "
-        f"FROM read_parquet([{listed}], schema = {parquet_schema(schema)})"
+        f"CREATE VIEW {sql_identifier(name)} AS FROM read_parquet([{listed}], "
+        f"schema = {parquet_schema(schema)})"
     )
     return paths

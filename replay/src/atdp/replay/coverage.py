@@ -68,7 +68,7 @@ def key_of(trajectory: LoggedTrajectory) -> TrajectoryKey:
 
 
 def why_uncovered(generation: LoggedGeneration) -> Uncovered | None:
-    """Return the reason why this decision has no valid weight; `None` when it has one."""
+    """Return the reason why this decision has no valid weight; None when it has one."""
     reason = why_inadmissible(_facts(generation), SCORING)
     return None if reason is None else _UNCOVERED[reason]
 

@@ -17,7 +17,7 @@ from atdp.replay.report_page import render
 from atdp.replay.run import PolicyVersion, replay
 from atdp.replay.stack_engines import StackEngines
 from atdp.replay.weights import weights_sha256
-from atdp.runtime import Home, write_durably
+from atdp.runtime import Home
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,10 +90,12 @@ def write_report(report: ReplayReport, page: Path) -> tuple[Path, Path]:
     """Write the page and, beside it, the canonical JSON; returns both paths.
 
     A path that ends in `.json` names the JSON, and the page stands beside it. Missing parent
-    folders are made.
+    folders are made. A target that exists is written in place, not replaced: a symbolic link or a
+    named pipe stays what it is, and a file keeps its permissions.
     """
     page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
     data = page.with_suffix(".json")
-    write_durably(data, report.canonical())
-    write_durably(page, render(report))
+    page.parent.mkdir(parents=True, exist_ok=True)
+    data.write_bytes(report.canonical())
+    page.write_text(render(report), encoding="utf-8")
     return page, data

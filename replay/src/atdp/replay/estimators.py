@@ -50,8 +50,8 @@ class LoggedReturns:
     def __post_init__(self) -> None:
         if not self.log_ratio.shape == self.reward.shape == self.mask.shape or self.mask.ndim != 2:
             raise ReplayDataError(
-                f"log_ratio {self.log_ratio.shape}, reward {self.reward.shape} and mask"
-                f" {self.mask.shape} must have the same (n, T) shape"
+                f"log_ratio {self.log_ratio.shape}, reward {self.reward.shape} "
+                f"and mask {self.mask.shape} must have the same (n, T) shape"
             )
         if self.mask.size == 0:
             raise ReplayDataError("there is no trajectory to estimate from")

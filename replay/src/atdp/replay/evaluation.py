@@ -145,9 +145,9 @@ def _rewards(usable: Sequence[LoggedTrajectory], config: ReplayConfig) -> Floats
     outside = (rewards < config.reward_min) | (rewards > config.reward_max) | ~np.isfinite(rewards)
     if outside.any():
         raise ReplayDataError(
-            f"{int(outside.sum())} rewards are outside [{config.reward_min}, {config.reward_max}],"
-            f" for example {rewards[outside][0]}; set reward_min and reward_max to the range of"
-            " this reward"
+            f"{int(outside.sum())} rewards are outside "
+            f"[{config.reward_min}, {config.reward_max}], for example {rewards[outside][0]}; "
+            "set reward_min and reward_max to the range of this reward"
         )
     return rewards
 

@@ -33,8 +33,8 @@ def trained_on(registry: Path, model: str, version: str) -> dict[TrajectoryKey, 
     while current is not None:
         if current in seen:
             raise LineageError(
-                f"{model} {current} is its own ancestor; the manifests in {registry / model} are"
-                " damaged"
+                f"{model} {current} is its own ancestor; "
+                f"the manifests in {registry / model} are damaged"
             )
         seen.add(current)
         parent, trajectories = _read_version(registry / model / current, f"{model} {current}")
@@ -53,7 +53,7 @@ def _read_version(directory: Path, name: str) -> tuple[str | None, dict[Trajecto
         learned = dict(zip(keys, tasks, strict=True))
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise LineageError(
-            f"{directory} does not say what {name} was trained on ({error}); publish it again, or"
-            " evaluate with `--in-sample`"
+            f"{directory} does not say what {name} was trained on ({error}); "
+            "publish it again, or evaluate with `--in-sample`"
         ) from error
     return None if parent is None else str(parent), learned

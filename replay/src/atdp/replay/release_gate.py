@@ -37,8 +37,8 @@ def judge_evaluation(
         harm.append(
             Reason(
                 code="below_threshold",
-                text=f"the difference is at most {decisive.difference.upper:+.3f}, below the"
-                f" threshold of {config.threshold:+.3f}",
+                text=f"the difference is at most {decisive.difference.upper:+.3f}, "
+                f"below the threshold of {config.threshold:+.3f}",
             )
         )
     if harm:
@@ -57,16 +57,16 @@ def _compare(decisive: Estimate, config: ReplayConfig) -> tuple[Verdict, tuple[R
         return Verdict.PASS, (
             Reason(
                 code="clears_threshold",
-                text=f"with {1 - config.alpha:.0%} confidence the difference is at least"
-                f" {low:+.3f}, above the threshold of {threshold:+.3f} ({decisive.title})",
+                text=f"with {1 - config.alpha:.0%} confidence the difference is "
+                f"at least {low:+.3f}, above the threshold of {threshold:+.3f} ({decisive.title})",
             ),
         )
     return Verdict.INCONCLUSIVE, (
         Reason(
             code="interval_spans_threshold",
-            text=f"the difference lies between {low:+.3f} and {decisive.difference.upper:+.3f}, on"
-            f" both sides of the threshold of {threshold:+.3f}: this data cannot tell differences"
-            f" below {decisive.difference.estimate - low:.3f}",
+            text=f"the difference lies between {low:+.3f} and {decisive.difference.upper:+.3f}, "
+            f"on both sides of the threshold of {threshold:+.3f}: "
+            f"this data cannot tell differences below {decisive.difference.estimate - low:.3f}",
         ),
     )
 
@@ -75,9 +75,9 @@ def _disagreements(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
     return [
         Reason(
             code="engine_disagrees_with_log",
-            text=f"the {side}'s engine claims the weights of {agreement.tokens} logged tokens, yet"
-            f" its log-probabilities differ by {agreement.mean_abs_nats:.3f} nats per token on"
-            " average: other weights, template or tokenizer",
+            text=f"the {side}'s engine claims the weights of {agreement.tokens} logged tokens, "
+            f"yet its log-probabilities differ by {agreement.mean_abs_nats:.3f} nats per token "
+            "on average: other weights, template or tokenizer",
         )
         for side, agreement in (
             ("candidate", evaluation.candidate_agreement),
@@ -99,9 +99,9 @@ def _likelihood_harm(evaluation: Evaluation, config: ReplayConfig) -> list[Reaso
     return [
         Reason(
             code="likelihood_collapsed",
-            text=f"on {likelihood.trajectories} successful trajectories the candidate loses"
-            f" {-loss.estimate:.2f} nats per token against the baseline (at least"
-            f" {-loss.upper:.2f}; tolerated {config.likelihood_margin:.2f})",
+            text=f"on {likelihood.trajectories} successful trajectories "
+            f"the candidate loses {-loss.estimate:.2f} nats per token against the baseline "
+            f"(at least {-loss.upper:.2f}; tolerated {config.likelihood_margin:.2f})",
         )
     ]
 
@@ -117,8 +117,8 @@ def _thin_evidence(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
         thin.append(
             Reason(
                 code="low_coverage",
-                text=f"only {coverage.trajectory_share:.0%} of the trajectories have a reward and"
-                f" valid weights; {config.min_coverage:.0%} are needed",
+                text=f"only {coverage.trajectory_share:.0%} of the trajectories "
+                f"have a reward and valid weights; {config.min_coverage:.0%} are needed",
             )
         )
     if evaluation.tasks < config.min_tasks:
@@ -147,16 +147,16 @@ def _thin_weights(
         thin.append(
             Reason(
                 code="low_effective_sample_size",
-                text=f"the log is worth {weights.least_ess:.1f} trajectories of the {side}'s own;"
-                f" {config.min_ess:.0f} are needed",
+                text=f"the log is worth {weights.least_ess:.1f} trajectories of the {side}'s own; "
+                f"{config.min_ess:.0f} are needed",
             )
         )
     if not weights.max_weight_share <= config.max_weight_share:
         thin.append(
             Reason(
                 code="one_weight_dominates",
-                text=f"one trajectory holds {weights.max_weight_share:.0%} of the {side}'s weight;"
-                f" {config.max_weight_share:.0%} is the most allowed",
+                text=f"one trajectory holds {weights.max_weight_share:.0%} "
+                f"of the {side}'s weight; {config.max_weight_share:.0%} is the most allowed",
             )
         )
     error = abs(weights.mean_weight - 1.0)
@@ -166,8 +166,8 @@ def _thin_weights(
         thin.append(
             Reason(
                 code="weights_off_one",
-                text=f"the {side}'s weights average {weights.mean_weight:.3g} instead of 1: the"
-                " log does not support this policy",
+                text=f"the {side}'s weights average {weights.mean_weight:.3g} instead of 1: "
+                "the log does not support this policy",
             )
         )
     return thin

@@ -107,8 +107,8 @@ class ReplayReport:
         """Return a short summary for a terminal."""
         inputs = self.inputs
         title = (
-            f"{self.verdict.value}  {inputs.candidate.model} {inputs.candidate.version} against"
-            f" {inputs.baseline.version} on {inputs.dataset.name}"
+            f"{self.verdict.value}  {inputs.candidate.model} {inputs.candidate.version} "
+            f"against {inputs.baseline.version} on {inputs.dataset.name}"
         )
         lines = [title]
         lines += [f"  {reason.code}: {reason.text}" for reason in self.reasons]
@@ -125,11 +125,11 @@ class ReplayReport:
         weights, coverage = self.evaluation.candidate_weights, self.evaluation.coverage
         if weights:
             lines.append(
-                f"  effective sample size {weights.least_ess:.1f} of {weights.trajectories}"
-                " trajectories"
+                f"  effective sample size {weights.least_ess:.1f} "
+                f"of {weights.trajectories} trajectories"
             )
         lines.append(
-            f"  coverage {coverage.usable} of {coverage.trajectories} trajectories;"
-            f" run {self.run_id[:16]}"
+            f"  coverage {coverage.usable} of {coverage.trajectories} trajectories; "
+            f"run {self.run_id[:16]}"
         )
         return "\n".join(lines)

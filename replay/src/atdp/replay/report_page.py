@@ -15,8 +15,8 @@ from atdp.replay.verdict import Verdict
 MEANING = {
     Verdict.PASS: "The candidate may become a canary.",
     Verdict.FAIL: "The candidate is rejected, because it does harm or misses the threshold.",
-    Verdict.INCONCLUSIVE: "The data do not suffice for a verdict. Evaluate again with more data, or"
-    " with a candidate that differs less from the baseline.",
+    Verdict.INCONCLUSIVE: "The data do not suffice for a verdict. "
+    "Evaluate again with more data, or with a candidate that differs less from the baseline.",
     Verdict.ERROR: "The evaluation failed. It says nothing about the candidate.",
 }
 REASON_TEXTS = {

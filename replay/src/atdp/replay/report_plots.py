@@ -105,7 +105,9 @@ def forest(report: ReplayReport) -> str:
         )
         difference.axvline(config.threshold, color=BAD, linewidth=1.0, linestyle=(0, (4, 3)))
         difference.axvline(0.0, color="#cbd2d9", linewidth=0.8, zorder=0)
-        reach = 1.1 * max([0.05, *(_reach(e.difference) for e in estimates if not e.guaranteed)])
+        reach = 1.1 * max(
+            [0.05, *(_farthest_bound(e.difference) for e in estimates if not e.guaranteed)]
+        )
         difference.set_xlim(-reach, reach)
         difference.set_title("Difference (dashed: threshold)")
         for axes in (values, difference):
@@ -127,7 +129,7 @@ def _colour(estimate: Estimate, threshold: float, *, grey: bool) -> str:
     return BAD if estimate.difference.upper < threshold else INK
 
 
-def _reach(interval: Interval) -> float:
+def _farthest_bound(interval: Interval) -> float:
     return max((abs(v) for v in (interval.lower, interval.upper) if math.isfinite(v)), default=0.0)
 
 
@@ -179,7 +181,7 @@ def likelihood(measured: Likelihood, *, margin: float) -> str:
         axes = figure.subplots()
         harmful = measured.difference.upper < -margin
         _whisker(axes, 0.0, measured.difference, BAD if harmful else CANDIDATE, "D")
-        reach = 1.15 * max(margin, _reach(measured.difference))
+        reach = 1.15 * max(margin, _farthest_bound(measured.difference))
         axes.axvspan(-reach, -margin, color=BAD, alpha=0.07)
         axes.axvline(0.0, color="#cbd2d9", linewidth=0.8)
         axes.set_xlim(-reach, reach)

@@ -65,14 +65,14 @@ class HttpScorer:
     def _checked(self, ids: tuple[int, ...], answer: ScoredSequence) -> Floats:
         if answer.weight_version != self.version:
             raise ScoringError(
-                f"the engine at {self.url} serves weights {answer.weight_version!r}, but"
-                f" {self.version!r} is to be scored; load them with /update_weights_from_disk or"
-                " give another URL"
+                f"the engine at {self.url} serves weights {answer.weight_version!r}, "
+                f"but {self.version!r} is to be scored; "
+                "load them with /update_weights_from_disk or give another URL"
             )
         if answer.token_ids != ids:
             raise ScoringError(
-                f"the engine at {self.url} scored {len(answer.token_ids)} tokens that are not the"
-                f" {len(ids)} that were sent"
+                f"the engine at {self.url} scored {len(answer.token_ids)} tokens "
+                f"that are not the {len(ids)} that were sent"
             )
         scores = np.array(answer.logprobs, dtype=np.float64)
         if not np.isfinite(scores[1:]).all() or (scores[1:] > 1e-6).any():

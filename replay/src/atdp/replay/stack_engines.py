@@ -71,10 +71,10 @@ class StackEngines:
                         self._load(client, url, policy)
                         return url
         raise NoEngineError(
-            f"no engine serves {policy.model} {policy.version}, and the gateway routes sessions to"
-            f" every engine of the stack ({', '.join(engines) or 'none is running'}); finish the"
-            " canary, register the candidate (which ends the draining of an earlier version), or"
-            " name another engine by URL"
+            f"no engine serves {policy.model} {policy.version}, and the gateway routes sessions "
+            f"to every engine of the stack ({', '.join(engines) or 'none is running'}); "
+            "finish the canary, register the candidate "
+            "(which ends the draining of an earlier version), or name another engine by URL"
         )
 
     def _serves(self, client: httpx.Client, url: str, policy: PolicyVersion) -> bool:
@@ -94,8 +94,8 @@ class StackEngines:
             return {ROUTED_BY_DEFAULT}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise NoEngineError(
-                f"{self.routes_file} is not a routing table, so it is not known which engine is"
-                " spare"
+                f"{self.routes_file} is not a routing table, "
+                "so it is not known which engine is spare"
             ) from error
 
     def _load(self, client: httpx.Client, url: str, policy: PolicyVersion) -> None:

@@ -1,4 +1,4 @@
-"""The basis of every platform process: home, API keys, Kafka settings, service frame, files."""
+"""The parts of every service process: home, API keys, Kafka settings, service frame, files."""
 
 import lazy_loader
 

@@ -1,3 +1,4 @@
+from .clock import utc_now as utc_now
 from .digests import file_sha256 as file_sha256
 from .durable_files import (
     clear_directory as clear_directory,

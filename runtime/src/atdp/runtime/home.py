@@ -1,8 +1,8 @@
-"""The home of one local stack: the directory in which everything lies.
+"""The home of one local stack: the directory that holds all of its files.
 
-`Home` holds paths and does no I/O: nothing here creates, locks or writes; the owner of each path
-does. The one exception is `Home.endpoints`, which reads the addresses that the supervisor published
-for the running stack.
+`Home` holds paths and does no I/O; the owner of each path creates, locks and writes it. The one
+exception is `Home.endpoints`, which reads the addresses that the supervisor published for the
+running stack.
 """
 
 import json

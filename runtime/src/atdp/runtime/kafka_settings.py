@@ -1,7 +1,7 @@
 """Address and security settings of the Kafka broker, for every process of the stack.
 
 `ATDP_KAFKA_BOOTSTRAP` (with the security settings) names an existing cluster. Without it, the
-broker is used that the supervisor of this home published.
+broker is the one whose address the supervisor of this home has published.
 """
 
 import os
@@ -53,9 +53,9 @@ class KafkaSettings:
         if bootstrap := home.endpoints().get("kafka"):
             return cls(bootstrap, extra)
         raise SettingsError(
-            f"no Kafka broker is known: {home.endpoints_file} names none and "
-            "ATDP_KAFKA_BOOTSTRAP is not set; start the local stack with `atdp up`, or set "
-            "ATDP_KAFKA_BOOTSTRAP=host:port"
+            "no Kafka broker is known: "
+            f"{home.endpoints_file} names none and ATDP_KAFKA_BOOTSTRAP is not set; "
+            "start the local stack with `atdp up`, or set ATDP_KAFKA_BOOTSTRAP=host:port"
         )
 
     def config(self, **overrides: KafkaValue) -> dict[str, KafkaValue]:

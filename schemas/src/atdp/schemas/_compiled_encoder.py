@@ -1,12 +1,12 @@
-"""Event to Avro bytes in the emitting thread, where every microsecond is the agent's.
+"""The fast encoder of events to Avro bytes. It runs in the agent's thread, so its time matters.
 
-fastavro finds each union's branch by validating the value against it, record by record, level by
-level, and needs a mapping of every value first. Here the schema is compiled once into closures that
-read the values' attributes directly, and a nullable field needs no search: its value is None or it
-is not. This is four to six times as fast (benchmarks/codec.py). The schema file stays the only
-contract: nothing of it is repeated here. Whatever the compiled form does not expect, from a wrong
-type to a number that its type cannot hold, is handed to the plain encoder, which encodes it or
-names the error. A property test compares the two encoders.
+fastavro needs a mapping of every value, and finds the branch of each union by validating the value
+against it, level by level. Here the schema is compiled once into closures that read the attributes
+of the values directly. A nullable field needs no search: its value is None or it is not. This is
+four to six times as fast (benchmarks/codec.py). The schema file stays the only contract: nothing of
+it is repeated here. A value that the compiled form does not expect (a wrong type, a number that its
+type cannot hold) is passed to the plain encoder, which encodes it or names the error. A property
+test compares the two encoders.
 """
 
 import operator

@@ -119,8 +119,8 @@ def _decoder(cls: Any) -> Decoder:
             step = decoders.get(name)
             if step is None:
                 raise InvalidRecord(
-                    f"{path}: {cls.__name__} has no field of the name of key {place} of "
-                    f"{len(mapping)} here; put unknown keys into an ext_json field. "
+                    f"{path}: {cls.__name__} has no field of the name of key {place} "
+                    f"of {len(mapping)} here; put unknown keys into an ext_json field. "
                     f"Known: {', '.join(sorted(decoders))}"
                 )
             arguments[name] = step(item, f"{path}.{name}")

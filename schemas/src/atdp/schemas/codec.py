@@ -3,7 +3,7 @@
 A record is `C3 01`, the 8-byte CRC-64-AVRO fingerprint of its writer's schema (little-endian), and
 the Avro body (Avro 1.12, "Single-object encoding"). No registry is needed: all versions ever
 released ship in `avro/` and are resolved to the newest one while reading. Bytes that carry an
-unknown fingerprint raise `UnknownSchema`; the gate quarantines them.
+unknown fingerprint raise `UnknownSchema`, and governance quarantines the record.
 
 fastavro does the Avro work. `encode`/`decode` convert between `Event` and bytes,
 `encode_record`/`decode_record` between plain mappings and bytes. Governance walks the mappings,
@@ -24,6 +24,8 @@ from atdp.schemas._schema_mismatch import first_mismatch
 from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.released import HEADER_BYTES, MARKER, SchemaName, newest, schema_of, schemas
 from atdp.schemas.values import KIND_OF_BODY, Event, Kind
+
+_BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
 
 
 def encode_record(name: SchemaName, record: Mapping[str, Any]) -> bytes:
@@ -95,9 +97,6 @@ def decode_record(data: bytes) -> tuple[SchemaName, dict[str, Any]]:
     refuse_overlong(data, HEADER_BYTES, writer.tree, record)
     _ranges(reader.fingerprint)(record, "$")
     return writer.name, record
-
-
-_BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
 
 
 def encode(event: Event) -> bytes:

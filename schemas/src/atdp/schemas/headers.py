@@ -1,7 +1,7 @@
 """Record headers: the key that signed a record, and the mark of a redelivery.
 
 A producer never puts its API key on the wire. It signs the value: HMAC-SHA256 under the key's
-*verifier* (SHA-256 of the secret), which is what the key store holds. The gate recomputes the
+*verifier* (SHA-256 of the secret), which is what the key store holds. Governance recomputes the
 signature, so every record in the log is tied to a tenant, whatever path it took.
 """
 

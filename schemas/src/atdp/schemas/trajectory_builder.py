@@ -3,8 +3,8 @@
 SDK and gateway both record trajectories through it. It is plain state without clock, ids or locks:
 those come in as arguments, and the caller sees to it that one thread at a time uses it.
 
-`seq` is gapless from 0 per producer. A number that was taken must get into the log, if need be with
-a gap event, or the sequence has a hole.
+`seq` counts from 0 without gaps per producer. An event must be recorded for every number that was
+taken, if need be a gap event; otherwise the sequence has a hole.
 """
 
 from dataclasses import dataclass, field, replace

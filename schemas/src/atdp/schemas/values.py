@@ -5,7 +5,7 @@ The Avro files in `avro/` are the contract; these classes mirror the newest vers
 exactly one body; its kind follows from the body's type, so the two cannot disagree. Times are aware
 and UTC; on the wire they are microseconds since the epoch.
 
-`None` always means "not known" or "not given". A missing reward is the absence of an event, and an
+None always means "not known" or "not given". A missing reward is the absence of an event, and an
 unknown token count is not zero.
 """
 
@@ -316,7 +316,7 @@ class Handoff:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Approval:
-    """A question to a person; `decision` is `None` while it is open."""
+    """A question to a person; `decision` is None while it is open."""
 
     subject: str
     decision: str | None = None
@@ -387,7 +387,7 @@ class Finding:
 class Governance:
     """The permitted uses of an event.
 
-    `policy_id` is `None` before the gate. Such an event may be used for nothing.
+    `policy_id` is None until governance has decided. Such an event may not be used for anything.
     """
 
     classification: str = "unclassified"

@@ -1,13 +1,13 @@
 """The lag of the stages behind the event log, and waiting until it is zero.
 
-A stage has read up to a position per partition (a consumer group's committed offset, or the offsets
-in a table's snapshot). The end of a partition is not enough to tell whether something is left: a
-transaction's commit marker takes an offset too, so a reader of committed records stops short of the
-end for ever. Where a position is before the end, the log itself is asked what stands there next: a
-committed record, or records of a transaction that is still open. The latter count as left. A
-group's offsets and the records that its transaction wrote become visible each by a marker of its
-own, in no fixed order, so "governance has read everything" does not mean that what it wrote can be
-read yet.
+A stage has read each partition up to a position: a consumer group's committed offset, or the offset
+in a table's snapshot. The end of a partition does not tell whether something is left, because the
+commit marker of a transaction takes an offset too: a reader of committed records never reaches the
+end. Where a position is before the end, the log itself is asked for the next entry. A committed
+record is left to read, and so are the records of a transaction that is still open.
+
+The offsets of a group and the records that its transaction wrote become visible separately, in no
+fixed order. So when governance has read everything, its output may not be readable yet.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ class Lag:
 
 
 def measure_lag(log: PartitionedLog, reader: StageReader, ends: Offsets | None = None) -> Lag:
-    """Return what `reader` has left before `ends` (default: the ends of now)."""
+    """Return what `reader` has left before `ends` (default: the present ends)."""
     limits = log.ends(reader.topic) if ends is None else ends
     positions = reader.positions()
     left = {}

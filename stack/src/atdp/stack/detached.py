@@ -86,7 +86,7 @@ def _command(home: Home) -> list[str]:
 
 
 def _is_up_elsewhere(state: StackState, report: Report) -> bool:
-    """Return true when another supervisor has the stack up; wait while it starts or stops."""
+    """Return True when another supervisor has the stack up; wait while it starts or stops."""
     reported = None
     while (pid := state.supervisor_pid()) is not None:
         stack = state.read()

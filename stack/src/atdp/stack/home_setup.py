@@ -34,9 +34,10 @@ def prepare_home(home: Home) -> None:
         free = shutil.disk_usage(home.root).free
         if free < _LEAST_FREE_BYTES:
             raise HomeUnusable(
-                f"Only {free // 1_000_000} MB are free on the disk of {home.root}; the broker "
-                f"stops when it is full. Free at least {_LEAST_FREE_BYTES // 1_000_000} MB, or "
-                "set ATDP_HOME to a folder on another disk."
+                f"Only {free // 1_000_000} MB are free on the disk of {home.root}; "
+                "the broker stops when it is full. "
+                f"Free at least {_LEAST_FREE_BYTES // 1_000_000} MB, "
+                "or set ATDP_HOME to a folder on another disk."
             )
         with KeyStore(home.keys_db) as keys:
             keys.ensure_operator(home.operator_key_file)

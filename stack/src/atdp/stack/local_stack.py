@@ -112,8 +112,8 @@ class LocalStack:
             return
         except psutil.TimeoutExpired:
             report(
-                f"Supervisor {pid} did not end within {timeout_s:.0f} s; killing it and its "
-                "services."
+                f"Supervisor {pid} did not end within {timeout_s:.0f} s; "
+                "killing it and its services."
             )
             stack = self.state.read()
             if stack is not None:

@@ -28,7 +28,7 @@ _reserved: dict[int, int] = {}
 
 
 def is_free(port: int) -> bool:
-    """Return true when a server could listen on this loopback port now."""
+    """Return True when a server could listen on this loopback port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -42,7 +42,7 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int, timeout_s: float = 0.5) -> bool:
-    """Return true when a server accepts connections on this loopback port."""
+    """Return True when a server accepts connections on this loopback port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout_s)
         return probe.connect_ex((LOOPBACK, port)) == 0
@@ -67,7 +67,7 @@ def choose_free_port(taken: frozenset[int] = frozenset()) -> int:
 def _reserve(port: int) -> bool:
     """Lock a port against the choice of other processes; false when one has chosen it.
 
-    Returns true without a lock where no lock file can be made.
+    Returns True without a lock where no lock file can be made.
     """
     if port in _reserved:
         return False
@@ -136,9 +136,9 @@ class KeptPorts:
         for name, port in ports.items():
             if not is_free(port):
                 raise PortTaken(
-                    f"Port {port}, which `{name}` of this home has used so far, is taken by "
-                    f"another process. Stop that process, or remove `{name}` from {self._file} "
-                    "and start the stack again; another port is then chosen."
+                    f"Port {port}, which `{name}` of this home has used so far, "
+                    f"is taken by another process. Stop that process, or remove `{name}` "
+                    f"from {self._file} and start the stack again; another port is then chosen."
                 )
 
     def set(self, name: str, port: int) -> None:

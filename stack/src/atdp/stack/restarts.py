@@ -50,7 +50,7 @@ class ServiceLifecycle:
     reason: str = ""
 
     def due(self, now_s: float) -> bool:
-        """Return true when a start is due."""
+        """Return True when a start is due."""
         return self.phase == "planned" or (
             self.phase == "backing-off" and now_s >= self.next_start_s
         )

@@ -54,7 +54,7 @@ class StackEntry:
     services: tuple[ServiceEntry, ...]
 
     def serves(self) -> bool:
-        """Return true when the stack has come up and is not being stopped."""
+        """Return True when the stack has come up and is not being stopped."""
         return self.up and not any(
             service.phase in {"stopping", "stopped"} for service in self.services
         )
@@ -91,8 +91,8 @@ class StackState:
             if time.monotonic() >= deadline_s:
                 raise AlreadyRunning(
                     f"A stack of {self._home.root} is already running (see `atdp status`). "
-                    "Stop it with `atdp down`, or set ATDP_HOME to another folder for a second "
-                    "stack."
+                    "Stop it with `atdp down`, "
+                    "or set ATDP_HOME to another folder for a second stack."
                 )
             time.sleep(0.01)
         lock.truncate(0)

@@ -140,9 +140,9 @@ class StackStatus:
         }
 
 
-def judge(
+def overall_state(
     published: StackEntry | None, services: tuple[ServiceStatus, ...], problems: bool
 ) -> State:
-    """Return healthy when the stack came up, every service is well and all could be read."""
+    """Return `healthy` when the stack came up, all services are well and there are no problems."""
     well = published is not None and published.up and all(service.well for service in services)
     return "healthy" if well and not problems else "degraded"

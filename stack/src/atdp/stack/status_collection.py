@@ -20,7 +20,7 @@ from atdp.stack.local_stack import LocalStack
 from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
 from atdp.stack.services import WAITS_FOR_WEIGHTS
 from atdp.stack.stack_state import ServiceEntry
-from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, judge
+from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, overall_state
 from atdp.stack.stage_readers import stages
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _ENGINE_TIMEOUT_S = 3.0
 
 
 def collect_status(stack: LocalStack) -> StackStatus:
-    """Return the status as of now; takes a second or two."""
+    """Return the present status; this takes a second or two."""
     supervisor_pid, published = stack.state.supervisor_pid(), stack.state.read()
     entries = published.services if published is not None else ()
     services = tuple(_service(entry) for entry in entries)
@@ -44,7 +44,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
     endpoints: Mapping[str, str] = _section(problems, "endpoints", stack.home.endpoints, {})
     return StackStatus(
         home=str(stack.home.root),
-        state=judge(published, services, bool(problems)),
+        state=overall_state(published, services, bool(problems)),
         supervisor_pid=supervisor_pid,
         supervisor_memory_bytes=own_resident_bytes(supervisor_pid),
         endpoints=endpoints,

@@ -129,29 +129,28 @@ class Supervisor:
                 raise
             _log.exception("cannot start %s", service.spec.name)
             service.fail_start(now_s, error, self._limits.restarts)
-            self._say(f"{service.spec.name} {service.lifecycle.reason}")
+            self._report_line(f"{service.spec.name} {service.lifecycle.reason}")
 
     def _check_health(self, service: WatchedService, now_s: float, pool: Executor) -> None:
         name = service.spec.name
         if service.check_health(now_s, pool):
             where = f" on port {service.spec.port}" if service.spec.port else ""
             took_s = now_s - service.lifecycle.started_s
-            self._say(f"{name} is ready{where} ({took_s:.1f} s)")
+            self._report_line(f"{name} is ready{where} ({took_s:.1f} s)")
         silent_s = service.silent_too_long_s(now_s, self._limits.silence_s)
         if silent_s is not None and service.child is not None:
-            self._say(f"{name} has not answered for {silent_s:.0f} s; killing it")
+            self._report_line(f"{name} has not answered for {silent_s:.0f} s; killing it")
             service.child.kill()
 
     def _follow_death(self, service: WatchedService, exit_code: int, now_s: float) -> None:
         name = service.spec.name
         service.collect_end(now_s, exit_code, self._limits.restarts)
-        self._say(f"{name} {service.lifecycle.reason}")
+        self._report_line(f"{name} {service.lifecycle.reason}")
         _log.warning("died", extra={"of": name, "exit_code": exit_code})
         if not self._up and service.lifecycle.deaths_in_a_row >= _STARTUP_DEATHS:
             raise StackError(
-                f"{name} does not start: it died {_STARTUP_DEATHS} times, last with "
-                f"{describe_exit(exit_code)}.\n"
-                f"{service.end_of_log()}"
+                f"{name} does not start: it died {_STARTUP_DEATHS} times, "
+                f"last with {describe_exit(exit_code)}.\n{service.end_of_log()}"
             )
 
     # ------------------------------------------------------------------ the whole stack
@@ -160,7 +159,7 @@ class Supervisor:
         waiting = [service for service in self._services if not service.is_up]
         if not waiting:
             self._up = True
-            self._say(f"up ({elapsed_s:.1f} s)")
+            self._report_line(f"up ({elapsed_s:.1f} s)")
         elif elapsed_s > self._limits.up_timeout_s:
             reasons = "; ".join(
                 f"{service.spec.name}: {service.lifecycle.reason or service.lifecycle.phase}"
@@ -172,7 +171,7 @@ class Supervisor:
             )
 
     def _stop_all(self) -> None:
-        self._say("stopping; ask again to kill")
+        self._report_line("stopping; ask again to kill")
         for wave in sorted({service.spec.wave for service in self._services}, reverse=True):
             now_s = time.monotonic()
             running = [
@@ -195,7 +194,7 @@ class Supervisor:
         while child.exit_code() is None and time.monotonic() < deadline_s and not self._kill_now:
             time.sleep(0.02)
         if child.exit_code() is None and not self._kill_now:
-            self._say(f"{service.spec.name} did not stop in time: killed")
+            self._report_line(f"{service.spec.name} did not stop in time: killed")
         exit_code = child.wait(time.monotonic())
         service.child = None
         service.lifecycle = service.lifecycle.stopped(time.monotonic(), exit_code)
@@ -225,7 +224,7 @@ class Supervisor:
         else:
             self._write_error = None
 
-    def _say(self, line: str) -> None:
+    def _report_line(self, line: str) -> None:
         # A closed terminal or a full disk must not end the stack.
         with contextlib.suppress(OSError, ValueError):
             self._report(line)

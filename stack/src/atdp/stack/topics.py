@@ -118,9 +118,9 @@ def _check_partitions_agree(existing: Mapping[str, ExistingTopic]) -> None:
     }
     if len(set(partitions.values())) != 1:
         raise StackError(
-            f"{raw.name} and {governed.name} must have the same number of partitions, they have "
-            f"{partitions}. Delete and create the smaller one again, or add partitions to it while "
-            "no producer is running."
+            f"{raw.name} and {governed.name} must have the same number of partitions, "
+            f"they have {partitions}. Delete and create the smaller one again, "
+            "or add partitions to it while no producer is running."
         )
 
 

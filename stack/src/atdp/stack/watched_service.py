@@ -90,7 +90,7 @@ class WatchedService:
     def check_health(self, now_s: float, pool: Executor) -> bool:
         """Begin a health check when one is due, and follow the result of one that is done.
 
-        Returns true when the service became ready.
+        Returns True when the service became ready.
         """
         if self._probe is None:
             if now_s >= self._next_probe_s:

@@ -9,7 +9,8 @@ from atdp.trainer.trajectory import TrajectoryKey
 def base_version(registry: WeightRegistry, options: TrainOptions) -> Published:
     """Return the version to start from, its files checked against the manifest.
 
-    Raises RegistryError.
+    Raises:
+        RegistryError: there is no such version, or its files differ from the manifest.
     """
     return registry.verify(options.model, _base_name(registry, options))
 
@@ -34,8 +35,10 @@ def published_result(
 ) -> TrainResult | None:
     """Return the result of the run that the user named, if it has published; else None.
 
-    `settings` is the hash of the settings. Raises RegistryError when the run of that name had other
-    settings or another number of steps.
+    `settings` is the hash of the settings.
+
+    Raises:
+        RegistryError: the run of that name had other settings or another number of steps.
     """
     done = registry.published_by(options.model, options.run_name) if options.run_name else None
     if done is None:
@@ -43,8 +46,8 @@ def published_result(
     config = done.manifest["config"]
     if (config["settings"], config["steps"]) != (settings, options.steps):
         raise RegistryError(
-            f"run {options.run_name!r} has already published {options.model} {done.version} with"
-            " other settings; choose another name"
+            f"run {options.run_name!r} has already published {options.model} {done.version} "
+            "with other settings; choose another name"
         )
     return TrainResult(
         published=done,

@@ -82,8 +82,8 @@ class CheckpointStore:
         path = self._directory / pointer.read_text().strip()
         if not (path / "state.json").is_file():
             raise CheckpointError(
-                f"{pointer} names {path.name}, which does not exist;"
-                " restore it or start another run"
+                f"{pointer} names {path.name}, which does not exist; "
+                "restore it or start another run"
             )
         return path
 
@@ -92,7 +92,8 @@ class CheckpointStore:
     ) -> TrainerState | None:
         """Load the newest checkpoint into `model` and `optimizer`; return None without one.
 
-        Raises CheckpointError when it was made under other settings.
+        Raises:
+            CheckpointError: it was made under other settings.
         """
         path = self.latest()
         if path is None:

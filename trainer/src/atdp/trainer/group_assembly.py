@@ -1,8 +1,8 @@
-"""Groups for GRPO out of a log.
+"""The assembly of groups for GRPO from a log.
 
-Online trainers sample a group on purpose; in a log, the members of a group are all attempts at the
-same task. So a group can stay incomplete, have one member, or contain attempts that must not be
-trained on. The rules:
+An online trainer samples the members of a group on purpose. In a log, the members of a group are
+the attempts at the same task that happen to exist. So a group can stay incomplete, have one member,
+or contain attempts that must not be trained on. The rules:
 
 - members share tenant and task. A trajectory that cannot be trained on (ineligible, no token ids,
   too stale) is set aside alone, so it does not change the statistics of its group;
@@ -11,15 +11,15 @@ trained on. The rules:
 - a group is *ready* with `size` members. An incomplete one waits until its window has closed (or
   the source is exhausted); then it is ready if it has `min_size` members, else it is set aside. A
   missing reward is waited for in the same way: it is not a reward of 0;
-- a trajectory's *window* closes when `window` further ones have started after it in its Kafka
-  partition, whether or not those are offered or decided. Offsets count them, so an agent's wrong
-  clock cannot hold a window open, and a position lists at most so many per partition. A trajectory
-  that is not offered (it has not ended, or the run does not select it yet) is waited for just as
-  long;
+- a trajectory's *window* closes when `window` further trajectories have started after it in its
+  Kafka partition, whether or not these are offered or decided. They are counted by offsets, so a
+  wrong clock of an agent cannot keep a window open. A position lists at most `window` trajectories
+  per partition. A trajectory that is not offered (it has not ended, or the run does not select it
+  yet) is waited for in the same way;
 - a group with equal rewards is set aside, since it has no signal.
 
-Every trajectory that came in is in a ready group, set aside with a reason, or waiting. The next run
-looks at all that a run has set aside again, since a reward may have come.
+Every candidate is in a ready group, set aside with a reason, or waiting. The next run considers the
+trajectories again that this run has set aside, since a reward may have come.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -28,14 +28,14 @@ class GroupRules:
     """Largest distance between the trained version and the oldest version that produced a member,
     in updates."""
     tokenizer: str | None = None
-    """Accept only token ids of this tokenizer (SHA-256); `None`: any."""
+    """Accept only token ids of this tokenizer (SHA-256); None: any."""
 
     def __post_init__(self) -> None:
         """Check ranges."""
         if self.min_size < 2 or self.size < self.min_size:
             raise ValueError(
-                "group sizes must satisfy 2 <= min_size <= size,"
-                f" got {self.min_size} and {self.size}"
+                "group sizes must satisfy 2 <= min_size <= size, "
+                f"got {self.min_size} and {self.size}"
             )
         if self.window < 0:
             raise ValueError(f"window must be at least 0, got {self.window}")

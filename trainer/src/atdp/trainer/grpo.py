@@ -29,7 +29,8 @@ from atdp.trainer.training_job import TrainingJob
 def train_grpo(job: TrainingJob) -> TrainResult:
     """Train a version further by GRPO on groups of attempts at the same task, and publish it.
 
-    Raises SourceError when no group can be formed.
+    Raises:
+        SourceError: no group can be formed.
     """
     options, registry = job.options, job.registry
     base = base_version(registry, options)
@@ -87,9 +88,9 @@ def _train(
     result = run.run(pace)
     if not result.steps:
         raise SourceError(
-            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})};"
-            " groups need at least 2 rewarded attempts at the same task, produced by"
-            f" {base.version} or a recent ancestor"
+            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
+            "groups need at least 2 rewarded attempts at the same task, "
+            f"produced by {base.version} or a recent ancestor"
         )
     published = registry.publish(
         options.model,

@@ -117,14 +117,14 @@ class GrpoRun:
         if written is not None and written.before == self._state.position:
             if written.settings != self._settings.hash:
                 raise PlanError(
-                    f"plan {number} in {self._files.path} was made with other settings;"
-                    " use another run name"
+                    f"plan {number} in {self._files.path} was made with other settings; "
+                    "use another run name"
                 )
             if planned_trajectories(written, self._source.fetch(written.trained)) is not None:
                 return written
             _log.warning(
-                "plan %d cannot be repeated, since its data have changed or been erased;"
-                " a new plan is made",
+                "plan %d cannot be repeated, since its data have changed or been erased; "
+                "a new plan is made",
                 number,
             )
         return self._new_plan(number, replaces=written.hash if written is not None else None)

@@ -45,7 +45,7 @@ def _turn(call: GenerationRecord) -> Turn:
 
 
 def _facts(call: GenerationRecord) -> GenerationFacts:
-    """Return the facts for admission; a parameter that was not recorded is `None` in them."""
+    """Return the facts for admission; a parameter that was not recorded is None in them."""
     return GenerationFacts(
         prompt_token_ids=call.prompt_token_ids,
         output_token_ids=call.output_token_ids,

@@ -94,7 +94,11 @@ def load_model(path: Path) -> CausalLM:
 
 
 def check_model_dir(path: Path) -> None:
-    """Raise ModelError unless `path` is a directory with all the files of a model."""
+    """Check that `path` is a directory with all the files of a model.
+
+    Raises:
+        ModelError: it is not.
+    """
     if not path.is_dir():
         raise ModelError(
             f"model directory {path} does not exist; give the path of a published version"

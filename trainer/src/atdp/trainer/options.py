@@ -30,9 +30,9 @@ class TrainOptions:
     """Name in the weight registry."""
     algo: TrainingKind = "grpo"
     from_version: str | None = None
-    """Version to start from; `None`: the newest one, or (sft) a new model."""
+    """Version to start from; None: the newest one, or (sft) a new model."""
     dataset: str | None = None
-    """Name of a pinned dataset; `None` reads the lake as it is now, or follows it."""
+    """Name of a pinned dataset; None reads the lake as it is now, or follows it."""
     follow: bool = False
     """GRPO: wait for more data."""
     tenant: str | None = None
@@ -59,7 +59,7 @@ class TrainOptions:
     threads: int = 1
     """With one thread every repetition gives the same bits; more threads are faster."""
     run_name: str | None = None
-    """Name of the run; `None`: a name that follows from what decides its result. An interrupted
+    """Name of the run; None: a name that follows from what decides its result. An interrupted
     GRPO run of the same name is continued."""
     checkpoint_every: int = 10
     give_up_after_s: float = 60.0
@@ -75,8 +75,8 @@ class TrainOptions:
             raise OptionsError(f"the learning rate must be above 0, not {self.learning_rate:g}")
         if not 0 <= self.hold_out < 1:
             raise OptionsError(
-                "the share of tasks to hold out must be at least 0 and below 1,"
-                f" not {self.hold_out:g}"
+                "the share of tasks to hold out must be at least 0 and below 1, "
+                f"not {self.hold_out:g}"
             )
 
     @property
@@ -88,8 +88,8 @@ class TrainOptions:
     def selection(self) -> str:
         """The selected data as text; part of the hash of the settings."""
         return (
-            f"dataset={self.dataset} tenant={self.tenant} where={self.where}"
-            f" hold_out={self.hold_out}"
+            f"dataset={self.dataset} tenant={self.tenant} "
+            f"where={self.where} hold_out={self.hold_out}"
         )
 
     def to_json(self) -> dict[str, Any]:

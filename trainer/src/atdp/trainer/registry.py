@@ -36,7 +36,7 @@ class Lineage:
     run_id: str
     kind: TrainingKind
     parent: str | None
-    """Version that training started from; `None` for the first."""
+    """Version that training started from; None for the first."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Last table snapshots that were read."""
     policy_versions: tuple[str, ...] = ()
@@ -77,15 +77,18 @@ class Published:
     def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
         """Every trajectory that this version's own run trained on, and its task.
 
-        The trajectories of its ancestors are in the ancestors' lists. Raises RegistryError when the
-        list is missing: then the trajectories are unknown, which is not the same as none.
+        The trajectories of its ancestors are in the ancestors' lists.
+
+        Raises:
+            RegistryError: the list is missing. The trajectories are then unknown, which is not the
+                same as none.
         """
         try:
             return read_trained_on(self.path)
         except (OSError, ValueError) as error:
             raise RegistryError(
-                f"the list of trajectories that {self.model} {self.version} was trained on cannot"
-                f" be read: {error}"
+                "the list of trajectories "
+                f"that {self.model} {self.version} was trained on cannot be read: {error}"
             ) from error
 
 
@@ -144,7 +147,11 @@ class WeightRegistry:
         return sorted((name for name in names if _VERSION.fullmatch(name)), key=_number)
 
     def get(self, model: str, version: str) -> Published:
-        """Return one version. Raises RegistryError, which names the versions that exist."""
+        """Return one version.
+
+        Raises:
+            RegistryError: there is no such version; the message names those that exist.
+        """
         path = self._root / model / version
         if not (path / "manifest.json").is_file():
             known = ", ".join(self.versions(model)) or "none"
@@ -161,15 +168,16 @@ class WeightRegistry:
     def verify(self, model: str, version: str) -> Published:
         """Return one version after checking every file against its manifest.
 
-        Raises RegistryError on the first difference.
+        Raises:
+            RegistryError: a file differs; the message names the first one.
         """
         published = self.get(model, version)
         for name, expected in published.manifest["sha256"].items():
             file = published.path / name
             if not file.is_file() or file_sha256(file) != expected:
                 raise RegistryError(
-                    f"{file} differs from what was published;"
-                    " restore it from a backup or publish again"
+                    f"{file} differs from what was published; "
+                    "restore it from a backup or publish again"
                 )
         return published
 
@@ -199,11 +207,15 @@ class WeightRegistry:
 
 
 def check_name(of: str, name: str) -> None:
-    """Raise RegistryError when `name` cannot name a folder of models or runs."""
+    """Check that `name` can name a folder of models or runs; `of` says which, for the message.
+
+    Raises:
+        RegistryError: it cannot.
+    """
     if not _NAME.fullmatch(name):
         raise RegistryError(
-            f"{of} name {name!r} is not allowed: use at most 100 letters, digits, '.', '_' and '-',"
-            " and begin with a letter or digit"
+            f"{of} name {name!r} is not allowed: "
+            "use at most 100 letters, digits, '.', '_' and '-', and begin with a letter or digit"
         )
 
 

@@ -16,13 +16,14 @@ class RunBusyError(TrainerError):
 def lock_run(directory: Path) -> Iterator[None]:
     """Hold the lock of a run's directory for the block; the lock ends with its process.
 
-    Raises RunBusyError when another process holds it.
+    Raises:
+        RunBusyError: another process holds it.
     """
     lock = try_lock(directory / "lock")
     if lock is None:
         raise RunBusyError(
-            f"another process is training run {directory.name!r};"
-            " wait for it, or name another run with --run"
+            f"another process is training run {directory.name!r}; "
+            "wait for it, or name another run with --run"
         )
     with lock:
         yield

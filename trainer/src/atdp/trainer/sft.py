@@ -31,7 +31,8 @@ from atdp.trainer.trajectory import TrainingTrajectory
 def train_sft(job: TrainingJob) -> TrainResult:
     """Train a new model, or an existing one, on logged conversations, and publish it.
 
-    Raises SourceError when there is no conversation to learn from.
+    Raises:
+        SourceError: there is no conversation to learn from.
     """
     options, registry = job.options, job.registry
     base = base_version(registry, options) if options.from_version is not None else None
@@ -88,7 +89,11 @@ def _settings_hash(options: TrainOptions, rules: SftRules, base: Published | Non
 
 
 def _conversations(poll: Poll) -> list[TrainingTrajectory]:
-    """Return the trajectories that have a message of the assistant. Raises SourceError if none."""
+    """Return the trajectories that have a message of the assistant.
+
+    Raises:
+        SourceError: there is none.
+    """
     conversations = [
         t
         for t in poll.trajectories
@@ -96,8 +101,8 @@ def _conversations(poll: Poll) -> list[TrainingTrajectory]:
     ]
     if not conversations:
         raise SourceError(
-            f"no governed conversation to learn from ({describe_counts(poll.refused)});"
-            " import or record some first"
+            f"no governed conversation to learn from ({describe_counts(poll.refused)}); "
+            "import or record some first"
         )
     return conversations
 

@@ -21,8 +21,9 @@ def conversation_row(
 ) -> Row:
     """Return one conversation as a row.
 
-    Raises TrainingError when the template is not prefix-stable for it (then there is no exact loss
-    mask), or when it has no message of the assistant.
+    Raises:
+        TrainingError: the template is not prefix-stable for it, so that there is no exact loss
+            mask; or it has no message of the assistant.
     """
     tokens: list[int] = []
     trained: list[bool] = []
@@ -32,8 +33,8 @@ def conversation_row(
         nonlocal tokenised
         if not text.startswith(tokenised):
             raise TrainingError(
-                "the chat template changes earlier turns when later ones are added;"
-                " use a prefix-stable template"
+                "the chat template changes earlier turns when later ones are added; "
+                "use a prefix-stable template"
             )
         ids = tokenizer.encode(text[len(tokenised) :], add_special_tokens=False).ids
         tokens.extend(ids)

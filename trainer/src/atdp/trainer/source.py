@@ -42,7 +42,8 @@ class TrajectorySource(Protocol):
     def poll(self, position: StreamPosition) -> Poll:
         """Return all undecided trajectories without waiting.
 
-        Raises SourceError when the store cannot be read.
+        Raises:
+            SourceError: the store cannot be read.
         """
         ...
 

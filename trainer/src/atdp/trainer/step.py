@@ -37,8 +37,8 @@ class StepRules:
             raise ValueError("minibatches must be at least 1")
         if self.correction == "decoupled" and self.minibatches < 2:
             raise ValueError(
-                "decoupled correction with one minibatch never clips;"
-                " use minibatches >= 2 or bypass"
+                "decoupled correction with one minibatch never clips; "
+                "use minibatches >= 2 or bypass"
             )
 
 
@@ -100,7 +100,9 @@ def policy_step(
 ) -> StepMetrics:
     """Train on `rows` once.
 
-    Raises TrainingError when the loss or gradient is not finite; then the weights are unusable.
+    Raises:
+        TrainingError: the loss or the gradient is not finite, so that the weights are unusable;
+            or the rows hold no loss tokens.
     """
     minibatches = [
         pack(rows[n :: rules.minibatches], advantages[n :: rules.minibatches], budget=rules.budget)
@@ -180,7 +182,8 @@ def update_weights(
 ) -> float:
     """Clip the gradient and update the weights; return the norm before clipping.
 
-    Raises TrainingError when the loss or the norm is not finite.
+    Raises:
+        TrainingError: the loss or the norm is not finite.
     """
     norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), max_grad_norm))
     if not (math.isfinite(norm) and math.isfinite(loss)):

@@ -39,7 +39,8 @@ def write_trained_on(directory: Path, tasks: Mapping[TrajectoryKey, str | None])
 def read_trained_on(directory: Path) -> dict[TrajectoryKey, str | None]:
     """Return the trajectories of one version and their tasks.
 
-    Raises FileNotFoundError when the version has no such file.
+    Raises:
+        FileNotFoundError: the version has no such file.
     """
     tenants, trajectories, attempts, tasks = (
         column.to_pylist()

@@ -33,8 +33,10 @@ def train(
 
     A run that has published is not trained again.
 
-    Raises TrainerError, whose subclasses name the boundary that failed. Nothing is published then,
-    except after WeightSyncError: the version is published, and the engine does not serve it.
+    Raises:
+        TrainerError: training failed and nothing was published; the subclass names the boundary
+            that failed.
+        WeightSyncError: the version is published, but the engine does not serve it.
     """
     torch.set_num_threads(options.threads)
     try:
@@ -57,9 +59,9 @@ def train(
             load_into_engine(options.engine_url, published)
         except WeightSyncError as error:
             raise WeightSyncError(
-                f"{published.model} {published.version} is published, but the engine did not load"
-                f" it: {error}. Give the same command with --run {published.manifest['run_id']} to"
-                " load it without training again"
+                f"{published.model} {published.version} is published, "
+                f"but the engine did not load it: {error}. Give the same command "
+                f"with --run {published.manifest['run_id']} to load it without training again"
             ) from error
     return result
 

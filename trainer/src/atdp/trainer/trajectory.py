@@ -60,7 +60,7 @@ class Turn:
     versions: tuple[str, ...]
     """Weight versions that produced the output, distinct, oldest span first; empty when unknown."""
     loss_mask: tuple[int, ...] | None = None
-    """Per output token, 1 where it is trained on; `None`: all are."""
+    """Per output token, 1 where it is trained on; None: all are."""
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = -1
@@ -68,7 +68,7 @@ class Turn:
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
     refusal: str | None = None
-    """The source's reason why RL must not train on this turn; `None`: there is none."""
+    """The source's reason why RL must not train on this turn; None: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,10 +77,10 @@ class TrainingTrajectory:
 
     key: TrajectoryKey
     task: str | None
-    """Trajectories of the same tenant and task form groups; `None` belongs to no group."""
+    """Trajectories of the same tenant and task form groups; None belongs to no group."""
     turns: tuple[Turn, ...]
     reward: float | None
-    """`None`: no reward has been observed (yet), which is not a reward of 0."""
+    """None: no reward has been observed (yet), which is not a reward of 0."""
     status: str
     started_us: int
     """Start in microseconds since the epoch: the order in which groups form."""
@@ -111,7 +111,7 @@ class TrainingTrajectory:
 
 
 def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
-    """Return why a trajectory cannot be trained on by RL; `None` when it can.
+    """Return why a trajectory cannot be trained on by RL; None when it can.
 
     Numbers that are not finite are refused here, where that costs one trajectory: in an optimizer
     step they would destroy the weights. Importance ratios need the true probability with which
@@ -132,7 +132,7 @@ def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
 
 
 def generation_refusal(facts: GenerationFacts) -> str | None:
-    """Return why one model call cannot be trained on by RL; `None` when it can."""
+    """Return why one model call cannot be trained on by RL; None when it can."""
     reason = why_inadmissible(facts, RL_TRAINING)
     if reason is None:
         return None

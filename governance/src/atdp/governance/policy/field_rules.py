@@ -48,8 +48,9 @@ def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]
     if uncovered := sorted(dropped_leaves - covered):
         raise PolicyError(
             f"policy {policy}: the field rules would drop {', '.join(uncovered[:_SHOWN_FIELDS])}, "
-            "without which an event has no owner or does not match the schema; put a rule "
-            "{path: …, do: scan} for it before the others, or name the place that contains it"
+            "without which an event has no owner or does not match the schema; "
+            "put a rule {path: …, do: scan} for it before the others, "
+            "or name the place that contains it"
         )
     return frozenset(path for path in emptied if not emptied.intersection(containers(path)))
 

@@ -55,9 +55,9 @@ class RawConsumer:
         if counts["events_raw"] != counts["events_governed"]:
             governed = self._settings.topic("events_governed")
             raise GovernanceError(
-                f"{self._topic} has {counts['events_raw']} partitions and {governed} has "
-                f"{counts['events_governed']}; make them equal, because the order of events "
-                "within a trajectory depends on it"
+                f"{self._topic} has {counts['events_raw']} partitions "
+                f"and {governed} has {counts['events_governed']}; "
+                "make them equal, because the order of events within a trajectory depends on it"
             )
 
     def subscribe(self) -> None:

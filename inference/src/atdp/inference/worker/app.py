@@ -24,7 +24,8 @@ from atdp.inference.worker.worker_state import WorkerOptions, WorkerState
 def create_app(options: WorkerOptions | None = None) -> FastAPI:
     """Return the worker's application; `app.state.worker` is its `WorkerState`.
 
-    Raises ModelError when the model directory of the options cannot be served.
+    Raises:
+        ModelError: the model directory of the options cannot be served.
     """
     options = options or WorkerOptions()
     engine = DecodingEngine(max_rows=options.max_rows, seed=options.seed)

@@ -25,7 +25,7 @@ class PrefillRow:
     tokens: tuple[int, ...]
     """Prompt token ids, at least one."""
     logits_from: int | None = None
-    """First position whose logits are wanted; `None` means only the last one."""
+    """First position whose logits are wanted; None means only the last one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

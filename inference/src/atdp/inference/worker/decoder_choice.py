@@ -19,7 +19,8 @@ def load_decoder(
 ) -> Decoder:
     """Load the decoder of the given kind; `auto` takes the fastest one for the model.
 
-    Raises ModelError with the reason when the model cannot be served.
+    Raises:
+        ModelError: the model cannot be served; the message holds the reason.
     """
     config_file, weights_file = model_dir / "config.json", model_dir / "model.safetensors"
     if not config_file.is_file():

@@ -58,7 +58,11 @@ class DecodingEngine:
 
     @property
     def model(self) -> ServedModel:
-        """The model that serves now. Raises NotReadyError before the first one."""
+        """The model that serves now.
+
+        Raises:
+            NotReadyError: no model was loaded yet.
+        """
         if self._model is None:
             raise NotReadyError(
                 "no model loaded; POST /update_weights_from_disk with a model directory first"
@@ -76,7 +80,11 @@ class DecodingEngine:
         return None if self._model is None else self._model.version
 
     def submit(self, job: Job) -> Future[Progress]:
-        """Queue a job. Raises RequestError when it does not fit the model's context."""
+        """Queue a job.
+
+        Raises:
+            RequestError: the job does not fit the model's context.
+        """
         check_fits(job, self.model)
         sequence = SequenceState(job, Future())
         with self._wake:
@@ -102,7 +110,7 @@ class DecodingEngine:
         return self._order(apply)
 
     def abort(self, rid: str | None) -> Future[object]:
-        """End the jobs with this id (`None`: all jobs) with the output they have."""
+        """End the jobs with this id (None: all jobs) with the output they have."""
         return self._order(lambda: self._abort(lambda job: rid is None or job.rid == rid))
 
     def pause(self, mode: PauseMode) -> Future[object]:

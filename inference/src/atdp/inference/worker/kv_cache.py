@@ -50,7 +50,7 @@ class KeyValueCache:
         self.length[:] = length
 
     def clear(self, first: int, last: int | None = None) -> None:
-        """Forget the content of the slots `[first, last)`; `None`: up to the end."""
+        """Forget the content of the slots `[first, last)`; None: up to the end."""
         self.length[first:last] = 0
         self.tokens[first:last] = -1
 

@@ -60,7 +60,11 @@ class Qwen3Decoder:
 
     @classmethod
     def load(cls, model_dir: Path, *, max_rows: int) -> "Qwen3Decoder":
-        """Read a model directory. Raises ModelError when it is not a dense Qwen3 model."""
+        """Read a model directory.
+
+        Raises:
+            ModelError: it is not a dense Qwen3 model.
+        """
         return cls(load_qwen3(model_dir), max_rows=max_rows)
 
     def __len__(self) -> int:

@@ -52,7 +52,11 @@ class Qwen3Weights:
 
 
 def load_qwen3(model_dir: Path) -> Qwen3Weights:
-    """Read a model directory. Raises ModelError when it is not a dense Qwen3 model."""
+    """Read a model directory.
+
+    Raises:
+        ModelError: it is not a dense Qwen3 model.
+    """
     try:
         config = json.loads((model_dir / "config.json").read_text())
         weights = load_file(model_dir / "model.safetensors")
@@ -60,13 +64,13 @@ def load_qwen3(model_dir: Path) -> Qwen3Weights:
         raise ModelError(f"weights of {model_dir} cannot be read: {error}") from error
     if config.get("model_type") != "qwen3":
         raise ModelError(
-            f"{model_dir} is a {config.get('model_type')} model; the light decoder serves only"
-            " qwen3"
+            f"{model_dir} is a {config.get('model_type')} model; "
+            "the light decoder serves only qwen3"
         )
     if config.get("attention_bias") or config.get("use_sliding_window"):
         raise ModelError(
-            f"{model_dir} uses attention bias or sliding windows; serve it with"
-            " --decoder transformers"
+            f"{model_dir} uses attention bias or sliding windows; "
+            "serve it with --decoder transformers"
         )
     try:
         return _arranged(
@@ -132,8 +136,8 @@ def _rotary_base(config: dict[str, object]) -> float:
     kind = rope.get("rope_type", "default") if isinstance(rope, dict) else "default"
     if kind != "default":
         raise ModelError(
-            f"rotary scaling {kind!r} is not served by the light decoder; use"
-            " --decoder transformers"
+            f"rotary scaling {kind!r} is not served by the light decoder; "
+            "use --decoder transformers"
         )
     value = rope.get("rope_theta") if isinstance(rope, dict) else None
     if value is None:

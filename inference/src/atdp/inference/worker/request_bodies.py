@@ -83,7 +83,8 @@ class GenerateBody(RequestBody):
     def jobs(self, model: ServedModel) -> list[Job]:
         """Return one job per prompt and sample.
 
-        Raises RequestError when there is no prompt or the counts do not match.
+        Raises:
+            RequestError: there is no prompt, or the counts do not match.
         """
         prompts = self._prompts(model)
         params = self._params(len(prompts))

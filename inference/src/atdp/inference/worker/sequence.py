@@ -23,7 +23,7 @@ class Job:
     prompt: tuple[int, ...]
     sampling: SamplingParameters
     input_logprobs_from: int | None = None
-    """Score the prompt from this position on (temperature 1); `None`: do not score it."""
+    """Score the prompt from this position on (temperature 1); None: do not score it."""
     top_logprobs: int = 0
     received_at: float = field(default_factory=time.time)
     """Unix time in seconds."""

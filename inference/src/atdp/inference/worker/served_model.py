@@ -42,8 +42,10 @@ class ServedModel:
     ) -> "ServedModel":
         """Load a model directory.
 
-        `version` defaults to the one in its manifest. Raises ModelError with the reason when the
-        directory cannot be served.
+        `version` defaults to the one in its manifest.
+
+        Raises:
+            ModelError: the directory cannot be served; the message holds the reason.
         """
         if not path.is_dir():
             raise ModelError(f"Failed to load weights: {path} is not a directory on this machine.")

@@ -22,14 +22,14 @@ class WorkerOptions:
     """Model directory to serve from the start. Without it the worker starts empty and takes its
     first weights by `/update_weights_from_disk`."""
     weight_version: str | None = None
-    """Version of the weights in `model_dir`; `None`: the one in its manifest."""
+    """Version of the weights in `model_dir`; None: the one in its manifest."""
     decoder: DecoderKind = "auto"
     device: str = "cpu"
     """Torch device of the transformers decoder."""
     max_rows: int = 64
     """Sequences decoded together."""
     seed: int | None = None
-    """Seed of the draws; `None`: from the system."""
+    """Seed of the draws; None: from the system."""
     state_file: Path | None = None
     """File that keeps what is served, so that a restarted process serves the same."""
 
@@ -55,7 +55,8 @@ class WorkerState:
     def load_first(self) -> None:
         """Load the model of the options, or else the one of the previous process, if any.
 
-        Raises ModelError when the model of the options cannot be served.
+        Raises:
+            ModelError: the model of the options cannot be served.
         """
         options = self.options
         if options.model_dir is not None:

@@ -30,8 +30,8 @@ class Emitter:
             return EventRejected(f"the event breaks the contract: {broken}")
         if len(value) > self._max_event_bytes:
             return EventRejected(
-                f"the event has {len(value)} bytes encoded, at most {self._max_event_bytes} "
-                "are taken; send large content as a reference"
+                f"the event has {len(value)} bytes encoded, "
+                f"at most {self._max_event_bytes} are taken; send large content as a reference"
             )
         return LogRecord(event.key, value, signed_headers(key, value, redelivery=redelivery))
 

@@ -86,8 +86,8 @@ def _record(
     bound = bound_trajectory(caller)
     if bound is not None and bound != (event.trajectory_id, event.attempt):
         return EventRejected(
-            "trajectory_id and attempt are not those of the key's session: a session key is "
-            "valid for its own session only; use a key of the tenant"
+            "trajectory_id and attempt are not those of the key's session: "
+            "a session key is valid for its own session only; use a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
 

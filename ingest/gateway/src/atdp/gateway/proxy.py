@@ -175,12 +175,13 @@ async def _result(
             code="engine_error", detail=f"the engine answered HTTP {answer.status}", at=at
         )
     document = answer.document or {}
-    weights = generation_fields.weight_version(document) or reply.engine.version
-    identity = await gateway.engines.tokenizer(reply.engine, weights)
     try:
-        # The client gets the document in a new encoding. A document that cannot be encoded must
-        # fail here, before anything is recorded.
+        # The client gets the document with fewer fields and in a new encoding. A document for which
+        # this is impossible must fail here, before anything is recorded.
+        generation_fields.client_answer(body, document)
         orjson.dumps(document)
+        weights = generation_fields.weight_version(document) or reply.engine.version
+        identity = await gateway.engines.tokenizer(reply.engine, weights)
         message = message_from_chat(document["choices"][0]["message"], "answer")
         generation = generation_fields.read_generation(
             body,

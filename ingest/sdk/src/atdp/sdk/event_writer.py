@@ -65,7 +65,7 @@ class EventWriter:
         """Write nothing yet."""
         self.builder: TrajectoryBuilder[Message] = TrajectoryBuilder(
             identity=identity,
-            context=HeldContext(_itself),
+            context=HeldContext(_message_key),
             tools=SentTools(remember_all=True),
         )
         self.last_action: EventId | None = None
@@ -227,5 +227,5 @@ def _not_after(now: datetime, ended_at: datetime | None) -> datetime:
     return now if ended_at is None else min(now, ended_at)
 
 
-def _itself(message: Message) -> Message:
+def _message_key(message: Message) -> Message:
     return message

@@ -34,8 +34,8 @@ from atdp.sdk.spool_locks import OwnedFolder, SpoolFolders
 from atdp.sdk.spool_positions import SpoolPositions
 
 SEGMENT_BYTES = 8 * 1024 * 1024
-"""What is deleted at once. Smaller means more files, larger means more disk held after an
-acknowledgement."""
+"""Size of a segment file, which is deleted as a whole. Smaller segments mean more files; larger
+ones hold more disk space after an acknowledgement."""
 
 _SEGMENT_SUFFIX = ".seg"
 

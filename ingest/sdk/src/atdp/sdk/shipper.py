@@ -142,7 +142,7 @@ class Shipper:
         elif self._retry_asked:
             self._go_back()
         elif not submitted:
-            self._rest()
+            self._sleep()
         self._close_drained()
         with self._progress:
             self._progress.notify_all()
@@ -227,7 +227,7 @@ class Shipper:
         self._submitted_bytes = 0
         self._go_back()
 
-    def _rest(self) -> None:
+    def _sleep(self) -> None:
         self._wake.clear()
         self.asleep = True
         now = time.monotonic()

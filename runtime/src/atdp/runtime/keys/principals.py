@@ -46,7 +46,7 @@ class Principal:
         return permission in ROLE_PERMISSIONS.get(self.role, frozenset())
 
     def may_act_for(self, tenant: str) -> bool:
-        """Return whether the principal may send events and ask questions for `tenant`."""
+        """Return whether the principal may send events and run queries for `tenant`."""
         if self.role == "operator":
             return self.tenant == ANY_TENANT
         return self.tenant == tenant and tenant != ANY_TENANT

@@ -6,8 +6,10 @@ The verifier is also the HMAC key with which records are signed, so that governa
 record in the log without knowing a secret.
 
 Guarantees: comparison takes constant time; an unknown role or permission is denied; a revoked key
-stays in the store, so that its records can be named, but is never verified again. A session key
-belongs to one session of a parent key, opens no further sessions, and is revoked with the parent.
+stays in the store, so that governance can tell whose records it signed, but is never verified
+again. A session key belongs to one session of a parent key, opens no further sessions, and is
+revoked with the parent.
+
 Reads are cached per store object; `PRAGMA data_version` changes when another process wrote, and
 then the cache is cleared.
 """
@@ -125,8 +127,8 @@ class KeyStore:
             )
         if not parent.may("emit") or not parent.may_act_for(tenant):
             raise KeyStoreError(
-                f"key {parent.key_id} (role {parent.role}) may not open sessions of "
-                f"tenant {tenant!r}"
+                f"key {parent.key_id} "
+                f"(role {parent.role}) may not open sessions of tenant {tenant!r}"
             )
         return self._insert(
             Principal(key_id="", tenant=tenant, role="agent", session=session), parent=parent.key_id

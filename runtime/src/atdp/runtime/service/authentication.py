@@ -66,7 +66,9 @@ def tenant_of(caller: Caller, request: Request) -> str:
             422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant"
         )
     if not caller.principal.may_act_for(tenant):
-        raise HttpProblem(403, "tenant_denied", f"this key is of another tenant than {tenant!r}")
+        raise HttpProblem(
+            403, "tenant_denied", f"this key belongs to another tenant than {tenant!r}"
+        )
     if (problem := tenant_problem(tenant)) is not None:
         raise HttpProblem(422, "bad_tenant", f"X-ATDP-Tenant: {problem}")
     return tenant

@@ -111,9 +111,9 @@ def _install(jar: Jar, fetched: Path, cache: Path) -> None:
     sha256 = file_sha256(fetched)
     if sha256 != jar.sha256:
         raise JarsUnavailable(
-            f"{jar.filename} arrived with SHA-256 {sha256}, the lock file has {jar.sha256}; it is "
-            "not used. A proxy or mirror may have changed it. Try another network, or set "
-            f"{REPOSITORY_VARIABLE} to a mirror you trust."
+            f"{jar.filename} arrived with SHA-256 {sha256}, the lock file has {jar.sha256}; "
+            "it is not used. A proxy or mirror may have changed it. "
+            f"Try another network, or set {REPOSITORY_VARIABLE} to a mirror you trust."
         )
     target = cache / jar.relative_path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -139,9 +139,9 @@ def maven_fetch(environ: Mapping[str, str]) -> Fetch:
         except (RequestException, RuntimeError) as error:
             where = f"from {mirror}" if mirror else "from the Maven repository"
             raise JarsUnavailable(
-                f"Cannot fetch {jar.filename} {where}: {type(error).__name__}. "
-                f"Check the network and HTTPS_PROXY, or set {REPOSITORY_VARIABLE} to the address "
-                "of a mirror. Then run `make setup` again."
+                f"Cannot fetch {jar.filename} {where}: {type(error).__name__}. Check the network "
+                f"and HTTPS_PROXY, or set {REPOSITORY_VARIABLE} to the address of a mirror. "
+                "Then run `make setup` again."
             ) from error
 
     return fetch

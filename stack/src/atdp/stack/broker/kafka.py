@@ -166,7 +166,7 @@ class KafkaBroker:
         return self.bootstrap
 
     def is_ready(self) -> bool:
-        """Return true when a client gets an answer from the broker now."""
+        """Return True when a client gets an answer from the broker now."""
         if not is_listening(self.port):
             return False
         if self._client is None:  # kept, because it is used every second and has five threads

@@ -21,7 +21,7 @@ def quiet_client(bootstrap: str, **settings: str) -> "AdminClient":
 
 
 def answers(client: "AdminClient", timeout_s: float = 2.0) -> bool:
-    """Return true when a Kafka cluster answers a metadata request."""
+    """Return True when a Kafka cluster answers a metadata request."""
     from confluent_kafka import KafkaException
 
     try:

@@ -99,7 +99,7 @@ def whole_command() -> Any:
 
 
 def is_platform_error(error: Exception) -> bool:
-    """Return true for an error that the platform raised on purpose, with a message for people.
+    """Return True for an error that the platform raised on purpose, with a message for people.
 
     Such an error is of a class of `atdp.*` or, in a command of another distribution, derived from
     one.

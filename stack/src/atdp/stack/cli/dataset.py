@@ -25,7 +25,7 @@ Name = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verbs `dataset …` to the `atdp` command."""
     group = make_group("dataset", "Datasets: pinned snapshots and a filter.")
     group.command()(create)
     group.command("list")(list_all)
@@ -76,9 +76,7 @@ def list_all(form: TableFormatOption = Format.TABLE, as_json: JsonOption = False
 
 
 def show(name: Name, form: TableFormatOption = Format.JSON, as_json: JsonOption = False) -> None:
-    r"""Show everything about a dataset.
-
-    Its filter, snapshots, policies and digests.
+    r"""Show the filter, snapshots, policies and digests of a dataset.
 
     \b
     Example:

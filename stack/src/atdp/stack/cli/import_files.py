@@ -20,7 +20,7 @@ _SHOWN_FAILURES = 10
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `import` to the `atdp` command."""
     app.command("import")(import_files)
 
 
@@ -41,7 +41,7 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Import trajectories. A trajectory that cannot be read is reported; the import goes on.
+    r"""Import trajectories. A trajectory that cannot be read is reported, and the import continues.
 
     Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the
     same file again changes nothing: its events have the same ids, and the lake keeps them once.
@@ -85,8 +85,9 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
     if not api_key:
         if not home.operator_key_file.exists():
             raise KeyStoreError(
-                f"There is no API key: ATDP_API_KEY is not set and {home.root} has no operator key "
-                "yet. `atdp up` makes one; `atdp keys create` makes one for a tenant."
+                "There is no API key: "
+                f"ATDP_API_KEY is not set and {home.root} has no operator key yet. "
+                "`atdp up` makes one; `atdp keys create` makes one for a tenant."
             )
         api_key = home.operator_key_file.read_text("utf-8").strip()
     return Recorder(
@@ -135,8 +136,8 @@ def _show(report: "ImportReport", *, dry_run: bool) -> None:
         typer.echo(f"… and {report.failed - _SHOWN_FAILURES} more (--json lists all)", err=True)
     if report.delivered is False:
         typer.echo(
-            "Not everything was acknowledged in time. The rest waits in the spool and is sent by "
-            "the next import (see `atdp status`).",
+            "Not everything was acknowledged in time. "
+            "The rest waits in the spool and is sent by the next import (see `atdp status`).",
             err=True,
         )
 

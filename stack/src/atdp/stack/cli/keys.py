@@ -18,7 +18,7 @@ from atdp.stack.cli.verb_groups import make_group
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verbs `keys …` to the `atdp` command."""
     group = make_group("keys", "API keys: create, list, revoke.")
     group.command()(create)
     group.command("list")(list_keys)
@@ -100,7 +100,7 @@ def revoke(
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Revoke a key and the session keys made with it. Events that it sent before stay.
+    r"""Revoke a key and the session keys made with it. Events that were accepted before stay valid.
 
     \b
     Example:

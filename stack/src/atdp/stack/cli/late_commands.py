@@ -42,8 +42,9 @@ class LateCommand:
         command = group.commands.get(self.name)
         if command is None:
             raise CommandMissing(
-                f"The entry point `{self.name}` of the group {ENTRY_POINT_GROUP} adds no command "
-                "of this name. Update or remove the distribution that declares it."
+                f"The entry point `{self.name}` of the group {ENTRY_POINT_GROUP} "
+                "adds no command of this name. "
+                "Update or remove the distribution that declares it."
             )
         return command
 

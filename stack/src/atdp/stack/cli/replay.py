@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `replay` to the `atdp` command."""
     app.command()(replay)
 
 
@@ -44,11 +44,11 @@ def replay(  # noqa: PLR0913 (one for each option of the command)
     model: Annotated[str, typer.Option("--model", "-m", help="Model in the weight registry.")],
     candidate_url: Annotated[
         str | None,
-        typer.Option(help="Engine that serves the candidate (default: found in the stack)."),
+        typer.Option(help="Engine that serves the candidate (default: an engine of the stack)."),
     ] = None,
     baseline_url: Annotated[
         str | None,
-        typer.Option(help="Engine that serves the baseline (default: found in the stack)."),
+        typer.Option(help="Engine that serves the baseline (default: an engine of the stack)."),
     ] = None,
     report: Annotated[
         Path | None,
@@ -69,9 +69,7 @@ def replay(  # noqa: PLR0913 (one for each option of the command)
     ] = False,
     record: Annotated[
         bool,
-        typer.Option(
-            "--record", help="Record the verdict as a gate of the release (`atdp control`)."
-        ),
+        typer.Option("--record", help="Record the verdict for the release gate (`atdp control`)."),
     ] = False,
 ) -> None:
     r"""Judge a candidate on logged trajectories, before it serves any session.

@@ -23,7 +23,7 @@ _TABLE_CELL_CHARACTERS = 60
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `sql` to the `atdp` command."""
     app.command()(sql)
 
 

@@ -21,7 +21,7 @@ _SERVICE_COLUMNS = ["service", "state", "pid", "port", "restarts", "last exit", 
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `status` to the `atdp` command."""
     app.command()(status)
 
 

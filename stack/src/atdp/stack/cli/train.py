@@ -30,7 +30,7 @@ class Advantage(StrEnum):
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `train` to the `atdp` command."""
     app.command()(train)
 
 
@@ -49,8 +49,8 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         str | None,
         typer.Option(
             "--from",
-            help="Version to start from (default: the newest published one, whatever its verdict "
-            "in replay; sft: a new model).",
+            help="Version to start from (default: "
+            "the newest published one, whatever its verdict in replay; sft: a new model).",
         ),
     ] = None,
     where: Annotated[
@@ -77,16 +77,17 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         float | None, typer.Option(help="Above 0; default 1e-4 (grpo), 2e-3 (sft).")
     ] = None,
     batch: Annotated[int, typer.Option(help="sft: conversations per step.", min=1)] = 64,
-    seed: Annotated[int, typer.Option(help="Seed of every draw.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
     threads: Annotated[
-        int, typer.Option(help="CPU threads; one gives the same bits every time.", min=1)
+        int,
+        typer.Option(help="CPU threads; with one, every repetition gives the same bits.", min=1),
     ] = 1,
     run: Annotated[
         str | None,
         typer.Option(
             "--run",
-            help="Name of the run (default: from model, base, settings and data). An interrupted "
-            "grpo run is continued.",
+            help="Name of the run (default: from model, base, settings and data). "
+            "An interrupted grpo run is continued.",
         ),
     ] = None,
     engine_url: Annotated[
@@ -147,8 +148,8 @@ def _show(result: "TrainResult", run: str | None) -> None:
         return
     parent = f" from {result.published.parent}" if result.published.parent else ""
     typer.echo(
-        f"{result.published.model} {result.published.version}{parent}: {result.steps} steps on "
-        f"{result.trajectories_used} trajectories"
+        f"{result.published.model} {result.published.version}{parent}: "
+        f"{result.steps} steps on {result.trajectories_used} trajectories"
     )
     for label, counts in (("set aside", result.set_aside), ("refused", result.refused)):
         for reason, count in counts.items():

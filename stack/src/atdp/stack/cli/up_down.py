@@ -15,7 +15,7 @@ _NOT_RUNNING = 3
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verbs `up` and `down` to the `atdp` command."""
     app.command()(up)
     app.command()(down)
 
@@ -47,13 +47,13 @@ def up(
     stack = _stack()
     if not detach:
         stack.log_to_file()
-        stack.run(_say, _jar_progress())
-        _say("down")
+        stack.run(_print_remark, _jar_progress())
+        _print_remark("down")
         return
     _start_detached(stack)
     endpoints = stack.home.endpoints()
     if form is None:
-        _say(f"gateway: {endpoints.get('gateway')} - stop with `atdp down`")
+        _print_remark(f"gateway: {endpoints.get('gateway')} - stop with `atdp down`")
     else:
         result = {
             "home": str(stack.home.root),
@@ -77,14 +77,14 @@ def down(form: FormatOption = None, as_json: JsonOption = False) -> None:
     form = choose_format(form, as_json)
     stack, was_running = _stack(), True
     try:
-        stack.down(_say)
+        stack.down(_print_remark)
     except NotRunning as error:
-        _say(str(error))
+        _print_remark(str(error))
         was_running = False
     if form is not None:
         print_record({"home": str(stack.home.root), "was_running": was_running}, form)
     elif was_running:
-        _say("down")
+        _print_remark("down")
     if not was_running:
         raise typer.Exit(_NOT_RUNNING)
 
@@ -96,7 +96,7 @@ def _start_detached(stack: "LocalStack") -> None:
     if stack.external_kafka is None:
         # Fetched here, and not by the detached process, so that the progress is visible.
         ensure_jars(cache_dir(os.environ), progress=_jar_progress())
-    start_detached(stack, _say)
+    start_detached(stack, _print_remark)
 
 
 def _jar_progress() -> "Progress":
@@ -120,5 +120,5 @@ def _stack() -> "LocalStack":
     return LocalStack(home=Home.from_env(), environ=os.environ)
 
 
-def _say(line: str) -> None:
+def _print_remark(line: str) -> None:
     typer.echo(line, err=True)

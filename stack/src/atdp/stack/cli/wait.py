@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verb `wait` to the `atdp` command."""
     app.command("wait")(wait)
 
 

@@ -51,8 +51,8 @@ class Drift:
             )
         if self.k3 > ALARM_K3:
             alarms.append(
-                f"divergence from the logged policy {self.k3:.4f} is above {ALARM_K3}"
-                " nats per token"
+                f"divergence from the logged policy {self.k3:.4f} "
+                f"is above {ALARM_K3} nats per token"
             )
         if self.clip_low + self.clip_high > ALARM_CLIP:
             alarms.append(f"{self.clip_low + self.clip_high:.0%} of the tokens are clipped")

@@ -43,7 +43,7 @@ class Clip:
     high: float = 0.28
     """Clip-higher, DAPO 2503.14476."""
     dual: float | None = 3.0
-    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); `None`
+    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); None
     switches it off."""
     band: tuple[float, float] = (0.5, 5.0)
     """Decoupled only: keep tokens whose proximal/behaviour weight lies within, ends included."""

@@ -125,7 +125,7 @@ class KafkaSender:
         producer, self._producer = self._producer, None
         self._fatal = False
         if producer is not None and os.getpid() != self._pid:
-            # One reference more than ever released: it is never destroyed in this process.
+            # One reference is never released, so this process never destroys the producer.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(producer))
         elif producer is not None:
             _give_up(producer, 0)

@@ -7,7 +7,7 @@ from atdp.stack.cli.verb_groups import make_group
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the group of verbs."""
+    """Add the verbs `control …` to the `atdp` command."""
     control = make_group(
         "control", "Releases: what was decided, on which evidence, and what to do next."
     )

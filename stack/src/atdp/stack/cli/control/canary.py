@@ -10,8 +10,8 @@ from rich.console import Console
 from atdp.control import CanaryAnalysis, CanaryPolicy, analyse_canary
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
-from atdp.stack.cli.control.line_state import print_line
 from atdp.stack.cli.control.release_flow import Model, Reason, recording
+from atdp.stack.cli.control.release_state import print_state
 from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
@@ -47,8 +47,8 @@ def start(  # noqa: PLR0913 (one for each option of the command)
     """
     with recording(model) as flow:
         policy = CanaryPolicy(margin=margin, min_sessions=min_sessions, success_from=success_from)
-        line = flow.start_canary(version, share=share, policy=policy)
-    print_line(line, version, choose_format(form, as_json))
+        state = flow.start_canary(version, share=share, policy=policy)
+    print_state(state, version, choose_format(form, as_json))
 
 
 def judge(
@@ -122,8 +122,8 @@ def advance(
       atdp control canary advance v2
     """
     with recording(model) as flow:
-        line = flow.raise_share(version)
-    print_line(line, version, choose_format(form, as_json))
+        state = flow.raise_share(version)
+    print_state(state, version, choose_format(form, as_json))
 
 
 def resume(
@@ -140,5 +140,5 @@ def resume(
       atdp control canary resume v2 --reason "the load balancer is fixed"
     """
     with recording(model) as flow:
-        line = flow.resume(version, reason=reason)
-    print_line(line, version, choose_format(form, as_json))
+        state = flow.resume(version, reason=reason)
+    print_state(state, version, choose_format(form, as_json))

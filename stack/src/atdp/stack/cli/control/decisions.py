@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from atdp.control import read_manifest
-from atdp.stack.cli.control.line_state import line_to_json, print_line
 from atdp.stack.cli.control.release_flow import Model, Reason, recording
+from atdp.stack.cli.control.release_state import print_state, state_to_json
 from atdp.stack.cli.output import Format, FormatOption, JsonOption, choose_format, print_record
 
 
@@ -20,31 +20,32 @@ def register(
       atdp control candidate register v2 --model orderdesk
     """
     with recording(model) as flow:
-        line = flow.register_candidate(read_manifest(flow.weights, flow.model, version))
-    print_line(line, version, choose_format(form, as_json))
+        state = flow.register_candidate(read_manifest(flow.weights, flow.model, version))
+    print_state(state, version, choose_format(form, as_json))
 
 
 def bootstrap(
     version: str,
-    model: Annotated[str, typer.Option("--model", "-m", help="Model of the new line.")],
+    model: Annotated[str, typer.Option("--model", "-m", help="Model of the new release line.")],
     tenant: Annotated[
-        list[str], typer.Option("--tenant", help="Tenant that the line serves; repeat for several.")
+        list[str],
+        typer.Option("--tenant", help="Tenant that the release line serves; repeat for several."),
     ],
     reason: Reason = "first version",
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Begin a line: put its first version live, without a gate.
+    r"""Begin a release line: put its first version live, without a release gate.
 
     \b
     Example:
       atdp control bootstrap v1 --model orderdesk --tenant acme --tenant globex
     """
     with recording(model, begin=True) as flow:
-        line = flow.bootstrap(
+        state = flow.bootstrap(
             read_manifest(flow.weights, model, version), tenants=tenant, reason=reason
         )
-    print_line(line, version, choose_format(form, as_json))
+    print_state(state, version, choose_format(form, as_json))
 
 
 def promote(
@@ -62,8 +63,8 @@ def promote(
       atdp control promote v2
     """
     with recording(model) as flow:
-        line = flow.promote(version)
-    print_line(line, version or line.lineage[-1], choose_format(form, as_json))
+        state = flow.promote(version)
+    print_state(state, version or state.lineage[-1], choose_format(form, as_json))
 
 
 def rollback(
@@ -71,22 +72,22 @@ def rollback(
     version: Annotated[
         str | None,
         typer.Argument(
-            help="Version to take off; may be left out for the canary.", show_default=False
+            help="Version to withdraw; may be left out for the canary.", show_default=False
         ),
     ] = None,
     model: Model = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Take the canary or the live version off at once; the one before returns.
+    r"""Withdraw the canary or the live version at once; the version before it serves again.
 
     \b
     Example:
       atdp control rollback v3 --reason "refunds are wrong"
     """
     with recording(model) as flow:
-        line = flow.roll_back(version, reason=reason)
-    print_line(line, version or line.lineage[-1], choose_format(form, as_json))
+        state = flow.roll_back(version, reason=reason)
+    print_state(state, version or state.lineage[-1], choose_format(form, as_json))
 
 
 def reconcile(model: Model = None, form: FormatOption = None, as_json: JsonOption = False) -> None:
@@ -97,10 +98,10 @@ def reconcile(model: Model = None, form: FormatOption = None, as_json: JsonOptio
       atdp control reconcile
     """
     with recording(model) as flow:
-        line = flow.reconcile()
+        state = flow.reconcile()
     chosen = choose_format(form, as_json)
-    if chosen is not None or line.live is None:
-        print_record(line_to_json(line), chosen or Format.JSON)
+    if chosen is not None or state.live is None:
+        print_record(state_to_json(state), chosen or Format.JSON)
         return
-    rest = "" if line.canary is None else f", {line.canary.version} has {line.canary.share:.0%}"
-    typer.echo(f"{line.live.version} is in force on {line.live.engine}{rest}")
+    rest = "" if state.canary is None else f", {state.canary.version} has {state.canary.share:.0%}"
+    typer.echo(f"{state.live.version} is in force on {state.live.engine}{rest}")

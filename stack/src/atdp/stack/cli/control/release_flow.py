@@ -13,14 +13,16 @@ from atdp.runtime import Home
 
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", help="Model; may be left out when the home has one line only."),
+    typer.Option(
+        "--model", "-m", help="Model; may be left out when the home has one release line only."
+    ),
 ]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Reason; it is recorded.")]
 
 
 @contextmanager
 def store_of_home(*, begin: bool = False) -> Iterator[tuple[Home, ReleaseStore]]:
-    """Open the home's store. Only a command that may `begin` a line creates one.
+    """Open the home's store. Only a command that may `begin` a release line creates one.
 
     Raises:
         ControlError: there is no store.
@@ -28,8 +30,8 @@ def store_of_home(*, begin: bool = False) -> Iterator[tuple[Home, ReleaseStore]]
     home = Home.from_env()
     if not begin and not (home.control / STORE_FILE_NAME).exists():
         raise ControlError(
-            f"Nothing has been released in {home.root} yet. `atdp control bootstrap` begins a "
-            "line; ATDP_HOME names another home."
+            f"Nothing has been released in {home.root} yet. "
+            "Begin with `atdp control bootstrap`, or name another home with ATDP_HOME."
         )
     with ReleaseStore(home.control) as store:
         yield home, store
@@ -37,10 +39,10 @@ def store_of_home(*, begin: bool = False) -> Iterator[tuple[Home, ReleaseStore]]
 
 @contextmanager
 def recording(model: str | None, *, begin: bool = False) -> Iterator[ReleaseFlow]:
-    """Open the flow of a line of the running stack; decisions are recorded under the user's name.
+    """Open the release flow of a model; decisions are recorded under the user's name.
 
     Raises:
-        ControlError: there is no such line.
+        ControlError: there is no such release line.
     """
     with store_of_home(begin=begin) as (home, store), httpx.Client(trust_env=False) as client:
         name = model if begin and model else choose_model(store, model)
@@ -48,22 +50,24 @@ def recording(model: str | None, *, begin: bool = False) -> Iterator[ReleaseFlow
 
 
 def choose_model(store: ReleaseStore, model: str | None) -> str:
-    """Return the model that was named, else that of the only line.
+    """Return the model that was named, else that of the only release line.
 
     Raises:
-        ControlError: there is no such line.
+        ControlError: there is no such release line.
     """
     known = [line.partition("/")[2] for line in store.lines()]
     if not known:
         raise ControlError(
-            "Nothing has been released in this home yet. `atdp control bootstrap` begins a line."
+            "Nothing has been released in this home yet. Begin with `atdp control bootstrap`."
         )
     if model is None and len(known) > 1:
-        raise ControlError(f"There are several lines ({', '.join(known)}). Name one with --model.")
+        raise ControlError(
+            f"This home has several release lines ({', '.join(known)}). Name one with --model."
+        )
     if model is not None and model not in known:
         raise ControlError(
             f"Nothing has been decided about {model} in this home, only about {', '.join(known)}. "
-            "Name one of these, or begin a line with "
+            "Name one of these, or begin a release line with "
             f"`atdp control bootstrap VERSION --model {model} --tenant TENANT`."
         )
     return model or known[0]

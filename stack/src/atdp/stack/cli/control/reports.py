@@ -12,8 +12,8 @@ from atdp.control import (
     describe_decision,
     line_name,
 )
-from atdp.stack.cli.control.line_state import line_to_json
 from atdp.stack.cli.control.release_flow import Model, choose_model, store_of_home
+from atdp.stack.cli.control.release_state import state_to_json
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -64,17 +64,17 @@ def status(model: Model = None, form: FormatOption = None, as_json: JsonOption =
     form = choose_format(form, as_json)
     with store_of_home() as (_, store):
         name = choose_model(store, model)
-        line = store.state(line_name(name))
+        state = store.state(line_name(name))
     if form is None:
-        _show_status(name, line)
+        _show_status(name, state)
     else:
-        print_record(line_to_json(line), form)
+        print_record(state_to_json(state), form)
 
 
 def list_candidates(
     model: Model = None, form: TableFormatOption = Format.TABLE, as_json: JsonOption = False
 ) -> None:
-    r"""List every version of a line with its stage and the verdicts of its gates.
+    r"""List every version of a release line with its stage and its verdicts in replay.
 
     \b
     Example:
@@ -124,16 +124,16 @@ def _history_row(decision: Decided) -> dict[str, object]:
     }
 
 
-def _show_status(name: str, line: ReleaseState) -> None:
+def _show_status(name: str, state: ReleaseState) -> None:
     console = Console()
-    live, canary = line.live, line.canary
-    console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(line.tenants))}")
+    live, canary = state.live, state.canary
+    console.print(f"[bold]{escape(name)}[/]  tenants {escape(', '.join(state.tenants))}")
     console.print(f"live    {escape(live.version)} on {live.engine}" if live else "live    nothing")
     if canary:
-        stage = line.versions[canary.version].stage
+        stage = state.versions[canary.version].stage
         passed = ", passed" if canary.passed else ""
         console.print(
             f"canary  {escape(canary.version)} on {canary.engine} with {canary.share:.0%} "
             f"({stage}{passed})"
         )
-    console.print(f"lineage {escape(' → '.join(line.lineage))}")
+    console.print(f"lineage {escape(' → '.join(state.lineage))}")

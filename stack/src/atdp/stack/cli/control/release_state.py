@@ -12,18 +12,18 @@ from atdp.control import ReleaseStage, ReleaseState, desired_routes
 from atdp.stack.cli.output import Format, print_record
 
 
-def print_line(line: ReleaseState, version: str, form: Format | None) -> None:
+def print_state(state: ReleaseState, version: str, form: Format | None) -> None:
     """Print the whole state in a format, or one sentence about a version of the line."""
     if form is None:
-        typer.echo(describe_version(line, version))
+        typer.echo(describe_version(state, version))
     else:
-        print_record(line_to_json(line), form)
+        print_record(state_to_json(state), form)
 
 
-def line_to_json(line: ReleaseState) -> dict[str, object]:
-    """Return the state of a line, with the wanted state of engines and routes."""
-    routes = desired_routes(line)
-    canary = line.canary
+def state_to_json(state: ReleaseState) -> dict[str, object]:
+    """Return the JSON form of a state, with the engines that should serve its versions."""
+    routes = desired_routes(state)
+    canary = state.canary
     return {
         "canary": canary.version if canary else None,
         "canary_passed": canary.passed if canary else None,
@@ -32,31 +32,31 @@ def line_to_json(line: ReleaseState) -> dict[str, object]:
             "canary": routes.canary.serving.engine if routes and routes.canary else None,
             "stable": routes.stable.engine if routes else None,
         },
-        "events": line.number,
-        "lineage": list(line.lineage),
-        "live": line.live.version if line.live else None,
-        "model": line.model,
-        "tenants": list(line.tenants),
-        "versions": {name: version.stage.value for name, version in line.versions.items()},
+        "events": state.number,
+        "lineage": list(state.lineage),
+        "live": state.live.version if state.live else None,
+        "model": state.model,
+        "tenants": list(state.tenants),
+        "versions": {name: version.stage.value for name, version in state.versions.items()},
     }
 
 
-def describe_version(line: ReleaseState, version: str) -> str:
+def describe_version(state: ReleaseState, version: str) -> str:
     """Return one sentence: the stage of a version, and the next step."""
-    live, stage = line.lineage[-1], line.versions[version].stage
-    share = line.canary.share if line.canary else 0.0
+    live, stage = state.lineage[-1], state.versions[version].stage
+    share = state.canary.share if state.canary else 0.0
     match stage:
         case ReleaseStage.REGISTERED:
             return (
                 f"{version} is a candidate; evaluate it with `atdp replay --record "
-                f"--candidate {version} --baseline {live} --model {line.model} --dataset NAME`"
+                f"--candidate {version} --baseline {live} --model {state.model} --dataset NAME`"
             )
         case ReleaseStage.CANARY:
             return f"{version} is the canary with {share:.0%} of new sessions"
         case ReleaseStage.PAUSED:
             return (
-                f"canary {version} is paused at {share:.0%}; go on with "
-                "`atdp control canary resume` or `atdp control rollback`"
+                f"canary {version} is paused at {share:.0%}; "
+                "go on with `atdp control canary resume` or `atdp control rollback`"
             )
         case ReleaseStage.LIVE:
             return f"{version} is live"
