@@ -13,7 +13,7 @@ from typing import Any
 
 from atdp.schemas.codec import encode
 from atdp.schemas.errors import InvalidRecord
-from atdp.schemas.rule_walk import BODIES, ContractViolation, RecordWalk, record_walk, value_walk
+from atdp.schemas.rule_walk import BODIES, ContractViolation, RuleWalk, record_walk, value_walk
 from atdp.schemas.values import Event
 
 CLOCK_TOLERANCE = timedelta(days=1)
@@ -59,7 +59,7 @@ _WRONG_BODY = ContractViolation(
 
 
 def _violations(
-    walk: RecordWalk, record: object, now: datetime | None
+    walk: RuleWalk, record: object, now: datetime | None
 ) -> tuple[ContractViolation, ...]:
     latest = (datetime.now(UTC) if now is None else now) + CLOCK_TOLERANCE
     if walk.keeps(record, latest):

@@ -61,15 +61,15 @@ class _CompiledRule:
 
 
 @dataclass(slots=True)
-class RecordWalk:
+class RuleWalk:
     """The rules of one record of the schema, and the walks of the records inside it."""
 
     rules: list[_CompiledRule] = field(default_factory=list)
-    records: list[tuple[str, "RecordWalk"]] = field(default_factory=list)
+    records: list[tuple[str, "RuleWalk"]] = field(default_factory=list)
     get_records: Getter = tuple
     """Takes the `records` out of a record as a tuple."""
-    lists: list[tuple[str, Getter, "RecordWalk"]] = field(default_factory=list)
-    bodies: Mapping[type, tuple[str, "RecordWalk"]] = field(default_factory=dict)
+    lists: list[tuple[str, Getter, "RuleWalk"]] = field(default_factory=list)
+    bodies: Mapping[type, tuple[str, "RuleWalk"]] = field(default_factory=dict)
     """For values of events: the walk of each class of body."""
 
     def keeps(self, record: Any, latest: datetime) -> bool:
@@ -151,12 +151,12 @@ class _WalkCompiler:
         self._rules: dict[str, list[ContractRule]] = {}
         for rule in contract_rules():
             self._rules.setdefault(rule.record, []).append(rule)
-        self._walks: dict[str, RecordWalk] = {}
+        self._walks: dict[str, RuleWalk] = {}
 
-    def walk_of(self, record: AvroRecord, *, without: Sequence[str] = ()) -> RecordWalk:
+    def walk_of(self, record: AvroRecord, *, without: Sequence[str] = ()) -> RuleWalk:
         if record.name in self._walks:
             return self._walks[record.name]
-        walk = self._walks[record.name] = RecordWalk()
+        walk = self._walks[record.name] = RuleWalk()
         walk.rules = [
             _CompiledRule(rule, self._fields(rule.fields), _kept_nothing(rule))
             for rule in self._rules.get(record.name, [])
@@ -167,7 +167,7 @@ class _WalkCompiler:
         walk.get_records = self._fields([name for name, _ in walk.records])
         return walk
 
-    def _add_inner(self, walk: RecordWalk, each: AvroField) -> None:
+    def _add_inner(self, walk: RuleWalk, each: AvroField) -> None:
         kind = each.type.item if isinstance(each.type, AvroNullable) else each.type
         items = kind.items if isinstance(kind, AvroArray) else kind
         if not isinstance(items, AvroRecord):
@@ -196,7 +196,7 @@ class _WalkCompiler:
 
 
 @functools.cache
-def value_walk() -> RecordWalk:
+def value_walk() -> RuleWalk:
     """Return the walk of events as values."""
     compiler = _WalkCompiler(operator.attrgetter)
     event = newest("event").tree
@@ -212,7 +212,7 @@ def value_walk() -> RecordWalk:
 
 
 @functools.cache
-def record_walk() -> RecordWalk:
+def record_walk() -> RuleWalk:
     """Return the walk of events as decoded records, or as other mappings."""
     return _WalkCompiler(_item_getter).walk_of(newest("event").tree)
 
