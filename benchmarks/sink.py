@@ -1,14 +1,20 @@
-"""Records per second from Avro bytes to committed Parquet, and how commits grow.
+"""Records per second from Avro to committed Parquet, growth of commits, and cost of look-ups.
 
-    python benchmarks/sink.py [--records 75000] [--commits 200] [--json]
+    python benchmarks/sink.py [--records 75000] [--commits 200] [--landed 0 10000000] [--json]
 
 Compared with the plain implementation: fastavro record by record, `pyarrow.Table.from_pylist`,
 `pyiceberg.Table.append` (unpartitioned, one table, no positions). Both write the same events to a
 local SQLite catalog. CPU seconds are of this process; wall times depend on what else runs.
+
+The cost of the look-up of every event id is measured against the same sink without it, in batches
+of new events and in small commits, with an index of as many ids as `--landed` names (their hashes
+are drawn, since the cost depends on their number alone). Two further figures are of a real table:
+the ids per second that a starting writer reads, and a batch in which every event is a copy.
 """
 
 import argparse
 import json
+import random
 import tempfile
 import time
 from dataclasses import dataclass
@@ -17,6 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
+import polars as pl
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -25,12 +32,15 @@ from pyiceberg.table import Table
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, encoded, many
+from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas.codec import decode_record
 from atdp.schemas.values import Event
 
 BATCH = 25_000
 EVENTS_PER_COMMIT = 100
-_OURS = {"allowed_purposes", "kafka_partition", "kafka_offset", "ingested_at"}
+LOOKED_UP = 10_000
+"""Records per batch of the look-up's measurement; ten times this is in the real table."""
+_OURS = {"allowed_purposes", "kafka_partition", "kafka_offset", "arrived_at", "ingested_at"}
 """Columns that the lake writer adds."""
 
 
@@ -130,7 +140,7 @@ def growth(commits: int, folder: Path) -> list[dict[str, Any]]:
         values = encoded(chosen)
         batch = log.batch(zip((event.key for event in chosen), values, strict=True))
         with Clock() as clock:
-            sink.write(log.sink._decode(batch), batch.end)
+            sink.write(log.sink.read(batch), batch.end)
         ours.append(clock)
         with Clock() as clock:
             naive.land(values)
@@ -145,6 +155,66 @@ def growth(commits: int, folder: Path) -> list[dict[str, Any]]:
             "naive_wall_ms": _ms(plain[at : at + tenth], "wall"),
         }
         for at in range(0, commits, tenth)
+    ]
+
+
+def look_ups(landed: list[int], folder: Path) -> list[dict[str, Any]]:
+    """Measure batches and small commits of new events, with and without the look-up."""
+    results = []
+    for size in landed:
+        log = LogDouble(open_lake(folder / f"landed-{size}"))
+        index = log.sink.landed
+        assert index is not None
+        drawn = pl.Series(random.Random(size).sample(range(1 << 62), min(size, 1_000_000)))
+        for part in range(max(size // 1_000_000, 1)):
+            index._runs.add(
+                drawn.cast(pl.UInt64) * 4 + part % 4 + (part // 4) * 1031,
+                pl.repeat(0, len(drawn), dtype=pl.UInt32, eager=True),
+            )
+        index._groups.append(())
+        clocks: dict[tuple[int, bool], list[Clock]] = {}
+        fresh = iter(events(LOOKED_UP * 7 + EVENTS_PER_COMMIT * 40))
+        log.land(islice(fresh, LOOKED_UP))
+        for count, rounds in ((LOOKED_UP, 6), (EVENTS_PER_COMMIT, 40)):
+            for turn in range(rounds):
+                chosen = list(islice(fresh, count))
+                batch = log.batch(
+                    zip((event.key for event in chosen), encoded(chosen), strict=True)
+                )
+                on = turn % 2 == 0
+                index.follow(log.sink.sinks[-1].table)  # what landed without it is no part of it
+                log.sink.landed = index if on else None
+                with Clock() as clock:
+                    log.sink.write(batch)
+                clocks.setdefault((count, on), []).append(clock)
+        row: dict[str, Any] = {"landed": size}
+        for count, unit in ((LOOKED_UP, "batch"), (EVENTS_PER_COMMIT, "commit")):
+            for on, name in ((True, "with"), (False, "without")):
+                row[f"{unit}_{name}_cpu_ms"] = _ms(clocks[count, on], "cpu")
+        for name in ("with", "without"):
+            row[f"per_cpu_second_{name}"] = round(LOOKED_UP / row[f"batch_{name}_cpu_ms"] * 1000)
+        results.append(row)
+    return results
+
+
+def copies(folder: Path) -> list[dict[str, Any]]:
+    """Measure a starting writer's reading of ids, and batches in which every event is a copy."""
+    log = LogDouble(open_lake(folder / "copies"))
+    emitted = events(LOOKED_UP * 10)
+    for at in range(0, len(emitted), LOOKED_UP):
+        log.land(emitted[at : at + LOOKED_UP])
+    with Clock() as start:
+        log.sink = TopicSink.open(log.lake, log.role, log.identity)
+    batch = log.batch(
+        (event.key, value) for event, value in zip(emitted, encoded(emitted), strict=True)
+    )
+    with Clock() as again:
+        committed = log.sink.write(batch)
+    assert committed[-1].repeats == len(emitted)
+    assert committed[-1].conflicts == 0
+    return [
+        {"measured": name, "ids": len(emitted), "per_cpu_second": round(len(emitted) / clock.cpu)}
+        for name, clock in (("start of a writer", start), ("every event a copy", again))
     ]
 
 
@@ -163,12 +233,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=75_000)
     parser.add_argument("--commits", type=int, default=200)
+    parser.add_argument("--landed", type=int, nargs="*", default=[0, 1_000_000, 10_000_000])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="atdp-sink-") as folder:
         results = {
             "throughput": throughput(options.records, Path(folder)),
             "growth": growth(options.commits, Path(folder)),
+            "look-ups": look_ups(options.landed, Path(folder)),
+            "copies": copies(Path(folder)),
         }
     if options.json:
         print(json.dumps(results, indent=1))

@@ -1,11 +1,11 @@
 """`POST /v1/events` over HTTP."""
 
+import json
+
 import httpx
 import pytest
 
-from atdp.schemas import (
-    header,
-)
+from atdp.schemas import RuleExample, header, rule_examples
 
 from .conftest import GatewayUnderTest, error_of, event
 from .serving import TLS
@@ -37,6 +37,35 @@ def test_bad_events_are_named_and_the_good_ones_land(gateway: GatewayUnderTest) 
     assert [rejected["index"] for rejected in answer.json()["rejected"]] == [1, 2, 3]
     assert "not the key's tenant" in answer.json()["rejected"][1]["error"]
     assert len(gateway.events()) == 2
+
+
+HOLES = [example for example in rule_examples() if not example.good]
+
+
+def finite(example: RuleExample) -> bool:
+    """Whether JSON has a form for the example's numbers."""
+    try:
+        json.dumps(example.document, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def test_events_that_break_the_contract_are_rejected_one_by_one_naming_the_rule(
+    gateway: GatewayUnderTest,
+) -> None:
+    bad = [example for example in HOLES if finite(example)]
+    documents = [example.document for example in bad]
+    with gateway.http() as client:
+        answer = client.post("/v1/events", json={"events": [*documents, event()]})
+    assert answer.status_code == 200
+    assert answer.json()["accepted"] == 1
+    errors = {each["index"]: each["error"] for each in answer.json()["rejected"]}
+    for index, example in enumerate(bad):
+        # Two checks of the request come first and name no rule: the tenant, and the event id.
+        if example.document["tenant_id"] == "acme" and example.rule_id != "Event.event_id":
+            assert f"({example.rule_id})" in errors[index]
+    assert len(gateway.events()) == 1
 
 
 def test_when_nothing_is_acceptable_the_answer_is_422(gateway: GatewayUnderTest) -> None:

@@ -116,13 +116,20 @@ def test_a_restarted_writer_reads_on_from_the_tables_not_from_the_group(
     assert rows(lake) == len(events(9))
 
 
-def test_a_redelivered_event_lands_once(
-    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_event_that_is_sent_again_lands_once(
+    lake: Lake,
+    kafka: KafkaSettings,
+    log: KafkaLog,
+    governed: Any,
+    writer_settings: WriterSettings,
+    *,
+    marked: bool,
 ) -> None:
     governed.produce(events(4))
     with writing(lake, kafka, writer_settings) as writer:
         until(writer, lambda: rows(lake) == len(events(4)))
-        governed.produce(events(6), redelivered=True)
+        governed.produce(events(6), redelivered=marked)
         until(
             writer,
             lambda: (

@@ -15,7 +15,7 @@ from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
 from atdp.trainer.model import ModelShape, new_model
-from atdp.trainer.plan import Plan
+from atdp.trainer.plan import StepPlan
 from atdp.trainer.planner import make_plan
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.run_settings import Pace, RunSettings
@@ -79,8 +79,10 @@ def start(
     )
 
 
-def plan(directory: Path, step: int) -> Plan:
-    return Plan.from_json(json.loads((directory / "plans" / f"step-{step:08d}.json").read_text()))
+def plan(directory: Path, step: int) -> StepPlan:
+    return StepPlan.from_json(
+        json.loads((directory / "plans" / f"step-{step:08d}.json").read_text())
+    )
 
 
 def test_every_trajectory_is_trained_once_in_order_of_start_and_the_position_covers_them(
@@ -96,7 +98,7 @@ def test_every_trajectory_is_trained_once_in_order_of_start_and_the_position_cov
 def test_a_plan_reads_back_as_it_was_written(tmp_path: Path) -> None:
     start(tmp_path, MemorySource(trajectories())).run(Pace(steps=1))
     written = plan(tmp_path, 1)
-    assert Plan.from_json(written.to_json()) == written
+    assert StepPlan.from_json(written.to_json()) == written
     assert replace(written, snapshots={"events": 5}).hash == written.hash
     assert replace(written, step=2).hash != written.hash
 

@@ -28,7 +28,6 @@ from atdp.schemas.context_fold import ContextFold
 from atdp.schemas.contract_check import (
     BODY_RULE,
     ENCODING_RULE,
-    ContractViolation,
     check,
     check_record,
 )
@@ -71,6 +70,7 @@ from atdp.schemas.ids import deterministic_event_id, new_event_id
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
+from atdp.schemas.rule_walk import ContractViolation
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
 from atdp.schemas.trajectory_builder import (
     EnvelopeFields,

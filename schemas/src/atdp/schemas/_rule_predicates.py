@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from atdp.schemas.canonical import json_levels
+
 MAX_ID_CHARACTERS = 512
 """Longer ids are refused: they are keys of the log and bounds of the lake's files."""
+MAX_JSON_LEVELS = 200
+"""Objects and arrays nested deeper are refused: governance walks no deeper."""
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Earlier times are refused: they come from clocks that were never set."""
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 CURRENCY_CODE = re.compile(r"[A-Z]{3}")
 
 
@@ -173,13 +178,30 @@ _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def are_json(*texts: str | None) -> bool:
-    """Return whether every text is JSON; raises ValueError or RecursionError where one is not."""
+    """Return whether every text is JSON that every later stage can read; may raise otherwise."""
     for text in texts:
-        if text is not None:
-            _DECODER.decode(text)  # raises for what is no JSON, which breaks the rule as well
+        if text is not None and not _is_readable(text, _DECODER.decode(text)):
+            return False
     return True
 
 
 def are_json_objects(*texts: str | None) -> bool:
-    """Return whether every text is a JSON object; raises as `are_json` does."""
-    return all(text is None or isinstance(_DECODER.decode(text), dict) for text in texts)
+    """Return whether every text is such JSON, and an object; may raise otherwise."""
+    for text in texts:
+        if text is not None:
+            value = _DECODER.decode(text)
+            if not isinstance(value, dict) or not _is_readable(text, value):
+                return False
+    return True
+
+
+def _is_readable(text: str, value: object) -> bool:
+    """Return whether a JSON value is not too deep and has no half of a surrogate pair.
+
+    Few texts can have either; the others are not looked at again.
+    """
+    if text.count("[") + text.count("{") > MAX_JSON_LEVELS and json_levels(value) > MAX_JSON_LEVELS:
+        return False
+    if _SURROGATE_ESCAPE.search(text) is not None:
+        json.dumps(value, ensure_ascii=False).encode()  # raises for half of a pair
+    return True

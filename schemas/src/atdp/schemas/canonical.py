@@ -42,7 +42,10 @@ def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"{_NO_FORM}: {type(error).__name__}") from None
     # Counting brackets is cheap, and few values hold enough of them to need the exact count.
-    if text.count("[") + text.count("{") > MAX_LEVELS and _levels(json.loads(text)) > MAX_LEVELS:
+    if (
+        text.count("[") + text.count("{") > MAX_LEVELS
+        and json_levels(json.loads(text)) > MAX_LEVELS
+    ):
         raise NotCanonical(f"{_NO_FORM}: at most {MAX_LEVELS} levels are taken")
     return text
 
@@ -57,7 +60,7 @@ def canonical_sha256(value: object, *, default: Callable[[Any], Any] | None = No
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _levels(value: object) -> int:
+def json_levels(value: object) -> int:
     """Return the depth to which the containers of a JSON value are nested."""
     deepest = 0
     pending: list[tuple[object, int]] = [(value, 0)]

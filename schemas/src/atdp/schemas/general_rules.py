@@ -72,6 +72,11 @@ _COUNTS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_TOO_DEEP = "[" * (predicates.MAX_JSON_LEVELS + 1) + "]" * (predicates.MAX_JSON_LEVELS + 1)
+_BAD_JSON = ("", "{oops", "Infinity", _TOO_DEEP, '"\\ud800"')
+_BAD_OBJECTS = ("{", "[]", '{"a":NaN}', f'{{"a":{_TOO_DEEP}}}', '{"\\udfff":1}')
+
+
 def _json_rules() -> Iterator[ContractRule]:
     """Yield the rules for the fields whose names end with `_json`."""
     for record in records_of(newest("event").tree):
@@ -83,20 +88,26 @@ def _json_rules() -> Iterator[ContractRule]:
                 id=f"{record.name}.json_object",
                 record=record.name,
                 fields=objects,
-                sentence="The field holds the text of a JSON object.",
+                sentence=(
+                    "The field holds the text of a JSON object, nested at most 200 levels deep "
+                    "and without half of a surrogate pair."
+                ),
                 holds=predicates.are_json_objects,
-                good=tuple({name: '{"ä":[1,null]}'} for name in objects),
-                bad=tuple({name: text} for name in objects for text in ("{", "[]", '{"a":NaN}')),
+                good=tuple({name: '{"ä":[1,null,"\\ud83d\\ude00"]}'} for name in objects),
+                bad=tuple({name: text} for name in objects for text in _BAD_OBJECTS),
             )
         if others:
             yield ContractRule(
                 id=f"{record.name}.json",
                 record=record.name,
                 fields=others,
-                sentence="The field holds the text of a JSON value.",
+                sentence=(
+                    "The field holds the text of a JSON value, nested at most 200 levels deep "
+                    "and without half of a surrogate pair."
+                ),
                 holds=predicates.are_json,
                 good=tuple({name: text} for name in others for text in ("[1]", '"a"', "null")),
-                bad=tuple({name: text} for name in others for text in ("", "{oops", "Infinity")),
+                bad=tuple({name: text} for name in others for text in _BAD_JSON),
             )
 
 

@@ -15,8 +15,8 @@ from atdp.schemas.errors import SchemaError
 KEY_ID = "atdp-key-id"
 SIGNATURE = "atdp-signature"
 REDELIVERY = "atdp-redelivery"
-"""`b"1"` when the producer may have sent this event before; only such events are looked up in
-the lake before they are appended."""
+"""`b"1"` when the producer may have sent this event before. It is information for the audit; the
+lake looks up every event by its id, with and without this header."""
 
 _PREFIX = "atdp"
 

@@ -23,7 +23,7 @@ from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import GroupCandidates, SetAside, VersionAges
 from atdp.trainer.linearize import Row, linearize
 from atdp.trainer.model import CausalLM
-from atdp.trainer.plan import Plan
+from atdp.trainer.plan import StepPlan
 from atdp.trainer.planner import make_plan, planned_trajectories
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.run_directory import RunDirectory
@@ -110,7 +110,7 @@ class GrpoRun:
 
     # --- plans ---
 
-    def _next_plan(self) -> Plan | None:
+    def _next_plan(self) -> StepPlan | None:
         """Return the written plan of the next step, or a new one; None when nothing is ready."""
         number = self._state.step + 1
         written = self._files.read_plan(number)
@@ -129,7 +129,7 @@ class GrpoRun:
             )
         return self._new_plan(number, replaces=written.hash if written is not None else None)
 
-    def _new_plan(self, number: int, *, replaces: str | None) -> Plan | None:
+    def _new_plan(self, number: int, *, replaces: str | None) -> StepPlan | None:
         position, settings = self._state.position, self._settings
         poll = self._source.poll(position)
         self._refused = poll.refused
@@ -151,7 +151,7 @@ class GrpoRun:
 
     # --- steps ---
 
-    def _do_step(self, plan: Plan) -> None:
+    def _do_step(self, plan: StepPlan) -> None:
         self._files.write_plan(plan)
         self._hooks.on_point("plan written")
         members = planned_trajectories(plan, self._source.fetch(plan.trained))
@@ -212,7 +212,7 @@ class GrpoRun:
             last_metrics=reports[-1] if reports else {},
         )
 
-    def _set_aside(self, plans: list[Plan]) -> Counter[str]:
+    def _set_aside(self, plans: list[StepPlan]) -> Counter[str]:
         """Return the numbers of set aside trajectories, also of the last plan that was not made."""
         counts: Counter[str] = Counter()
         for plan in plans:
@@ -221,7 +221,7 @@ class GrpoRun:
             counts[refusal.reason] += len(refusal.members)
         return counts
 
-    def _last_refused(self, plans: list[Plan]) -> Mapping[str, int]:
+    def _last_refused(self, plans: list[StepPlan]) -> Mapping[str, int]:
         """Return the refusals of this process's last poll, or else of the last written plan."""
         if self._refused is not None:
             return self._refused
@@ -229,7 +229,7 @@ class GrpoRun:
 
 
 def _training_rows(
-    plan: Plan, members: Mapping[TrajectoryKey, TrainingTrajectory]
+    plan: StepPlan, members: Mapping[TrajectoryKey, TrainingTrajectory]
 ) -> tuple[list[Row], list[float], int]:
     """Return the rows of a plan, the advantage of each row, and the number of forks."""
     rows: list[Row] = []

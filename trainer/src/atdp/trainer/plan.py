@@ -45,7 +45,7 @@ class PlannedRefusals:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class StepPlan:
     """The plan of one step."""
 
     step: int
@@ -99,7 +99,7 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Plan":
+    def from_json(cls, value: Mapping[str, Any]) -> "StepPlan":
         """Return the plan of a JSON form; inverse of `to_json`."""
         return cls(
             step=value["step"],

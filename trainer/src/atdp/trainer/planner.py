@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from atdp.trainer.algo.advantages import AdvantageKind, advantages
 from atdp.trainer.groups import Assembly, Group, members
-from atdp.trainer.plan import Plan, PlannedGroup, PlannedMember, PlannedRefusals
+from atdp.trainer.plan import PlannedGroup, PlannedMember, PlannedRefusals, StepPlan
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.run_settings import RunSettings
 from atdp.trainer.source import Poll
@@ -23,7 +23,7 @@ def make_plan(
     poll: Poll,
     *,
     replaces: str | None = None,
-) -> Plan:
+) -> StepPlan:
     """Plan a step on the oldest ready groups of `assembly`, which was made from `poll`.
 
     Trajectories that are set aside are decided with this step, whether or not it has groups.
@@ -35,7 +35,7 @@ def make_plan(
     decided = members(chosen) + members(assembly.set_aside)
     undecided = [*members(later), *assembly.waiting]
     starts = {*assembly.open_starts, *((t.partition, t.first_offset) for t in undecided)}
-    return Plan(
+    return StepPlan(
         step=step,
         groups=tuple(_planned(group, settings.advantage) for group in chosen),
         set_aside=tuple(
@@ -64,7 +64,7 @@ def _planned(group: Group, kind: AdvantageKind) -> PlannedGroup:
 
 
 def planned_trajectories(
-    plan: Plan, offered: Sequence[TrainingTrajectory]
+    plan: StepPlan, offered: Sequence[TrainingTrajectory]
 ) -> dict[TrajectoryKey, TrainingTrajectory] | None:
     """Return the members of the plan among `offered`.
 

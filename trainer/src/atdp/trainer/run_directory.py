@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from atdp.runtime import write_durably
-from atdp.trainer.plan import Plan
+from atdp.trainer.plan import StepPlan
 
 
 class RunDirectory:
@@ -22,16 +22,16 @@ class RunDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def write_plan(self, plan: Plan) -> None:
+    def write_plan(self, plan: StepPlan) -> None:
         """Write the plan of a step, which is on the disk when this returns."""
         write_durably(self._plan_file(plan.step), json.dumps(plan.to_json(), indent=1))
 
-    def read_plan(self, step: int) -> Plan | None:
+    def read_plan(self, step: int) -> StepPlan | None:
         """Return the written plan of a step; None when there is none."""
         file = self._plan_file(step)
-        return Plan.from_json(json.loads(file.read_text())) if file.is_file() else None
+        return StepPlan.from_json(json.loads(file.read_text())) if file.is_file() else None
 
-    def plans(self, last_step: int) -> list[Plan]:
+    def plans(self, last_step: int) -> list[StepPlan]:
         """Return the written plans of the steps up to `last_step`, inclusive."""
         plans = (self.read_plan(step) for step in range(1, last_step + 1))
         return [plan for plan in plans if plan is not None]

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from atdp.trainer.plan import Plan, PlannedRefusals
+from atdp.trainer.plan import PlannedRefusals, StepPlan
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
 
 def plan_report(
-    plan: Plan,
+    plan: StepPlan,
     members: Mapping[TrajectoryKey, TrainingTrajectory],
     *,
     rows: int,

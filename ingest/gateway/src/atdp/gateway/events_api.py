@@ -2,8 +2,8 @@
 
 Body: `{"events": [<event in its JSON form>, …]}`. Each event is checked alone: valid events are
 appended even if others are refused, and the answer `{"accepted": n, "rejected": [{"index",
-"error"}]}` names the refused ones. A request that is sent again carries `X-ATDP-Redelivery: 1`; its
-records are then looked up by event id before they are stored in the lake.
+"error"}]}` names the refused ones. A request may be sent again with the same event ids, as often as
+needed: each event lands once. The header `X-ATDP-Redelivery: 1` marks its records as sent again.
 
 Status 200: every valid event is durable. 422: no event was valid. 503: for at least one event it is
 unknown whether it is in the log; send the whole request again, marked as redelivery.

@@ -30,7 +30,7 @@ class SpoolRecord:
     key: bytes
     value: bytes
     headers: Headers = ()
-    redelivery: bool = False  # may have been sent before, so consumers must look it up by event id
+    redelivery: bool = False  # may have been sent before; the audit says so
 
 
 def encode_headers(headers: Headers) -> bytes:

@@ -123,8 +123,8 @@ class Recorder:
 
         Args:
             event: an event with its own id and numbers.
-            redelivery: the event may have been emitted before under the same id, so consumers have
-                to look it up.
+            redelivery: the event may have been emitted before under the same id; the audit says so.
+                With or without this mark, an event id lands in the lake once.
         """
         return self.take(SingleEvent(event.event_id, lambda: event, redelivery))
 

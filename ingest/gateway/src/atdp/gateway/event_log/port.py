@@ -3,9 +3,9 @@
 Guarantee: when `append` returns a `LogPosition` for a record, the record survives the death of this
 process and of the broker. Records of one key keep the order in which they were given, within one
 call and between calls that follow each other. A record that comes back as an error may still be in
-the log, or get there later. The sender must mark it as redelivery when it sends it again; the lake
-writer then looks it up by its event id. The log itself never retries in a way that doubles a
-record.
+the log, or get there later. The sender sends it again under the same event id, marked as
+redelivery; the lake keeps one copy of an event id. The log itself never retries in a way that
+doubles a record.
 
 Back-pressure: a log holds a bounded amount of unacknowledged data. `append` waits while the bound
 is reached, and gives up with `EventLogUnavailable` when nothing is acknowledged for too long.
