@@ -150,3 +150,25 @@ def test_a_lock_that_cannot_be_taken_for_another_reason_is_an_error(
 def test_lock_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     with locked(tmp_path / "lock"):
         assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_shared_lock_is_asked_for_without_writing(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    file.write_text("1234", "utf-8")
+    holder = try_lock(file, shared=True)
+    assert holder is not None
+    with holder:
+        assert not holder.writable()
+        assert try_lock(file) is None
+    assert file.read_text("utf-8") == "1234"
+
+
+def test_a_lock_file_may_be_readable_by_others(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        handle = try_lock(tmp_path / "lock", mode=0o666)
+    finally:
+        os.umask(umask)
+    assert handle is not None
+    handle.close()
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644

@@ -142,7 +142,8 @@ class StackState:
 
     def _try_lock(self, *, shared: bool = False) -> IO[bytes] | None:
         try:
-            return try_lock(self._lock_file, shared=shared)
+            # `atdp status` of another user reads the lock and the process id in it.
+            return try_lock(self._lock_file, shared=shared, mode=0o666)
         except OSError as error:
             raise home_unwritable(self._home.root, error) from error
 
