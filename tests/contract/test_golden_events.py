@@ -52,6 +52,7 @@ from atdp.schemas import (
     Usage,
     Versions,
     VersionSpan,
+    check,
     decode,
     encode,
     event_to_json,
@@ -313,6 +314,11 @@ def test_todays_writer_still_writes_the_newest_golden_bytes(name: str) -> None:
     file = GOLDEN / f"event.v{newest('event').version}" / f"{name}.avro"
     index = list(BODIES).index(name)
     assert encode(golden_event(index, BODIES[name])) == file.read_bytes()
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_golden_event_keeps_the_contract(name: str) -> None:
+    assert check(golden_event(0, BODIES[name])) == ()
 
 
 def test_every_kind_has_a_golden_record() -> None:

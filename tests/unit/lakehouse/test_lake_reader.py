@@ -1,6 +1,7 @@
 """The governed reader refuses what is not stamped for its purpose, and says how much and why."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from atdp.schemas import (
     Governance,
     Message,
     Observation,
+    Sampling,
     encode,
     fold_context,
 )
@@ -109,6 +111,49 @@ def test_a_model_call_names_the_parameters_that_altered_its_sampling(
         "call1": ("logit_bias", "presence_penalty", "response_format"),
         "call2": ("regex", "repetition_penalty", "tool_choice"),
         "call3": ("ext_json",),
+    }
+
+
+def with_generation(name: str, temperature: float = 1.0, **fields: Any) -> list[Event]:
+    """The events of a trajectory, with these fields in its generations."""
+    events = []
+    for event in replace(GOOD, name=name).events():
+        body = event.body
+        if isinstance(body, Action) and body.generation is not None:
+            sampling = replace(body.generation.sampling or Sampling(), temperature=temperature)
+            generation = replace(body.generation, sampling=sampling, **fields)
+            body = replace(body, generation=generation)
+        events.append(replace(event, body=body))
+    return events
+
+
+def test_a_model_call_whose_numbers_mean_something_else_comes_without_them(
+    lake: Lake, log: LogDouble
+) -> None:
+    prefix: dict[str, Any] = {"prompt_prefix_event_id": "e-1", "prompt_prefix_tokens": 3}
+    at_1 = "ln_at_temperature_1"
+    log.land(
+        [
+            *with_generation("plain", logprob_encoding="ln_at_sampling_temperature"),
+            *with_generation("the same temperature", logprob_encoding=at_1),
+            *with_generation("another temperature", 0.5, logprob_encoding=at_1),
+            *with_generation("not stated", logprob_encoding="unknown"),
+            *with_generation("end of a prompt", **prefix),
+        ]
+    )
+    present = {
+        r.trajectory_id: (
+            bool(r.generations[0].prompt_token_ids),
+            bool(r.generations[0].output_logprobs),
+        )
+        for r in governed_trajectories(lake, purpose="replay")
+    }
+    assert present == {
+        "plain": (True, True),
+        "the same temperature": (True, True),
+        "another temperature": (True, False),
+        "not stated": (True, False),
+        "end of a prompt": (False, True),
     }
 
 

@@ -197,6 +197,11 @@ def _generation(row: _Row, context_intact: bool) -> GenerationRecord:
     values: dict[str, Any] = {name: row[name] for name in _GENERATION_COLUMNS}
     for array in ("prompt_token_ids", "output_token_ids", "output_logprobs"):
         values[array] = tuple(row[array] or ())
+    if row["prompt_prefix_event_id"] is not None:
+        # The ids are only the end of the prompt, and without the whole prompt they mean nothing.
+        values["prompt_token_ids"] = ()
+    if not _is_behaviour_logprob(row):
+        values["output_logprobs"] = ()
     values["loss_mask"] = None if row["loss_mask"] is None else tuple(row["loss_mask"])
     values["policy_versions"] = tuple(
         (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
@@ -206,6 +211,14 @@ def _generation(row: _Row, context_intact: bool) -> GenerationRecord:
     values["training_eligible"] = row["training_eligible"] is True
     values["policy_id"] = row["policy_id"] or ""
     return GenerationRecord(**values, context_intact=context_intact)
+
+
+def _is_behaviour_logprob(row: _Row) -> bool:
+    """Return whether log-probabilities are stated to be those of the sampling."""
+    encoding = row["logprob_encoding"]
+    if encoding == "ln_at_temperature_1":
+        return bool(row["temperature"] == 1)
+    return encoding is None or encoding == "ln_at_sampling_temperature"
 
 
 def _contexts(

@@ -36,7 +36,7 @@ class OfferedEvent(Protocol):
 
     @property
     def redelivery(self) -> bool:
-        """Whether the event may have been emitted before."""
+        """True for an event that may have been emitted before."""
 
     def owed_gap(self) -> Event | None:
         """Return the gap event that has to come first; None when none is owed."""
