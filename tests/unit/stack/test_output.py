@@ -39,6 +39,27 @@ def test_rows_as_table_show_data_as_it_is(capsys: pytest.CaptureFixture[str]) ->
     assert "[red]x" in printed(Format.TABLE, capsys)
 
 
+def test_a_table_keeps_what_follows_a_tab(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([{"name": "a\tb\tc"}], ["name"], Format.TABLE)
+    assert "a   b   c" in capsys.readouterr().out
+
+
+def test_a_table_that_is_not_folded_shows_every_column_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "40"}.items():
+        monkeypatch.setenv(name, value)
+    columns = [f"column-{number}" for number in range(20)]
+    print_rows(
+        [{column: f"{column} has a value" for column in columns}],
+        columns,
+        Format.TABLE,
+        folded=False,
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert any(all(f"{column} has a value" in line for column in columns) for line in lines)
+
+
 def test_a_table_of_one_record_has_a_row_for_each_field(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

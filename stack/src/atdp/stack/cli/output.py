@@ -47,18 +47,25 @@ def choose_format(form: Format | None, as_json: bool) -> Format | None:
 
 
 def print_rows(
-    rows: Sequence[Row], columns: Sequence[str], form: Format, *, title: str | None = None
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    form: Format,
+    *,
+    title: str | None = None,
+    folded: bool = True,
 ) -> None:
     """Print rows to standard output.
 
-    A value that is missing or None shows as an empty cell (null in JSON).
+    A value that is missing or None shows as an empty cell (null in JSON). On a terminal a table
+    that is not `folded` is as wide as its content. A folded table of many columns loses those for
+    which the terminal has no room.
     """
     if form is Format.JSON:
         print_json([{column: row.get(column) for column in columns} for row in rows])
     elif form is Format.CSV:
         typer.echo(_csv(rows, columns), nl=False)
     else:
-        _print_table(build_table(rows, columns, title=title))
+        _print_table(build_table(rows, columns, title=title), folded=folded)
 
 
 def print_record(record: Row, form: Format) -> None:
@@ -97,7 +104,8 @@ def build_table(
 ) -> "Table":
     """Return rows as a table for a terminal.
 
-    Cells are data and never markup; a cell that is a `rich.text.Text` keeps its style.
+    Cells are data and never markup; a cell that is a `rich.text.Text` keeps its style. Tabs become
+    spaces, because Rich measures a tab as nothing and then cuts the cell.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -123,18 +131,22 @@ def build_table(
     for row in rows:
         values = [row.get(column) for column in columns]
         table.add_row(
-            *(value if isinstance(value, Text) else Text(cell_text(value)) for value in values)
+            *(
+                value if isinstance(value, Text) else Text(cell_text(value).expandtabs(4))
+                for value in values
+            )
         )
     return table
 
 
-def _print_table(table: "Table") -> None:
+def _print_table(table: "Table", *, folded: bool = True) -> None:
     from rich.console import Console
 
     console = Console()
-    if not console.is_terminal:
+    if not folded or not console.is_terminal:
         console = Console(width=_PIPE_WIDTH)
-    console.print(table)
+    # The terminal itself breaks a line that is too long for it; a crop would lose columns.
+    console.print(table, soft_wrap=not folded)
 
 
 def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:

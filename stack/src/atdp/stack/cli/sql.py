@@ -1,6 +1,7 @@
 """`atdp sql`: queries of the lake."""
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +79,7 @@ def _print_table(result: "QueryResult") -> None:
     rows = [
         {name: _cell(value) for name, value in row.items()} for row in result.dicts()[:_TABLE_ROWS]
     ]
-    print_rows(rows, result.columns, Format.TABLE)
+    print_rows(rows, result.columns, Format.TABLE, folded=False)
     if len(result) > _TABLE_ROWS:
         typer.echo(f"… {len(result) - _TABLE_ROWS} more rows")
 
@@ -90,7 +91,8 @@ def _cell(value: object) -> object:
         return value
     if isinstance(value, float):
         return str(value)  # all digits: the caller asked for this very number
-    line = cell_text(value).replace("\n", "⏎")
+    text = value.isoformat() if isinstance(value, datetime) else cell_text(value)
+    line = text.replace("\n", "⏎")
     if len(line) <= _TABLE_CELL_CHARACTERS:
         return line
     return line[: _TABLE_CELL_CHARACTERS - 1] + "…"
