@@ -8,7 +8,7 @@ MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproje
 
 # Pages that people write; the generated reference has the form that its generator gives it.
 GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md
-PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md benchmarks/*.md))
+PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-sglang lint members format demo clean
