@@ -60,6 +60,10 @@ class Agents:
         }
         return {producer: gap for producer, gap in missing.items() if gap}
 
+    def gap_events(self) -> int:
+        """Return how many gap events are in the topic."""
+        return sum(event.kind == "gap" for event, _ in self._records())
+
     def _records(self) -> list[tuple[Event, bool]]:
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.auto.commit": False}

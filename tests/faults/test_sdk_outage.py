@@ -57,8 +57,9 @@ def test_without_room_the_report_says_exactly_what_was_dropped(
     delivered = agents.delivered()
     missing = lost(run.emitted, delivered)
     assert 0 < len(missing) < 300
-    assert (
-        kept["recovered"] == len(delivered) == 1 + 300 - len(missing)
-    )  # one more: the trajectory's start
+    gaps = agents.gap_events()  # a gap event is small and finds room where an event does not
+    assert gaps > 0
+    # One more than emitted and kept: the trajectory's start.
+    assert kept["recovered"] == len(delivered) == 1 + 300 - len(missing) + gaps
     assert (run.report["pending"], run.report["dropped"]) == (len(delivered), len(missing))
     assert missing == set(run.emitted[-len(missing) :])  # the oldest are kept, the newest dropped

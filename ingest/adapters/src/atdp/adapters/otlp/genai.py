@@ -24,7 +24,7 @@ from atdp.adapters.otlp.genai_messages import (
 )
 from atdp.adapters.otlp.genai_model_calls import read_generation, write_generation
 from atdp.adapters.otlp.genai_retrieval import read_retrieval, write_retrieval
-from atdp.adapters.otlp.vocabulary import Operation, RecordFacts
+from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts
 from atdp.schemas import (
     Action,
     Agent,
@@ -60,7 +60,7 @@ class GenAi:
 
     format: str = "otel"
 
-    def read(self, attributes: Mapping[str, Any], facts: RecordFacts) -> Operation:
+    def read(self, attributes: Mapping[str, Any], facts: OtlpRecordFacts) -> Operation:
         """See `Vocabulary.read`."""
         name = _operation_name(attributes)
         error = _read_error(attributes, facts)
@@ -122,7 +122,7 @@ def _operation_name(attributes: Mapping[str, Any]) -> str | None:
     return "chat" if as_text(attributes.get("gen_ai.response.model")) else None
 
 
-def _read_error(attributes: Mapping[str, Any], facts: RecordFacts) -> Error | None:
+def _read_error(attributes: Mapping[str, Any], facts: OtlpRecordFacts) -> Error | None:
     kind = as_text(attributes.get("error.type"))
     if kind is None and not facts.failed:
         return None
@@ -179,7 +179,7 @@ def _tool_call(attributes: Mapping[str, Any], error: Error | None) -> Operation:
     return Operation(body=Action(type="tool_call", tool_call=call), outcome=outcome)
 
 
-def _other(attributes: Mapping[str, Any], facts: RecordFacts, error: Error | None) -> Body:
+def _other(attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None) -> Body:
     name = attributes.get("gen_ai.operation.name")
     if name == "embeddings":
         formats = attributes.get("gen_ai.request.encoding_formats")

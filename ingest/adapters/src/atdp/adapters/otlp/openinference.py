@@ -12,7 +12,7 @@ from atdp.adapters.otlp.openinference_messages import (
     read_messages,
     write_messages,
 )
-from atdp.adapters.otlp.vocabulary import Operation, RecordFacts
+from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts
 from atdp.schemas import (
     Action,
     Agent,
@@ -52,7 +52,7 @@ class OpenInference:
 
     format: str = "openinference"
 
-    def read(self, attributes: Mapping[str, Any], facts: RecordFacts) -> Operation:
+    def read(self, attributes: Mapping[str, Any], facts: OtlpRecordFacts) -> Operation:
         """See `Vocabulary.read`."""
         error = Error(type="unknown", message=facts.failure) if facts.failed else None
         match attributes.get(_KIND):
@@ -184,7 +184,9 @@ def _read_cost(attributes: Mapping[str, Any]) -> Cost | None:
     return None if amount is None or amount < 0 else Cost(amount=amount)
 
 
-def _tool_call(attributes: Mapping[str, Any], facts: RecordFacts, error: Error | None) -> Operation:
+def _tool_call(
+    attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None
+) -> Operation:
     call_id = as_text(attributes.get("tool.id"))
     name = as_text(attributes.get("tool.name"))
     arguments = as_text(attributes.get("input.value")) or ""
@@ -209,7 +211,7 @@ def _tool_call(attributes: Mapping[str, Any], facts: RecordFacts, error: Error |
     return Operation(body=Action(type="tool_call", tool_call=call), outcome=outcome)
 
 
-def _other(attributes: Mapping[str, Any], facts: RecordFacts, error: Error | None) -> Body:
+def _other(attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None) -> Body:
     query = as_text(attributes.get("input.value"))
     match attributes.get(_KIND):
         case "RETRIEVER":

@@ -25,7 +25,7 @@ from atdp.adapters.imported_trajectory import (
 from atdp.adapters.otlp.attributes import keep_attributes, plain_attributes
 from atdp.adapters.otlp.record_fields import failure_message, read_status, write_record
 from atdp.adapters.otlp.records import OtlpRecord, records_of, without_records
-from atdp.adapters.otlp.vocabulary import Operation, RecordFacts, Vocabulary
+from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts, Vocabulary
 from atdp.schemas import (
     Action,
     Agent,
@@ -140,7 +140,7 @@ class _Reading:
         content = record.content
         parent = as_id(content.get("parentSpanId"))
         status = read_status(content)
-        facts = RecordFacts(
+        facts = OtlpRecordFacts(
             name=as_text(content.get("eventName" if record.is_log else "name")) or "",
             is_root=parent is None and not record.is_log,
             failed=status == "error",

@@ -26,7 +26,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFacts:
+class OtlpRecordFacts:
     """The facts of a record that are no attributes; `failure` is the message of an error status."""
 
     name: str
@@ -43,7 +43,7 @@ class Vocabulary(Protocol):
         """Name of the format on the command line."""
         ...
 
-    def read(self, attributes: Mapping[str, Any], facts: RecordFacts) -> Operation:
+    def read(self, attributes: Mapping[str, Any], facts: OtlpRecordFacts) -> Operation:
         """Return the operation that a record describes; attributes of wrong types are left out."""
         ...
 
