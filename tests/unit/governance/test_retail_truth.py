@@ -28,6 +28,11 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 pytestmark = pytest.mark.skipif(not RUNS, reason="the retail conversations are not here")
 
 
+def content_hash_of(record: dict[str, Any]) -> bytes:
+    """Return the content hash of a governed record as it stands in the bytes."""
+    return str((record.get("governance") or {}).get("content_hash") or "no hash").encode()
+
+
 def truth_of(user: dict[str, Any], user_id: str, orders: dict[str, Any]) -> dict[str, set[str]]:
     addresses = [user["address"], *(orders[order]["address"] for order in user["orders"])]
     return {
@@ -62,7 +67,10 @@ def test_no_personal_value_of_a_retail_row_comes_out_anywhere(
             value = encode(event)
             governed = governor.govern(decode_record(value)[1], NOW)
             raw += value
-            out += encode_record("event", governed.record) + repr(governed.replacements).encode()
+            written = encode_record("event", governed.record)
+            # The hash of the governed content has digits of its own, which may look like a value.
+            written = written.replace(content_hash_of(governed.record), b"")
+            out += written + repr(governed.replacements).encode()
         for name, values in truth_of(users[user_id], user_id, orders).items():
             occurred[name] += sum(raw.count(value.encode()) for value in values)
             remaining[name] += sum(out.lower().count(value.lower().encode()) for value in values)

@@ -11,8 +11,8 @@ from typing import Any
 
 from atdp.schemas.errors import SchemaError
 
-MAX_LEVELS = 254
-"""Containers nested deeper are refused: orjson, which the gateway writes with, takes no more."""
+MAX_LEVELS = 200
+"""Containers nested deeper are refused: governance walks no deeper (orjson would take 254)."""
 
 _NO_FORM = "the value has no canonical JSON form"
 

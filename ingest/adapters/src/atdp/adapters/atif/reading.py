@@ -127,7 +127,7 @@ def _embedded(root: Mapping[str, Any]) -> list[Any]:
 def _events(root: Mapping[str, Any], names: Mapping[str, tuple[str, ...]]) -> tuple[Any, ...]:
     agent = as_object(root["agent"])
     model = as_text(agent.get("model_name"))
-    reading = _Reading(model=model, subagents=names)
+    reading = _AtifReading(model=model, subagents=names)
     reading.events.append(_started(root, model))
     tools = as_objects(agent.get("tool_definitions"))
     if tools is not None:
@@ -181,7 +181,7 @@ def _ended(root: Mapping[str, Any], step: int) -> ImportedEvent:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _AtifReading:
     """The events of one trajectory read so far; `step` is the last decision of the agent."""
 
     model: str | None
