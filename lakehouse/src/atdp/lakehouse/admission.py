@@ -90,7 +90,7 @@ class GenerationFacts:
     weight_versions: Sequence[str] = ()
     training_eligible: bool | None = None
     context_intact: bool = True
-    """Whether the recorded context is known to be what the model was shown."""
+    """True when the recorded context is known to be what the model was shown."""
 
 
 def why_inadmissible(facts: GenerationFacts, rules: AdmissionRules) -> InadmissibleReason | None:

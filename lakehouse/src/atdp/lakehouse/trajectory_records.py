@@ -45,7 +45,7 @@ class GenerationRecord:
     finish_reason: str | None
     token_fidelity: str | None
     context_intact: bool
-    """Whether the messages recorded before it are known to be those that the model was shown."""
+    """True when the messages recorded before it are known to be those that the model was shown."""
     training_eligible: bool
     policy_id: str
     policy_version: int | None

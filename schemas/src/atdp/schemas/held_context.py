@@ -37,9 +37,9 @@ class HeldContext(Generic[K]):
         self._keys: list[K] = []
         self._hashes: list[str] = []
         self.is_lost = False
-        """Whether readers may hold another context, so that all of it has to be sent again."""
+        """True when readers may hold another context, so that all of it has to be sent again."""
         self.is_known = True
-        """Whether the messages held are all that the model was shown."""
+        """True when the messages held are all that the model was shown."""
 
     @property
     def keys(self) -> Sequence[K]:

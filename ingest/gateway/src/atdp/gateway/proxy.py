@@ -43,7 +43,7 @@ from atdp.schemas import (
 router = APIRouter()
 
 _OK = 200
-# What reading an engine's answer raises when it does not have the form of a chat completion.
+# Exceptions of reading an answer of an engine that does not have the form of a completion.
 _UNREADABLE = (
     MalformedMessage,
     NotCanonical,

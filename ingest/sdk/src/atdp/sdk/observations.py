@@ -31,7 +31,7 @@ class ShownContext:
     tools: Sequence[Mapping[str, Any]] | None = None
     """The definitions in force; None: nothing is said about them."""
     is_whole: bool = True
-    """Whether `messages` is all of the context, or only the additions to the context held."""
+    """True when `messages` is all of the context, not only the additions to the context held."""
 
 
 def observation_from(
