@@ -1,6 +1,7 @@
 """A transaction ends by time or bytes; the records that it leaves out are read again, in order."""
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,7 +30,10 @@ def stage(
 
     consumer, transaction = FakeConsumer(), FakeTransaction()
     monkeypatch.setattr("atdp.governance.stage.raw_consumer.Consumer", lambda _: consumer)
-    monkeypatch.setattr("atdp.governance.stage.loop.time.monotonic", lambda: clock[0])
+    # The module's name alone is replaced: event loops of other tests' servers read the same clock.
+    monkeypatch.setattr(
+        "atdp.governance.stage.loop.time", SimpleNamespace(monotonic=lambda: clock[0])
+    )
     made = GovernanceStage(
         StageSettings(kafka=KafkaSettings("nowhere"), **settings),
         FakeGovernor(decide, size),  # type: ignore[arg-type]
@@ -86,7 +90,9 @@ def test_an_offset_that_the_broker_could_not_tell_is_not_the_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, consumer, _ = stage(monkeypatch)
-    monkeypatch.setattr("atdp.governance.stage.raw_consumer.time.sleep", lambda _: None)
+    monkeypatch.setattr(
+        "atdp.governance.stage.raw_consumer.time", SimpleNamespace(sleep=lambda _: None)
+    )
 
     class FailedPosition:
         topic, partition, offset = "raw", 0, -1001
