@@ -33,8 +33,8 @@ from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, encoded, many
 from atdp.lakehouse.topic_sink import TopicSink
+from atdp.schemas import Event
 from atdp.schemas.codec import decode_record
-from atdp.schemas.values import Event
 
 BATCH = 25_000
 EVENTS_PER_COMMIT = 100

@@ -17,9 +17,9 @@ from confluent_kafka import Producer
 from atdp.lakehouse import Lake, connect, open_lake
 from atdp.lakehouse.lake_writer import SOURCES
 from atdp.lakehouse.testing import many
+from atdp.schemas import Event
 from atdp.schemas.codec import encode
 from atdp.schemas.topics import TopicRole
-from atdp.schemas.values import Event
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(1200)]
 

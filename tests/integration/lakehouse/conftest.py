@@ -9,10 +9,10 @@ from confluent_kafka import Producer
 
 from atdp.lakehouse.lake_writer import SOURCES, WriterSettings
 from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.schemas import Event
 from atdp.schemas.codec import encode
 from atdp.schemas.headers import REDELIVERY
 from atdp.schemas.topics import TopicRole
-from atdp.schemas.values import Event
 
 PARTITIONS = 3
 

@@ -19,7 +19,7 @@ from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.testing import SampleTrajectory, many
 from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.schemas.values import Event
+from atdp.schemas import Event
 from atdp.stack.kafka_log import KafkaLog
 
 pytestmark = pytest.mark.kafka

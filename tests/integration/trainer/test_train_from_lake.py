@@ -15,7 +15,7 @@ from atdp.inference.worker.app import create_app
 from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime.home import Home
-from atdp.schemas.values import Action, Event
+from atdp.schemas import Action, Event
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
 from atdp.trainer.model import ModelShape
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult

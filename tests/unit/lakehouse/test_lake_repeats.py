@@ -17,8 +17,8 @@ from atdp.lakehouse.repeats import CONFLICT, REPEAT
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
 from atdp.lakehouse.topic_sink import TopicSink
+from atdp.schemas import Event, EventId
 from atdp.schemas.codec import encode, encode_record
-from atdp.schemas.values import Event, EventId
 
 TABLES = ("events", "generations", "rewards")
 

@@ -27,9 +27,9 @@ from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 from atdp.lakehouse.topic_sink import TopicSink
+from atdp.schemas import Event
 from atdp.schemas.codec import encode, encode_record, event_to_record
 from atdp.schemas.released import HEADER_BYTES, newest
-from atdp.schemas.values import Event
 
 TABLES = ("events", "generations", "rewards")
 

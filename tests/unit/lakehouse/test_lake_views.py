@@ -7,7 +7,7 @@ from typing import Any
 
 from atdp.lakehouse import Lake, connect
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.schemas.values import Reward
+from atdp.schemas import Reward
 
 T = SampleTrajectory(turns=2, reward=None)
 

@@ -33,7 +33,6 @@ from atdp.schemas import (
     new_event_id,
     newest,
     record_to_event,
-    values,
 )
 
 TIMES = st.datetimes(
@@ -64,7 +63,7 @@ def strategy_of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def built(cls: Any) -> st.SearchStrategy[Any]:
-    hints = typing.get_type_hints(cls, vars(values))
+    hints = typing.get_type_hints(cls)
     return st.builds(
         cls, **{field.name: strategy_of(hints[field.name]) for field in dataclasses.fields(cls)}
     )

@@ -3,6 +3,21 @@
 Everything else depends on this distribution, and it depends on fastavro alone.
 """
 
+from atdp.schemas.action import (
+    Action,
+    ActionType,
+    Approval,
+    CodeEdit,
+    Document,
+    Embedding,
+    Guardrail,
+    Handoff,
+    MemoryOp,
+    Plan,
+    Retrieval,
+    SideEffect,
+    ToolCall,
+)
 from atdp.schemas.canonical import NotCanonical, canonical_json, canonical_sha256
 from atdp.schemas.chat_tool_calls import parsed_json, tool_calls, tool_calls_to_chat
 from atdp.schemas.codec import (
@@ -50,6 +65,38 @@ from atdp.schemas.conversation import (
 )
 from atdp.schemas.decision_steps import StepCounter
 from atdp.schemas.errors import InvalidRecord, SchemaError, UnknownSchema
+from atdp.schemas.event import (
+    KIND_OF_BODY,
+    Agent,
+    Body,
+    Cost,
+    Event,
+    EventId,
+    Kind,
+    Link,
+    Source,
+    Status,
+    TenantId,
+    TrajectoryId,
+    Usage,
+    Versions,
+    record_key,
+)
+from atdp.schemas.generation import (
+    BlobRef,
+    Generation,
+    LogprobEncoding,
+    RoutedExperts,
+    Sampling,
+    VersionSpan,
+)
+from atdp.schemas.governance_stamp import (
+    ConsentState,
+    Finding,
+    Governance,
+    ReplayClass,
+    TokenFidelity,
+)
 from atdp.schemas.headers import (
     KEY_ID,
     REDELIVERY,
@@ -67,6 +114,11 @@ from atdp.schemas.held_context import (
     make_observation,
 )
 from atdp.schemas.ids import deterministic_event_id, new_event_id
+from atdp.schemas.judgement import Annotation, Feedback, FeedbackType, Reward, TargetKind
+from atdp.schemas.lifecycle import EndStatus, Gap, TrajectoryEnded, TrajectoryStarted
+from atdp.schemas.message import Message, Part, PartType
+from atdp.schemas.observation import InternalState, InternalStateType, Observation
+from atdp.schemas.outcome import Error, Outcome, OutcomeResult, UserDecision
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
@@ -76,66 +128,6 @@ from atdp.schemas.trajectory_builder import (
     EnvelopeFields,
     TrajectoryBuilder,
     TrajectoryIdentity,
-)
-from atdp.schemas.values import (
-    KIND_OF_BODY,
-    Action,
-    ActionType,
-    Agent,
-    Annotation,
-    Approval,
-    BlobRef,
-    Body,
-    CodeEdit,
-    ConsentState,
-    Cost,
-    Document,
-    Embedding,
-    EndStatus,
-    Error,
-    Event,
-    EventId,
-    Feedback,
-    FeedbackType,
-    Finding,
-    Gap,
-    Generation,
-    Governance,
-    Guardrail,
-    Handoff,
-    InternalState,
-    InternalStateType,
-    Kind,
-    Link,
-    LogprobEncoding,
-    MemoryOp,
-    Message,
-    Observation,
-    Outcome,
-    OutcomeResult,
-    Part,
-    PartType,
-    Plan,
-    ReplayClass,
-    Retrieval,
-    Reward,
-    RoutedExperts,
-    Sampling,
-    SideEffect,
-    Source,
-    Status,
-    TargetKind,
-    TenantId,
-    TokenFidelity,
-    ToolCall,
-    TrajectoryEnded,
-    TrajectoryId,
-    TrajectoryStarted,
-    Usage,
-    UserDecision,
-    Versions,
-    VersionSpan,
-    record_key,
 )
 
 __all__ = [

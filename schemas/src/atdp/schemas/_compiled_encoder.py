@@ -26,7 +26,7 @@ from atdp.schemas.contract_tree import (
     AvroType,
 )
 from atdp.schemas.errors import SchemaError
-from atdp.schemas.values import KIND_OF_BODY
+from atdp.schemas.event import KIND_OF_BODY
 
 Parts: TypeAlias = list[bytes]
 Writer: TypeAlias = Callable[[Any, Parts], None]

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Union
 
-from atdp.schemas import values
 from atdp.schemas._number_ranges import BITS, fits
 from atdp.schemas.contract_tree import (
     AvroArray,
@@ -58,7 +57,7 @@ def _without_none(value: Any) -> Any:
 def _hints(cls: Any) -> dict[str, Any]:
     return {
         name: hint
-        for name, hint in typing.get_type_hints(cls, vars(values)).items()
+        for name, hint in typing.get_type_hints(cls).items()
         if name in {field.name for field in dataclasses.fields(cls)}
     }
 

@@ -9,8 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from atdp.schemas.action import ToolCall
 from atdp.schemas.canonical import NotCanonical, canonical_json
-from atdp.schemas.values import Message, Part, PartType, ToolCall
+from atdp.schemas.message import Message, Part, PartType
 
 CALL_TYPES: Mapping[PartType, tuple[str, str]] = {
     "tool_call": ("function", "arguments"),

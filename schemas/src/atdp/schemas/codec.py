@@ -22,8 +22,8 @@ from atdp.schemas import _compiled_encoder, _mapping, _number_ranges
 from atdp.schemas._overlong_integers import refuse_overlong
 from atdp.schemas._schema_mismatch import first_mismatch
 from atdp.schemas.errors import InvalidRecord
+from atdp.schemas.event import KIND_OF_BODY, Event, Kind
 from atdp.schemas.released import HEADER_BYTES, MARKER, SchemaName, newest, schema_of, schemas
-from atdp.schemas.values import KIND_OF_BODY, Event, Kind
 
 _BODY_OF_KIND: dict[Kind, type[Any]] = {kind: body for body, kind in KIND_OF_BODY.items()}
 

@@ -23,7 +23,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from atdp.schemas.values import Action, Event, Message, Observation, Outcome
+from atdp.schemas.action import Action
+from atdp.schemas.event import Event
+from atdp.schemas.message import Message
+from atdp.schemas.observation import Observation
+from atdp.schemas.outcome import Outcome
 
 T = TypeVar("T")
 

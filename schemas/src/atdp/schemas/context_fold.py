@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from typing import Generic, Self, TypeVar
 
 from atdp.schemas.context import EMPTY_CONTEXT_HASH, context_hashes, contributed_messages
-from atdp.schemas.values import Event, Gap, Message, Observation
+from atdp.schemas.event import Event
+from atdp.schemas.lifecycle import Gap
+from atdp.schemas.message import Message
+from atdp.schemas.observation import Observation
 
 M = TypeVar("M")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from atdp.schemas.codec import encode
 from atdp.schemas.errors import InvalidRecord
+from atdp.schemas.event import Event
 from atdp.schemas.rule_walk import BODIES, ContractViolation, RuleWalk, record_walk, value_walk
-from atdp.schemas.values import Event
 
 CLOCK_TOLERANCE = timedelta(days=1)
 """Time that an event may lie in the future, since clocks of producers are not exact."""

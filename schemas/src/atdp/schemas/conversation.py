@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from atdp.schemas.canonical import NotCanonical, canonical_json
 from atdp.schemas.chat_tool_calls import CALL_TYPES
 from atdp.schemas.errors import SchemaError
-from atdp.schemas.values import Message, Part, PartType
+from atdp.schemas.message import Message, Part, PartType
 
 TextOfValue: TypeAlias = Callable[[object], str]
 """Writes any Python value as text, JSON where possible; never raises."""

@@ -10,7 +10,10 @@ step.
 from dataclasses import dataclass, replace
 from typing import Self
 
-from atdp.schemas.values import Action, Body, InternalState, Observation, Outcome
+from atdp.schemas.action import Action
+from atdp.schemas.event import Body
+from atdp.schemas.observation import InternalState, Observation
+from atdp.schemas.outcome import Outcome
 
 
 @dataclass(slots=True)

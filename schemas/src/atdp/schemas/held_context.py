@@ -23,7 +23,9 @@ from atdp.schemas.context import (
     contributed_messages,
     split_common_prefix,
 )
-from atdp.schemas.values import Body, Message, Observation
+from atdp.schemas.event import Body
+from atdp.schemas.message import Message
+from atdp.schemas.observation import Observation
 
 K = TypeVar("K")
 

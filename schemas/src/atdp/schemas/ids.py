@@ -11,7 +11,7 @@ import time
 import uuid
 from datetime import datetime
 
-from atdp.schemas.values import EventId
+from atdp.schemas.event import EventId
 
 _UNIX_MS_BITS = 48
 _VERSION_7 = 0x7 << 76

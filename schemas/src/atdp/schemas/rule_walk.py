@@ -19,9 +19,9 @@ from atdp.schemas.contract_tree import (
     AvroNullable,
     AvroRecord,
 )
+from atdp.schemas.event import KIND_OF_BODY
 from atdp.schemas.released import newest
 from atdp.schemas.rule_catalogue import contract_rules
-from atdp.schemas.values import KIND_OF_BODY
 
 Getter: TypeAlias = Callable[[Any], Any]
 

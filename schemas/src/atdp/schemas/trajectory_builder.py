@@ -12,14 +12,12 @@ from datetime import datetime
 from typing import Generic, Self, TypedDict, Unpack
 
 from atdp.schemas.decision_steps import StepCounter
-from atdp.schemas.held_context import HeldContext, K, SentTools
-from atdp.schemas.values import (
+from atdp.schemas.event import (
     Agent,
     Body,
     Cost,
     Event,
     EventId,
-    Governance,
     Source,
     Status,
     TenantId,
@@ -27,6 +25,8 @@ from atdp.schemas.values import (
     Usage,
     Versions,
 )
+from atdp.schemas.governance_stamp import Governance
+from atdp.schemas.held_context import HeldContext, K, SentTools
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,0 +1,43 @@
+"""The stamp of governance: the permitted uses of an event, and the values that were replaced."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+ConsentState: TypeAlias = Literal["granted", "withdrawn", "unknown"]
+ReplayClass: TypeAlias = Literal["deterministic", "approximate", "non_replayable", "unknown"]
+TokenFidelity: TypeAlias = Literal["exact", "context_changed", "spliced", "dropped", "unknown"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """A replacement by governance: its place, kind and count, never the value."""
+
+    path: str
+    entity: str
+    operator: str
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Governance:
+    """The permitted uses of an event.
+
+    `policy_id` is None until governance has decided. Such an event may not be used for anything.
+    """
+
+    classification: str = "unclassified"
+    purposes: tuple[str, ...] = ()
+    consent: ConsentState = "unknown"
+    retention_class: str | None = None
+    data_subjects: tuple[str, ...] = ()
+    replay_class: ReplayClass = "unknown"
+    policy_id: str | None = None
+    policy_version: int | None = None
+    policy_hash: str | None = None
+    governed_at: datetime | None = None
+    findings: tuple[Finding, ...] = ()
+    training_eligible: bool | None = None
+    eligibility_reason: str | None = None
+    token_fidelity: TokenFidelity | None = None
+    content_hash: str | None = None
