@@ -11,12 +11,18 @@ from atdp.governance.decisions import RawRecord
 from atdp.governance.record_governor import RecordGovernor
 from atdp.runtime.keys import ApiKey, KeyStore
 from atdp.schemas import (
+    Action,
+    Body,
     Event,
+    Feedback,
+    Generation,
+    Reward,
     RuleExample,
     SigningKey,
     TenantId,
     decode_record,
     encode,
+    encode_plainly,
     encode_record,
     event_from_json,
     event_to_record,
@@ -113,3 +119,34 @@ def test_a_body_that_its_kind_does_not_name_is_quarantined(
     record = event_to_record(dataclasses.replace(good, tenant_id=TenantId("acme"))) | change
     decision = governor.decide(record_of(key, encode_record("event", record)), NOW)
     assert decision.reason == "contract_violation"
+
+
+ODD_NUMBERS = (float("nan"), float("inf"), float("-inf"))
+BAD_BODIES: list[tuple[str, Body]] = [
+    *(("Reward.finite", Reward(source_name="s", value=odd)) for odd in ODD_NUMBERS),
+    *(("Feedback.finite", Feedback(type="rating", value=odd)) for odd in ODD_NUMBERS),
+    *(
+        ("Generation.arrays", Action(type="generation", generation=generation))
+        for generation in (
+            Generation(output_token_ids=(1, 2), output_logprobs=(-0.5,)),
+            Generation(output_token_ids=(1, 2), loss_mask=(1,)),
+            Generation(prompt_token_ids=(1,), output_logprobs=(-0.5,)),
+            Generation(output_logprobs=(-0.5,)),
+            Generation(loss_mask=(1,)),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "body"), BAD_BODIES)
+def test_numbers_that_no_mean_or_loss_can_use_are_quarantined(
+    governor: RecordGovernor, store: KeyStore, rule: str, body: Body
+) -> None:
+    key, _ = store.create("acme", "agent")
+    good = next(event for example, event, _ in encoded(EXAMPLES) if example.good)
+    bad = dataclasses.replace(good, tenant_id=TenantId("acme"), body=body)
+    decision = governor.decide(record_of(key, encode_plainly(bad)), NOW)
+    assert (decision.reason, decision.governed) == ("contract_violation", None)
+    assert decision.quarantined is not None
+    detail = decode_record(decision.quarantined.value)[1]["detail"]
+    assert detail == f"the event breaks rules of the contract: {rule}"

@@ -5,16 +5,14 @@ the same event under the same policy gives the same bytes in any process. An eve
 pass raises `Refusal` or `EventDropped`; a partly governed value is never returned.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.consent import permission
-from atdp.governance.errors import Refusal
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
@@ -24,10 +22,8 @@ from atdp.governance.token_fidelity import DROPPED, govern_tokens, without_token
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.record_walk import FIELD, RecordWalk
 from atdp.governance.walk.string_governor import GovernedString, StringGovernor
-from atdp.schemas import KIND_OF_BODY, content_hash
+from atdp.schemas import content_hash
 
-_KINDS_WITH_VALUE: Final = frozenset({"reward", "feedback"})
-_BODIES: Final = tuple(KIND_OF_BODY.values())
 _FINDING_PATH = re.compile(r"\$[\w.\[\]*#{}<>…-]{1,400}|…")
 _UNSTAMPED: Mapping[str, Any] = {
     "classification": "unclassified",
@@ -85,11 +81,12 @@ class TenantGovernor:
     def govern(self, record: Mapping[str, Any], now: datetime) -> GovernedEvent:
         """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
 
+        The event keeps the contract: `RecordGovernor` has checked it with `check_record`.
+
         Raises:
             Refusal: the event must be quarantined, under the refusal's reason.
             EventDropped: the policy drops the event.
         """
-        _check_body(record)
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         governed, replacements = RecordWalk(self.policy, self.strings, trajectory).run(dict(record))
         fidelity, tokens_removed = self._govern_tokens(record, governed, replacements)
@@ -188,15 +185,3 @@ class TenantGovernor:
             and _FINDING_PATH.fullmatch(each["path"])
             and not self._is_changed(each["path"])
         )
-
-
-def _check_body(record: Mapping[str, Any]) -> None:
-    kind = record["kind"]
-    if kind not in _BODIES or [name for name in _BODIES if record[name] is not None] != [kind]:
-        raise Refusal("bad_body", "the event does not have exactly the body that its kind names")
-    # A reward that is not a finite number would make every mean that it enters useless, so the
-    # event is refused. (Where a log-probability is not finite, only the token ids are removed: the
-    # conversation around them keeps its value.)
-    value = record[kind].get("value") if kind in _KINDS_WITH_VALUE else None
-    if value is not None and not math.isfinite(value):
-        raise Refusal("not_finite", f"$.{kind}.value is not a finite number")

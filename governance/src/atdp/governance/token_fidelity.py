@@ -17,8 +17,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from atdp.governance.errors import Refusal
-
 EXACT: Final = "exact"
 CONTEXT_CHANGED: Final = "context_changed"
 SPLICED: Final = "spliced"
@@ -54,13 +52,9 @@ def govern_tokens(
     `claimed`: the fidelity that the event had before; the result is never better.
     `message_changed`: something was replaced in the message that this generation wrote, or the
     policy drops text that the generation read. The fidelity `unknown` means that the producer gave
-    no ids.
-
-    Raises:
-        Refusal: the arrays do not match each other.
+    no ids. The arrays match each other, which the contract demands.
     """
     prompt, output = generation.get("prompt_token_ids"), generation.get("output_token_ids")
-    _check_lengths(generation)
     governed = dict(generation)
     if prompt is None and output is None:
         return governed, claimed if claimed in _BEST_TO_WORST and claimed != EXACT else UNKNOWN
@@ -122,15 +116,3 @@ def _start(text: str) -> str:
     behind_cut = text[_SEAM_CHARS : _SEAM_CHARS + _WORD_CHARS]
     space = _SPACE.search(behind_cut)
     return text[:_SEAM_CHARS] + (behind_cut if space is None else behind_cut[: space.start()])
-
-
-def _check_lengths(generation: Mapping[str, Any]) -> None:
-    output = generation.get("output_token_ids")
-    for name in ("output_logprobs", "loss_mask"):
-        values = generation.get(name)
-        if values is None:
-            continue
-        if output is None:
-            raise Refusal("bad_generation", f"{name} without output_token_ids")
-        if len(values) != len(output):
-            raise Refusal("bad_generation", f"{name} and output_token_ids differ in length")
