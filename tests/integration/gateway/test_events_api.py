@@ -43,7 +43,7 @@ HOLES = [example for example in rule_examples() if not example.good]
 
 
 def finite(example: RuleExample) -> bool:
-    """Whether JSON has a form for the example's numbers."""
+    """Return whether JSON has a form for the example's numbers."""
     try:
         json.dumps(example.document, allow_nan=False)
     except ValueError:

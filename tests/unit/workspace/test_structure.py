@@ -57,16 +57,40 @@ def test_dataclasses_have_slots() -> None:
     assert without == []
 
 
-def test_docstrings_begin_with_an_imperative_or_a_noun_phrase() -> None:
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    questions = [
-        f"{path}:{getattr(node, 'lineno', 1)} {text.splitlines()[0]}"
-        for path, node in nodes()
-        if isinstance(node, documented)
-        and (text := ast.get_docstring(node))
-        and text.split()[0] in QUESTION_WORDS
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every docstring, also of those that follow an assignment."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for before, statement in zip([None, *node.body], node.body, strict=False):
+            documented = before is None or isinstance(before, ast.Assign | ast.AnnAssign)
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str() as text)) if documented:
+                    yield statement.lineno, text
+
+
+def questions(tree: ast.Module) -> list[str]:
+    """Return the docstrings that begin with the word of a question, with their lines."""
+    return [
+        f"{line} {text.splitlines()[0]}"
+        for line, text in docstrings(tree)
+        if (words := text.split()) and words[0].rstrip(",") in QUESTION_WORDS
     ]
-    assert questions == []
+
+
+def test_docstrings_begin_with_an_imperative_or_a_noun_phrase() -> None:
+    assert [f"{path}:{each}" for path, tree in sources().items() for each in questions(tree)] == []
+
+
+def test_questions_in_any_docstring_are_noticed() -> None:
+    texts = (
+        '"""What it is."""',
+        'def f():\n    """Whether it is."""',
+        'class C:\n    """A class."""\n\n    x: int = 1\n    """How long it is."""',
+        'LIMIT = 1\n"""Which limit."""',
+    )
+    assert [len(questions(ast.parse(text))) for text in texts] == [1, 1, 1, 1]
+    assert questions(ast.parse('LIMIT = 1\n"""The limit."""\nprint()\n"Why not"')) == []
 
 
 def test_code_in_prose_stands_in_single_backticks() -> None:

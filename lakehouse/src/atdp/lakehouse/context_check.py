@@ -31,8 +31,8 @@ class CheckedContext:
     """Event ids of the actions whose context is not what the model was shown."""
     altered: bool = False
     complete: bool = True
-    """Whether the context was intact after the last message: what is missing behind it is not part
-    of it."""
+    """True where the context was intact after the last message. A loss behind that message does
+    not count."""
     _numbers: dict[str, int] = field(default_factory=dict)
     _tools: dict[str | None, str] = field(default_factory=dict)
 

@@ -48,8 +48,8 @@ class RecorderOptions(TypedDict, total=False):
     governance: Governance | None
     """Consent, classification and the like, on every event that has none of its own."""
     flush_at_exit_s: float
-    """How long a normal exit waits for delivery, in seconds; default 2. The next process sends
-    what remains."""
+    """Seconds that a normal exit waits for delivery; default 2. The next process sends the events
+    that remain."""
 
 
 class TrajectoryOptions(TypedDict, total=False):

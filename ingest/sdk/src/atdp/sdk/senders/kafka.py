@@ -27,8 +27,8 @@ from atdp.sdk.senders.port import Receipt
 _log = logging.getLogger(__name__)
 
 LINGER_MS = 5
-"""How long librdkafka waits for more records to batch. A smaller value makes smaller batches, a
-larger one adds latency."""
+"""Milliseconds that librdkafka waits for more records to batch. A smaller value makes smaller
+batches, a larger one adds latency."""
 _FATAL_FLUSH_S = 5.0
 """Longest wait for the reports of purged records. They are local, so the broker is not waited for.
 """
