@@ -31,6 +31,14 @@ from atdp.schemas.codec import (
     event_to_record,
     record_to_event,
 )
+from atdp.schemas.conformance_report import REPEAT_RULE, ConformanceReport, RuleVerdict
+from atdp.schemas.conformance_vectors import (
+    VECTOR_FILES,
+    ConformanceVector,
+    event_vectors,
+    sequence_vectors,
+    vector_text,
+)
 from atdp.schemas.context import (
     EMPTY_CONTEXT_HASH,
     content_hash,
@@ -82,6 +90,7 @@ from atdp.schemas.event import (
     Versions,
     record_key,
 )
+from atdp.schemas.event_files import EventEntry, UnreadableEvents, read_events
 from atdp.schemas.generation import (
     BlobRef,
     Generation,
@@ -119,10 +128,13 @@ from atdp.schemas.lifecycle import EndStatus, Gap, TrajectoryEnded, TrajectorySt
 from atdp.schemas.message import Message, Part, PartType
 from atdp.schemas.observation import InternalState, InternalStateType, Observation
 from atdp.schemas.outcome import Error, Outcome, OutcomeResult, UserDecision
+from atdp.schemas.producer_check import check_producer, check_vectors
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
 from atdp.schemas.rule_walk import ContractViolation
+from atdp.schemas.sequence_check import SequenceCheck, SequenceFinding, check_sequence
+from atdp.schemas.sequence_rules import SEQUENCE_RULES, SequenceRule
 from atdp.schemas.topics import Topic, TopicRole, all_topics, topic
 from atdp.schemas.trajectory_builder import (
     EnvelopeFields,
@@ -138,7 +150,10 @@ __all__ = [
     "KEY_ID",
     "KIND_OF_BODY",
     "REDELIVERY",
+    "REPEAT_RULE",
+    "SEQUENCE_RULES",
     "SIGNATURE",
+    "VECTOR_FILES",
     "Action",
     "ActionType",
     "Agent",
@@ -154,6 +169,8 @@ __all__ = [
     "BlobRef",
     "Body",
     "CodeEdit",
+    "ConformanceReport",
+    "ConformanceVector",
     "ConsentState",
     "ContextFold",
     "ContractRule",
@@ -165,6 +182,7 @@ __all__ = [
     "EnvelopeFields",
     "Error",
     "Event",
+    "EventEntry",
     "EventId",
     "Feedback",
     "FeedbackType",
@@ -196,11 +214,15 @@ __all__ = [
     "Reward",
     "RoutedExperts",
     "RuleExample",
+    "RuleVerdict",
     "Sampling",
     "Schema",
     "SchemaError",
     "SchemaName",
     "SentTools",
+    "SequenceCheck",
+    "SequenceFinding",
+    "SequenceRule",
     "ShownTools",
     "SideEffect",
     "SigningKey",
@@ -219,6 +241,7 @@ __all__ = [
     "TrajectoryIdentity",
     "TrajectoryStarted",
     "UnknownSchema",
+    "UnreadableEvents",
     "Usage",
     "UserDecision",
     "VersionSpan",
@@ -227,7 +250,10 @@ __all__ = [
     "canonical_json",
     "canonical_sha256",
     "check",
+    "check_producer",
     "check_record",
+    "check_sequence",
+    "check_vectors",
     "content_hash",
     "context_hash",
     "contract_rules",
@@ -241,6 +267,7 @@ __all__ = [
     "event_from_json",
     "event_to_json",
     "event_to_record",
+    "event_vectors",
     "extend_context",
     "extra_json",
     "fold_context",
@@ -252,15 +279,18 @@ __all__ = [
     "new_event_id",
     "newest",
     "parsed_json",
+    "read_events",
     "record_key",
     "record_to_event",
     "records_of",
     "rule_examples",
     "schema_of",
     "schemas",
+    "sequence_vectors",
     "signed_headers",
     "tool_calls",
     "tool_calls_to_chat",
     "topic",
+    "vector_text",
     "verify",
 ]
