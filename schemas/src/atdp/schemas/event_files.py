@@ -28,12 +28,12 @@ class UnreadableEvents(SchemaError):
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """One entry of a file; `place` is its line, or its number from 1 in a container file.
+    """One entry of a file; `place` is the file with the line, or with the event's number from 1.
 
     `event` is None where the entry does not fit the schema; `reason` then says why.
     """
 
-    place: int
+    place: str
     event: Event | None
     reason: str = ""
 
@@ -46,9 +46,7 @@ def read_events(path: Path) -> Iterator[EventEntry]:
     """
     try:
         with path.open("rb") as file:
-            magic = file.read(len(_CONTAINER_MAGIC))
-            file.seek(0)
-            if magic == _CONTAINER_MAGIC:
+            if file.peek(len(_CONTAINER_MAGIC)).startswith(_CONTAINER_MAGIC):
                 yield from _container_entries(file, path)
             else:
                 yield from _line_entries(file, path)
@@ -57,32 +55,33 @@ def read_events(path: Path) -> Iterator[EventEntry]:
 
 
 def _line_entries(file: BinaryIO, path: Path) -> Iterator[EventEntry]:
-    for place, line in enumerate(file, 1):
+    for number, line in enumerate(file, 1):
         if not line.strip():
             continue
+        place = f"{path.name} line {number}"
         try:
             document = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
-            raise _not_json(path, place, f"column {error.colno}") from None
+            raise _not_json(place, f"column {error.colno}") from None
         except (ValueError, RecursionError) as error:
-            raise _not_json(path, place, type(error).__name__) from None
+            raise _not_json(place, type(error).__name__) from None
         yield _entry(place, event_from_json, document)
 
 
 def _container_entries(file: BinaryIO, path: Path) -> Iterator[EventEntry]:
-    place = 0
+    number = 0
     try:
         for record in fastavro.reader(file, newest("event").parsed):
-            place += 1
-            yield _entry(place, record_to_event, record)
+            number += 1
+            yield _entry(f"{path.name} event {number}", record_to_event, record)
     except Exception as error:  # noqa: BLE001 - damaged bytes may fail in any way
         raise UnreadableEvents(
             f"{path}: the Avro container file is damaged or holds no events of this contract, "
-            f"after event {place} ({type(error).__name__})"
+            f"after event {number} ({type(error).__name__})"
         ) from None
 
 
-def _entry(place: int, read: Any, document: object) -> EventEntry:
+def _entry(place: str, read: Any, document: object) -> EventEntry:
     if not isinstance(document, dict):
         return EventEntry(place, None, "an event is a JSON object")
     try:
@@ -95,7 +94,7 @@ def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("JSON has no NaN and no infinities")
 
 
-def _not_json(path: Path, place: int, detail: str) -> UnreadableEvents:
+def _not_json(place: str, detail: str) -> UnreadableEvents:
     return UnreadableEvents(
-        f"{path} line {place}: not JSON ({detail}); each line holds one event in its JSON form"
+        f"{place}: not JSON ({detail}); each line holds one event in its JSON form"
     )

@@ -30,18 +30,18 @@ def check_producer(entries: Iterable[EventEntry]) -> ConformanceReport:
     for entry in entries:
         report.items += 1
         if entry.event is None:
-            report.count(ENCODING_RULE, False, f"line {entry.place} $: {entry.reason}")
+            report.count(ENCODING_RULE, False, f"{entry.place} $: {entry.reason}")
             continue
         violations = check(entry.event)
         for violation in violations:
-            place = f"line {entry.place} {violation.path}"
+            place = f"{entry.place} {violation.path}"
             report.count(violation.rule_id, False, place)
         broken.update({violation.rule_id for violation in violations})
         records[frozenset(_record_names(entry.event))] += 1
         for found in sequence.add(entry.event, entry.place):
-            report.count(found.rule_id, found.kept, f"line {found.place} {found.path}")
+            report.count(found.rule_id, found.kept, f"{found.place} {found.path}")
     for found in sequence.finish():
-        report.count(found.rule_id, found.kept, f"line {found.place} {found.path}")
+        report.count(found.rule_id, found.kept, f"{found.place} {found.path}")
     _count_kept(report, records, broken)
     return report
 

@@ -32,7 +32,7 @@ class SequenceFinding(NamedTuple):
 
     rule_id: str
     kept: bool
-    place: int
+    place: str
     path: str
 
 
@@ -41,11 +41,11 @@ class _Numbers:
     """The numbers that one producer used in one attempt; ranges are inclusive."""
 
     next: int = 0
-    holes: list[tuple[int, int, int]] = field(default_factory=list)
+    holes: list[tuple[int, int, str]] = field(default_factory=list)
     """First and last missing number, and the place where the hole was seen."""
     named: list[tuple[int, int]] = field(default_factory=list)
     ended: bool = False
-    place: int = 0
+    place: str = ""
 
     def fill(self, seq: int) -> bool:
         """Take a number out of the holes; return whether it was in one."""
@@ -56,7 +56,7 @@ class _Numbers:
                 return True
         return False
 
-    def unnamed(self) -> Iterator[int]:
+    def unnamed(self) -> Iterator[str]:
         """Yield the places of the holes that no gap event names whole."""
         named = sorted(self.named)
         for first, last, place in self.holes:
@@ -94,13 +94,13 @@ class SequenceCheck:
         self._attempts: dict[_Attempt, _AttemptState] = {}
         self._ids: dict[bytes, bytes] = {}
         """By digest of tenant and event id: digests of the trajectory and of the whole event."""
-        self._targets: list[tuple[bytes, bytes, int]] = []
+        self._targets: list[tuple[bytes, bytes, str]] = []
         """Digests of the target event and of the trajectory that it is to be in, and the place."""
         self._acting: set[bytes] = set()
         """Digests of the trajectories with other events than judgements."""
 
-    def add(self, event: Event, place: int) -> Iterator[SequenceFinding]:
-        """Yield the findings at the next event; `place` is its line, or its number in the file."""
+    def add(self, event: Event, place: str) -> Iterator[SequenceFinding]:
+        """Yield the findings at the next event; `place` names it in findings."""
         trajectory = _digest(event.tenant_id, event.trajectory_id)
         event_id = _digest(event.tenant_id, event.event_id)
         content = trajectory + _digest(repr(event))
@@ -132,7 +132,7 @@ class SequenceCheck:
                 kept = self._ids.get(target, b"").startswith(trajectory)
                 yield SequenceFinding("Sequence.target", kept, place, "$.target_event_id")
 
-    def _target(self, event: Event, trajectory: bytes, place: int) -> None:
+    def _target(self, event: Event, trajectory: bytes, place: str) -> None:
         match event.body:
             case Reward() | Feedback() | Annotation() as judgement:
                 if judgement.target_event_id is not None:
@@ -145,15 +145,13 @@ class SequenceCheck:
 def check_sequence(events: Iterable[Event]) -> tuple[str, ...]:
     """Return the ids of the rules that a whole sequence breaks, each once, in order of finding."""
     check = SequenceCheck()
-    findings = [
-        finding for place, event in enumerate(events) for finding in check.add(event, place)
-    ]
+    findings = [finding for event in events for finding in check.add(event, event.event_id)]
     broken = [finding.rule_id for finding in (*findings, *check.finish()) if not finding.kept]
     return tuple(dict.fromkeys(broken))
 
 
 def _life(
-    event: Event, attempt: _AttemptState, numbers: _Numbers, place: int
+    event: Event, attempt: _AttemptState, numbers: _Numbers, place: str
 ) -> Iterator[SequenceFinding]:
     """Judge start and end, before the event's number is taken."""
     kind = f"$.{event.kind}"
@@ -170,7 +168,7 @@ def _life(
 
 
 def _number(
-    event: Event, attempt: _AttemptState, numbers: _Numbers, place: int
+    event: Event, attempt: _AttemptState, numbers: _Numbers, place: str
 ) -> Iterator[SequenceFinding]:
     numbers.place = place
     if isinstance(event.body, Gap) and event.body.from_seq is not None:
@@ -190,7 +188,7 @@ def _number(
     numbers.next = max(numbers.next, event.seq + 1)
 
 
-def _context(event: Event, attempt: _AttemptState, place: int) -> Iterator[SequenceFinding]:
+def _context(event: Event, attempt: _AttemptState, place: str) -> Iterator[SequenceFinding]:
     fold, body = attempt.fold, event.body
     names = (None,) * len(contributed_messages(body))
     if not isinstance(body, Observation):
@@ -217,7 +215,7 @@ def _context(event: Event, attempt: _AttemptState, place: int) -> Iterator[Seque
         yield SequenceFinding("Sequence.tools", known, place, "$.observation.tools_hash")
 
 
-def _prefix(event: Event, attempt: _AttemptState, place: int) -> Iterator[SequenceFinding]:
+def _prefix(event: Event, attempt: _AttemptState, place: str) -> Iterator[SequenceFinding]:
     match event.body:
         case Action(generation=Generation() as generation):
             pass

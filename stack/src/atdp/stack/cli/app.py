@@ -15,7 +15,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from atdp.stack.cli import dataset, import_files, keys, sql, status, train, up_down, wait
+from atdp.stack.cli import (
+    conformance,
+    dataset,
+    import_files,
+    keys,
+    sql,
+    status,
+    train,
+    up_down,
+    wait,
+)
 from atdp.stack.cli.exit_codes import error_exit_code
 from atdp.stack.cli.late_commands import late_commands
 
@@ -86,7 +96,7 @@ def build() -> typer.Typer:
         add_completion=False,
     )
     app.callback()(set_home)
-    for module in (up_down, status, keys, import_files, wait, sql, dataset, train):
+    for module in (up_down, status, keys, import_files, conformance, wait, sql, dataset, train):
         module.add_to(app)
     return app
 
