@@ -15,6 +15,7 @@ _ISO = re.compile(
     r"(?P<seconds>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:\d\d)?"
 )
+_DECIMAL = re.compile("[0-9]{1,20}")
 _MICRO_DIGITS = 6
 
 
@@ -48,7 +49,7 @@ def iso_text(at: datetime, nanos: int | None) -> str:
 
 def instant_of_nanos(value: object) -> Instant:
     """Return the time of nanoseconds since 1970, given as an integer or as its decimal text."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         return UNKNOWN

@@ -3,65 +3,24 @@
 OTLP writes an attribute as `{"key": …, "value": {"stringValue": …}}`. Vocabularies work with plain
 JSON values instead. `keep_attributes` compares what a vocabulary writes from fields with the
 attributes of the source and keeps the difference; `write_attributes` gives the source's list back.
-Structured values such as messages may stand as OTLP lists and objects or as JSON text; the form is
-kept by name, and so is the order of the keys. A value whose spelling no form gives is kept raw.
+The spelling of a value is kept by the name of its form and the order of its keys
+(`atdp.adapters.otlp.spelling`). A value whose spelling these do not give is kept raw.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from atdp.adapters.documents.remainder import (
-    ABSENT,
-    VALUE,
-    remainder_of,
-    restore,
-    same_json,
+from atdp.adapters.documents.remainder import ABSENT, VALUE, remainder_of, restore, same_json
+from atdp.adapters.otlp.spelling import (
+    DEFAULT_FORM,
+    FORMS,
+    AnyValue,
+    in_order,
+    key_orders,
 )
 
-AnyValue = Any
-"""An attribute's value as OTLP writes it in JSON: an object with one key."""
-
-_SEPARATORS = {"json": (",", ":"), "spaced_json": (", ", ": ")}
-
-
-def _text_form(name: str, *, ascii_only: bool) -> Callable[[Any], AnyValue]:
-    def write(value: Any) -> AnyValue:
-        text = json.dumps(value, ensure_ascii=ascii_only, separators=_SEPARATORS[name])
-        return {"stringValue": text}
-
-    return write
-
-
-def any_value(value: Any) -> AnyValue:
-    """Return a plain value in OTLP's own form."""
-    match value:
-        case None:
-            return {}
-        case bool():
-            return {"boolValue": value}
-        case str():
-            return {"stringValue": value}
-        case int():
-            return {"intValue": str(value)}
-        case float():
-            return {"doubleValue": value}
-        case list():
-            return {"arrayValue": {"values": [any_value(item) for item in value]}}
-        case _:
-            entries = [{"key": key, "value": any_value(item)} for key, item in value.items()]
-            return {"kvlistValue": {"values": entries}}
-
-
-_FORMS: Final[Mapping[str, Callable[[Any], AnyValue]]] = {
-    "otlp": any_value,
-    "number": lambda value: {"intValue": value},
-    "json": _text_form("json", ascii_only=False),
-    "spaced_json": _text_form("spaced_json", ascii_only=False),
-    "ascii_json": _text_form("json", ascii_only=True),
-    "spaced_ascii_json": _text_form("spaced_json", ascii_only=True),
-}
-_DEFAULT_FORM = "otlp"
 _NOTHING: Final = object()
 """Stands for a remainder where nothing remains; None is a value like any other."""
 
@@ -105,6 +64,15 @@ def structured(value: Any) -> Any:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """The spelling of a value, and its remainder beside what the fields give."""
+
+    form: str
+    orders: list[list[str]]
+    rest: Any
+
+
 def keep_attributes(written: Mapping[str, Any], entries: object) -> dict[str, Any]:
     """Return what `write_attributes` needs besides `written` to give `entries` back."""
     kept: dict[str, Any] = {}
@@ -113,14 +81,17 @@ def keep_attributes(written: Mapping[str, Any], entries: object) -> dict[str, An
     rests: dict[str, Any] = {key: {ABSENT: True} for key in written}
     for entry in entries:  # type: ignore[attr-defined]  # regular: a list
         key, value = entry["key"], entry["value"]
-        form, rest = _form_and_rest(key, value, written)
-        if form is None:
-            kept.setdefault("raw", {})[key] = value
-        elif form != _DEFAULT_FORM:
-            kept.setdefault("forms", {})[key] = form
         rests.pop(key, None)
-        if rest is not _NOTHING and form is not None:
-            rests[key] = rest
+        spelled = _spelled(key, value, written)
+        if spelled is None:
+            kept.setdefault("raw", {})[key] = value
+            continue
+        if spelled.form != DEFAULT_FORM:
+            kept.setdefault("forms", {})[key] = spelled.form
+        if spelled.orders:
+            kept.setdefault("orders", {})[key] = spelled.orders
+        if spelled.rest is not _NOTHING:
+            rests[key] = spelled.rest
     if rests:
         kept["attributes"] = rests
     order = [entry["key"] for entry in entries]  # type: ignore[attr-defined]
@@ -133,39 +104,43 @@ def write_attributes(written: Mapping[str, Any], kept: Mapping[str, Any]) -> Any
     """Return the list of attributes that `kept` was computed from."""
     if "raw_attributes" in kept:
         return kept["raw_attributes"]
-    forms, raw = kept.get("forms", {}), kept.get("raw", {})
+    forms, orders, raw = kept.get("forms", {}), kept.get("orders", {}), kept.get("raw", {})
     plain = restore(dict(written), kept.get("attributes", {}))
     values = {
-        key: _FORMS[forms.get(key, _DEFAULT_FORM)](value)
+        key: FORMS[forms.get(key, DEFAULT_FORM)](in_order(value, orders.get(key, ())))
         for key, value in plain.items()
         if key not in raw
     }
     values.update(raw)
-    order = kept.get("order") or list(values)
-    return [{"key": key, "value": values[key]} for key in order]
+    known = [key for key in kept.get("order", ()) if key in values]
+    return [{"key": key, "value": values[key]} for key in dict.fromkeys([*known, *values])]
 
 
-def _form_and_rest(key: str, value: AnyValue, written: Mapping[str, Any]) -> tuple[str | None, Any]:
-    """Return the form that gives `value`, or None where no form does, and the remainder."""
-    plain = plain_value(value)
-    candidates = [plain]
-    if key in written and isinstance(plain, str):
-        candidates.insert(0, structured(plain))
-    for candidate in candidates:
-        rest: Any = _NOTHING
-        full = candidate
-        if key in written and not same_json(written[key], candidate):
-            rest = remainder_of(written[key], candidate)
-            full = restore(written[key], rest)
-        elif key in written:
-            full = written[key]
+def _spelled(key: str, value: AnyValue, written: Mapping[str, Any]) -> _Spelled | None:
+    """Return how `value` is spelled and what remains of it; None where no form gives it."""
+    for reading, full, rest in _candidates(plain_value(value), written.get(key, _NOTHING)):
+        for orders in ([], key_orders(reading)):
+            ordered = in_order(full, orders)
+            for form, write in FORMS.items():
+                if _gives(write, ordered, value):
+                    return _Spelled(form, orders, rest)
+    return None
+
+
+def _candidates(plain: Any, ours: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield readings of a value: the reading, what will be restored of it, and the remainder."""
+    readings = [plain]
+    if isinstance(plain, str) and ours is not _NOTHING and not isinstance(ours, str):
+        readings.insert(0, structured(plain))
+    for reading in readings:
+        if ours is _NOTHING:
+            marked = isinstance(reading, dict) and (VALUE in reading or ABSENT in reading)
+            yield reading, reading, {VALUE: reading} if marked else reading
+        elif same_json(ours, reading):
+            yield reading, ours, _NOTHING
         else:
-            marked = isinstance(candidate, dict) and (VALUE in candidate or ABSENT in candidate)
-            rest = {VALUE: candidate} if marked else candidate
-        for form, write in _FORMS.items():
-            if _gives(write, full, value):
-                return form, rest
-    return None, _NOTHING
+            rest = remainder_of(ours, reading)
+            yield reading, restore(ours, rest), rest
 
 
 def _gives(write: Callable[[Any], AnyValue], plain: Any, value: AnyValue) -> bool:

@@ -7,50 +7,38 @@ from typing import Any
 from atdp.adapters.documents.typed import (
     as_count,
     as_id,
-    as_number,
     as_objects,
     as_text,
     without_none,
 )
 from atdp.adapters.otlp.attributes import plain_attributes, structured
+from atdp.adapters.otlp.genai_actions import (
+    given,
+    read_evaluation,
+    read_other,
+    read_tool_call,
+    write_body,
+    write_result,
+)
 from atdp.adapters.otlp.genai_messages import (
     SYSTEM_INSTRUCTIONS,
-    content_text,
-    content_value,
     read_instructions,
     read_messages,
     write_message,
     write_parts,
 )
 from atdp.adapters.otlp.genai_model_calls import read_generation, write_generation
-from atdp.adapters.otlp.genai_retrieval import read_retrieval, write_retrieval
 from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts
 from atdp.schemas import (
     Action,
     Agent,
-    Annotation,
-    Body,
-    Embedding,
     Error,
-    Handoff,
-    InternalState,
-    MemoryOp,
     Message,
-    Outcome,
-    Part,
-    Plan,
     Reward,
-    ToolCall,
     Usage,
-    canonical_json,
-    parsed_json,
 )
 
 _MODEL_CALLS = {"chat", "generate_content", "text_completion"}
-_MEMORY = {
-    *("search_memory", "create_memory", "update_memory", "upsert_memory", "delete_memory"),
-    *("create_memory_store", "delete_memory_store"),
-}
 _EVALUATION = "gen_ai.evaluation.result"
 
 
@@ -65,12 +53,14 @@ class GenAi:
         name = _operation_name(attributes)
         error = _read_error(attributes, facts)
         if facts.name == _EVALUATION:
-            return Operation(body=_evaluation(attributes))
+            return Operation(body=read_evaluation(attributes))
         if name in _MODEL_CALLS:
             return _model_call(attributes, error)
         if name == "execute_tool":
-            return _tool_call(attributes, error)
-        return Operation(body=_other(attributes, facts, error), usage=_read_usage(attributes))
+            return read_tool_call(attributes, error)
+        # The span of an agent repeats the sum of its model calls, which must not count twice.
+        usage = _read_usage(attributes) if name == "embeddings" else None
+        return Operation(body=read_other(attributes, facts, error), usage=usage)
 
     def write(self, operation: Operation) -> dict[str, Any]:
         """See `Vocabulary.write`."""
@@ -79,12 +69,12 @@ class GenAi:
         if operation.outcome is not None:
             error = operation.outcome.error
         return {
-            **_write_body(body),
+            **write_body(body),
             **_write_shown(operation),
             **_write_answers(operation),
-            **_write_result(operation.outcome),
+            **write_result(operation.outcome),
             **_write_usage(operation.usage),
-            **_named("error.type", error.type if error else None),
+            **given("error.type", error.type if error else None),
         }
 
     def agent(self, attributes: Mapping[str, Any]) -> Agent | None:
@@ -101,15 +91,11 @@ class GenAi:
     def evaluations(self, record: Mapping[str, Any]) -> list[Reward]:
         """See `Vocabulary.evaluations`."""
         bodies = [
-            _evaluation(plain_attributes(event.get("attributes")))
+            read_evaluation(plain_attributes(event.get("attributes")))
             for event in as_objects(record.get("events")) or []
             if event.get("name") == _EVALUATION
         ]
         return [body for body in bodies if isinstance(body, Reward)]
-
-
-def _named(name: str, value: object) -> dict[str, Any]:
-    return {} if value is None else {name: value}
 
 
 def _operation_name(attributes: Mapping[str, Any]) -> str | None:
@@ -154,113 +140,6 @@ def _model_call(attributes: Mapping[str, Any], error: Error | None) -> Operation
     )
 
 
-def _tool_call(attributes: Mapping[str, Any], error: Error | None) -> Operation:
-    call_id = as_text(attributes.get("gen_ai.tool.call.id"))
-    name = as_text(attributes.get("gen_ai.tool.name"))
-    arguments = attributes.get("gen_ai.tool.call.arguments")
-    text = "" if arguments is None else content_text(arguments)
-    call = ToolCall(
-        call_id=call_id or "",
-        name=name or "",
-        arguments=text,
-        arguments_json=parsed_json(text),
-        tool_type=as_text(attributes.get("gen_ai.tool.type")),
-    )
-    outcome = None
-    if (result := attributes.get("gen_ai.tool.call.result")) is not None or error is not None:
-        part = Part(type="tool_result", text=content_text(result), call_id=call_id)
-        outcome = Outcome(
-            call_id=call_id,
-            name=name,
-            message=None if result is None else Message(role="tool", parts=(part,)),
-            result="ok" if error is None else "error",
-            error=error,
-        )
-    return Operation(body=Action(type="tool_call", tool_call=call), outcome=outcome)
-
-
-def _other(attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None) -> Body:
-    name = attributes.get("gen_ai.operation.name")
-    if name == "embeddings":
-        formats = attributes.get("gen_ai.request.encoding_formats")
-        embedding = Embedding(
-            model=as_text(attributes.get("gen_ai.request.model")),
-            dimensions=as_count(attributes.get("gen_ai.embeddings.dimension.count"), bits=32),
-            encoding_format=as_text(formats[0]) if isinstance(formats, list) and formats else None,
-        )
-        return Action(type="embedding", embedding=embedding, error=error)
-    if name == "retrieval":
-        return Action(type="retrieval", retrieval=read_retrieval(attributes), error=error)
-    if name == "plan":
-        return Action(type="plan", plan=Plan(), error=error)
-    if name in _MEMORY:
-        operation = MemoryOp(op=str(name), key=as_text(attributes.get("gen_ai.memory.record.id")))
-        return Action(type="memory_op", memory_op=operation, error=error)
-    to = as_text(attributes.get("gen_ai.agent.name"))
-    if name == "invoke_agent" and to and not facts.is_root:
-        return Action(type="handoff", handoff=Handoff(to=to), error=error)
-    return InternalState(type="other", text=facts.name)
-
-
-def _evaluation(attributes: Mapping[str, Any]) -> Body:
-    name = as_text(attributes.get("gen_ai.evaluation.name"))
-    value = as_number(attributes.get("gen_ai.evaluation.score.value"))
-    critique = as_text(attributes.get("gen_ai.evaluation.explanation"))
-    label = as_text(attributes.get("gen_ai.evaluation.score.label"))
-    if value is None and critique is None:
-        return Annotation(
-            name=name or "evaluation",
-            value_json=None if label is None else canonical_json({"label": label}),
-        )
-    return Reward(
-        value=value,
-        critique=critique,
-        label=label,
-        dimension=name or "outcome",
-        source_name="otel",
-    )
-
-
-def _write_body(body: Body) -> dict[str, Any]:
-    match body:
-        case Action(type="tool_call", tool_call=ToolCall() as call):
-            return {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": call.name,
-                "gen_ai.tool.call.id": call.call_id,
-                "gen_ai.tool.call.arguments": content_value(call.arguments),
-                **_named("gen_ai.tool.type", call.tool_type),
-            }
-        case Action(type="embedding", embedding=Embedding() as embedding):
-            form = embedding.encoding_format
-            return {
-                "gen_ai.operation.name": "embeddings",
-                **_named("gen_ai.request.model", embedding.model),
-                **_named("gen_ai.embeddings.dimension.count", embedding.dimensions),
-                **_named("gen_ai.request.encoding_formats", None if form is None else [form]),
-            }
-        case Action(type="retrieval", retrieval=retrieval) if retrieval is not None:
-            return write_retrieval(retrieval)
-        case Action(type="plan"):
-            return {"gen_ai.operation.name": "plan"}
-        case Action(type="memory_op", memory_op=MemoryOp() as operation):
-            return {
-                "gen_ai.operation.name": operation.op,
-                **_named("gen_ai.memory.record.id", operation.key),
-            }
-        case Action(type="handoff", handoff=Handoff() as handoff):
-            return {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": handoff.to}
-        case Reward() as reward:
-            return {
-                "gen_ai.evaluation.name": reward.dimension,
-                **_named("gen_ai.evaluation.score.value", reward.value),
-                **_named("gen_ai.evaluation.score.label", reward.label),
-                **_named("gen_ai.evaluation.explanation", reward.critique),
-            }
-        case _:
-            return {}
-
-
 def _write_shown(operation: Operation) -> dict[str, Any]:
     tools = operation.tools
     written = {} if tools is None else {"gen_ai.tool.definitions": list(tools)}
@@ -287,15 +166,9 @@ def _write_answers(operation: Operation) -> dict[str, Any]:
     return {
         "gen_ai.operation.name": "chat",
         **write_generation(actions[0].generation),
-        **_named("gen_ai.output.messages", messages or None),
-        **_named("gen_ai.response.finish_reasons", [each for each in reasons if each] or None),
+        **given("gen_ai.output.messages", messages or None),
+        **given("gen_ai.response.finish_reasons", [each for each in reasons if each] or None),
     }
-
-
-def _write_result(outcome: Outcome | None) -> dict[str, Any]:
-    if outcome is None or outcome.message is None:
-        return {}
-    return {"gen_ai.tool.call.result": content_value(outcome.message.parts[0].text)}
 
 
 _USAGE = {

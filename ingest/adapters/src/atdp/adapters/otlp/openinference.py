@@ -6,6 +6,13 @@ from typing import Any
 
 from atdp.adapters.documents.typed import as_count, as_id, as_number, as_object, as_text
 from atdp.adapters.otlp.attributes import plain_attributes, structured
+from atdp.adapters.otlp.openinference_actions import (
+    KIND,
+    given,
+    read_other,
+    read_tool_call,
+    write_body,
+)
 from atdp.adapters.otlp.openinference_messages import (
     flattened,
     indexed,
@@ -16,27 +23,14 @@ from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts
 from atdp.schemas import (
     Action,
     Agent,
-    Body,
     Cost,
-    Document,
-    Embedding,
     Error,
     Generation,
-    Guardrail,
-    Handoff,
-    InternalState,
-    Message,
-    Outcome,
-    Part,
-    Retrieval,
     Reward,
     Sampling,
-    ToolCall,
     Usage,
-    parsed_json,
 )
 
-_KIND = "openinference.span.kind"
 _USAGE = {
     "llm.token_count.prompt": "input_tokens",
     "llm.token_count.completion": "output_tokens",
@@ -55,18 +49,21 @@ class OpenInference:
     def read(self, attributes: Mapping[str, Any], facts: OtlpRecordFacts) -> Operation:
         """See `Vocabulary.read`."""
         error = Error(type="unknown", message=facts.failure) if facts.failed else None
-        match attributes.get(_KIND):
+        match attributes.get(KIND):
             case "LLM":
                 return _model_call(attributes, error)
             case "TOOL":
-                return _tool_call(attributes, facts, error)
+                return read_tool_call(attributes, facts, error)
+            case "EMBEDDING":
+                usage = _read_usage(attributes)
+                return Operation(body=read_other(attributes, facts, error), usage=usage)
             case _:
-                return Operation(body=_other(attributes, facts, error))
+                return Operation(body=read_other(attributes, facts, error))
 
     def write(self, operation: Operation) -> dict[str, Any]:
         """See `Vocabulary.write`."""
         written = {
-            **_write_body(operation.body),
+            **write_body(operation.body),
             **_write_answers(operation),
             **_write_usage(operation.usage),
         }
@@ -184,135 +181,15 @@ def _read_cost(attributes: Mapping[str, Any]) -> Cost | None:
     return None if amount is None or amount < 0 else Cost(amount=amount)
 
 
-def _tool_call(
-    attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None
-) -> Operation:
-    call_id = as_text(attributes.get("tool.id"))
-    name = as_text(attributes.get("tool.name"))
-    arguments = as_text(attributes.get("input.value")) or ""
-    call = ToolCall(
-        call_id=call_id or "",
-        name=name or facts.name,
-        arguments=arguments,
-        arguments_json=parsed_json(arguments),
-    )
-    result = as_text(attributes.get("output.value"))
-    outcome = None
-    if result is not None or error is not None:
-        part = Part(type="text", text=result)
-        message = Message(role="tool", parts=(part,), call_id=call_id)
-        outcome = Outcome(
-            call_id=call_id,
-            name=name,
-            message=None if result is None else message,
-            result="ok" if error is None else "error",
-            error=error,
-        )
-    return Operation(body=Action(type="tool_call", tool_call=call), outcome=outcome)
-
-
-def _other(attributes: Mapping[str, Any], facts: OtlpRecordFacts, error: Error | None) -> Body:
-    query = as_text(attributes.get("input.value"))
-    match attributes.get(_KIND):
-        case "RETRIEVER":
-            found = Retrieval(
-                query=query, documents=_read_documents(attributes, "retrieval.documents")
-            )
-            return Action(type="retrieval", retrieval=found, error=error)
-        case "RERANKER":
-            ranked = Retrieval(
-                query=as_text(attributes.get("reranker.query")),
-                index=as_text(attributes.get("reranker.model_name")),
-                top_k=as_count(attributes.get("reranker.top_k"), bits=32),
-                documents=_read_documents(attributes, "reranker.output_documents"),
-            )
-            return Action(type="retrieval", retrieval=ranked, error=error)
-        case "EMBEDDING":
-            vectors = indexed(attributes, "embedding.embeddings")
-            embedding = Embedding(
-                model=as_text(attributes.get("embedding.model_name")),
-                input_count=None if vectors is None else len(vectors),
-            )
-            return Action(type="embedding", embedding=embedding, error=error)
-        case "GUARDRAIL":
-            return Action(type="guardrail", guardrail=Guardrail(name=facts.name), error=error)
-        case "AGENT" if not facts.is_root:
-            to = as_text(attributes.get("agent.name")) or facts.name
-            return Action(type="handoff", handoff=Handoff(to=to), error=error)
-        case _:
-            return InternalState(type="other", text=facts.name)
-
-
-def _read_documents(attributes: Mapping[str, Any], prefix: str) -> tuple[Document, ...]:
-    return tuple(
-        Document(
-            id=as_text(entry.get("document.id")),
-            uri=as_text(entry.get("document.url")),
-            score=as_number(entry.get("document.score")),
-            text=as_text(entry.get("document.content")),
-        )
-        for entry in indexed(attributes, prefix) or []
-    )
-
-
-def _write_documents(prefix: str, documents: tuple[Document, ...]) -> dict[str, Any]:
-    entries = [
-        {
-            "document.id": each.id,
-            "document.content": each.text,
-            "document.score": each.score,
-            "document.url": each.uri,
-        }
-        for each in documents
-    ]
-    return flattened(prefix, [_known(entry) for entry in entries])
-
-
-def _write_body(body: Body) -> dict[str, Any]:
-    match body:
-        case Action(type="tool_call", tool_call=ToolCall() as call):
-            return {
-                _KIND: "TOOL",
-                "tool.name": call.name,
-                "tool.id": call.call_id,
-                "input.value": call.arguments,
-            }
-        case Action(type="retrieval", retrieval=Retrieval() as retrieval):
-            return _write_retrieval(retrieval)
-        case Action(type="embedding", embedding=Embedding() as embedding):
-            return _known({_KIND: "EMBEDDING", "embedding.model_name": embedding.model})
-        case Action(type="guardrail"):
-            return {_KIND: "GUARDRAIL"}
-        case Action(type="handoff", handoff=Handoff() as handoff):
-            return {_KIND: "AGENT", "agent.name": handoff.to}
-        case _:
-            return {}
-
-
-def _write_retrieval(retrieval: Retrieval) -> dict[str, Any]:
-    """Return the attributes of a search, or of a reranker, which names its model as the index."""
-    documents = retrieval.documents
-    if retrieval.index is None and retrieval.top_k is None:
-        found = _write_documents("retrieval.documents", documents)
-        return _known({_KIND: "RETRIEVER", "input.value": retrieval.query, **found})
-    ranked = {
-        _KIND: "RERANKER",
-        "reranker.query": retrieval.query,
-        "reranker.model_name": retrieval.index,
-        "reranker.top_k": retrieval.top_k,
-    }
-    return _known({**ranked, **_write_documents("reranker.output_documents", documents)})
-
-
 def _write_answers(operation: Operation) -> dict[str, Any]:
     body = operation.body
     if not isinstance(body, Action) or body.generation is None:
         return {}
     messages = [each.message for each in (body, *operation.choices) if each.message is not None]
     return {
-        **_known(
+        **given(
             {
-                _KIND: "LLM",
+                KIND: "LLM",
                 "llm.model_name": body.generation.model,
                 "llm.response.model_name": body.generation.served_model,
                 "llm.provider": body.generation.provider,
@@ -321,7 +198,3 @@ def _write_answers(operation: Operation) -> dict[str, Any]:
         ),
         **write_messages("llm.output_messages", messages),
     }
-
-
-def _known(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entries.items() if value is not None}

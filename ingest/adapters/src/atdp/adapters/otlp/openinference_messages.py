@@ -1,5 +1,6 @@
 """Messages as OpenInference writes them: one attribute for each leaf, with indices in its name."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,25 +20,23 @@ _URLS = {
     "video": "video.video.url",
     "document": "document.document.url",
 }
+_INDEX = re.compile("0|[1-9][0-9]{0,5}")
 _MIMES = {"audio": "audio.audio.mime_type", "document": "document.document.mime_type"}
 
 
 def indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]] | None:
     """Return the objects of a list that is flattened below `prefix`; None where there is none.
 
-    The list ends at the first index that is missing.
+    Indices that are missing are skipped: some instrumentations number tool calls from 1.
     """
     found: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
         if not key.startswith(prefix + "."):
             continue
         index, dot, rest = key[len(prefix) + 1 :].partition(".")
-        if dot and index.isascii() and index.isdigit() and str(int(index)) == index:
+        if dot and _INDEX.fullmatch(index):
             found.setdefault(int(index), {})[rest] = value
-    objects: list[dict[str, Any]] = []
-    while len(objects) in found:
-        objects.append(found[len(objects)])
-    return objects or None
+    return [found[index] for index in sorted(found)] or None
 
 
 def flattened(prefix: str, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
