@@ -1,0 +1,329 @@
+"""The calls that were recognised, by digest, in one sqlite file for all gateways of a home.
+
+One row per answer: the history that was shown and the history after the answer. A request is
+decided and stored in one transaction, so two gateways, or two identical requests, never take the
+same state twice. The file holds digests, ids and times, and no text (see `shown_history`). It is
+bounded by age and by count; what is pruned is recognised no more, and nothing else is lost.
+
+`scope` separates callers (tenant, key, model and so on); each query is bound to one.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from atdp.gateway.errors import SessionStoreError
+
+CallState = Literal["pending", "answered", "failed"]
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS calls (
+    id INTEGER PRIMARY KEY, scope BLOB NOT NULL, trajectory_id TEXT NOT NULL,
+    request BLOB NOT NULL,                 -- history that was shown
+    after BLOB,                            -- history after the answer; NULL without answer
+    answer BLOB,                           -- the answer alone
+    opening INTEGER NOT NULL,              -- first call of its trajectory
+    continued INTEGER NOT NULL DEFAULT 0,  -- a later call went on from the answer
+    state TEXT NOT NULL, process TEXT NOT NULL,
+    idempotency BLOB, response BLOB, event_id TEXT, at REAL NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS calls_after ON calls (scope, after);
+CREATE INDEX IF NOT EXISTS calls_request ON calls (scope, request);
+CREATE INDEX IF NOT EXISTS calls_answer ON calls (scope, answer);
+CREATE INDEX IF NOT EXISTS calls_response ON calls (scope, response);
+CREATE INDEX IF NOT EXISTS calls_trajectory ON calls (trajectory_id);
+CREATE TABLE IF NOT EXISTS marks (
+    scope BLOB NOT NULL, digest BLOB NOT NULL, trajectory_id TEXT NOT NULL, at REAL NOT NULL,
+    PRIMARY KEY (scope, digest, trajectory_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS marks_at ON marks (at);
+CREATE TABLE IF NOT EXISTS delegations (
+    scope BLOB NOT NULL, line BLOB NOT NULL, text INTEGER NOT NULL, lines INTEGER NOT NULL,
+    trajectory_id TEXT NOT NULL, event_id TEXT NOT NULL, call BLOB NOT NULL,
+    taken INTEGER NOT NULL DEFAULT 0, at REAL NOT NULL,
+    PRIMARY KEY (scope, line, text)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS delegations_call ON delegations (scope, call);
+CREATE INDEX IF NOT EXISTS delegations_at ON delegations (at);
+"""
+_CALL_COLUMNS = """id, trajectory_id, request, after, opening, continued, state, process,
+    idempotency, event_id, at"""
+# Parameters of one query; sqlite takes far more, and a long list is a long statement.
+_BATCH = 64
+# Writes between two rounds of pruning.
+_PRUNE_EVERY = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KnownCall:
+    """One answer, or one call without answer, that was recognised before."""
+
+    id: int
+    trajectory_id: str
+    request: bytes
+    after: bytes | None
+    opening: bool
+    continued: bool
+    state: CallState
+    process: str
+    idempotency: bytes | None
+    event_id: str | None
+    """The generation, or the gap of a call that failed."""
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewCall:
+    """A call to store before it is made."""
+
+    scope: bytes
+    trajectory_id: str
+    request: bytes
+    opening: bool
+    idempotency: bytes | None
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delegation:
+    """A tool call whose argument may be the first message of a sub-agent."""
+
+    trajectory_id: str
+    event_id: str
+    call: bytes
+    lines: frozenset[bytes]
+
+
+class RecognitionStore:
+    """The file; used from the gateway's event loop only."""
+
+    def __init__(
+        self, path: Path, process: str, *, max_calls: int = 500_000, max_age_s: float = 30 * 86_400
+    ) -> None:
+        self.process = process
+        self._max_calls = max_calls
+        self._max_age_s = max_age_s
+        self._writes = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = sqlite3.connect(
+                path, timeout=10, isolation_level=None, check_same_thread=False
+            )
+            self._db.row_factory = sqlite3.Row
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error as error:
+            raise SessionStoreError(
+                f"cannot open the store of recognised calls {path}: {error}; check the disk"
+            ) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    @contextmanager
+    def deciding(self) -> Iterator[None]:
+        """Hold the right to write for the block: what is read in it stays true until its end."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def with_request(self, scope: bytes, request: bytes) -> list[KnownCall]:
+        """Return the calls that were shown exactly this history, oldest first."""
+        return self._calls("scope = ? AND request = ?", (scope, request))
+
+    def with_response(self, scope: bytes, response: bytes) -> list[KnownCall]:
+        """Return the calls whose answer has this response id."""
+        return self._calls("scope = ? AND response = ?", (scope, response))
+
+    def after_longest(self, scope: bytes, candidates: Sequence[bytes]) -> list[KnownCall]:
+        """Return the calls after whose answer the history was the first known of `candidates`."""
+        for batch in _batches(candidates):
+            places = ",".join("?" * len(batch))
+            found = self._calls(f"scope = ? AND after IN ({places})", (scope, *batch))
+            if found:
+                known = {call.after for call in found}
+                longest = next(each for each in batch if each in known)
+                return [call for call in found if call.after == longest]
+        return []
+
+    def with_marks(self, scope: bytes, digests: Sequence[bytes]) -> dict[bytes, set[str]]:
+        """Return the trajectories that hold each of these messages."""
+        holders: dict[bytes, set[str]] = {}
+        for batch in _batches(digests):
+            places = ",".join("?" * len(batch))
+            where = f"scope = ? AND digest IN ({places})"
+            query = f"SELECT digest, trajectory_id FROM marks WHERE {where}"  # noqa: S608
+            for digest, trajectory_id in self._db.execute(query, (scope, *batch)):
+                holders.setdefault(digest, set()).add(trajectory_id)
+        return holders
+
+    def open_answers(self, scope: bytes, digests: Sequence[bytes]) -> dict[str, list[int]]:
+        """Return, by trajectory, the calls with one of these answers that nothing continued."""
+        found: dict[str, list[int]] = {}
+        for batch in _batches(digests):
+            places = ",".join("?" * len(batch))
+            for call in self._calls(
+                f"scope = ? AND continued = 0 AND answer IN ({places})", (scope, *batch)
+            ):
+                found.setdefault(call.trajectory_id, []).append(call.id)
+        return found
+
+    def delegations_with(self, scope: bytes, lines: frozenset[bytes]) -> list[sqlite3.Row]:
+        """Return tool calls with an argument that shares lines with a text, oldest first.
+
+        Each row has `trajectory_id`, `event_id`, `text`, `lines` (of the argument), `shared`.
+        """
+        places = ",".join("?" * len(lines))
+        where = f"scope = ? AND taken = 0 AND line IN ({places})"
+        columns = "trajectory_id, event_id, text, lines, count(*) AS shared"
+        query = f"SELECT {columns} FROM delegations WHERE {where}"  # noqa: S608
+        grouped = f"{query} GROUP BY text ORDER BY min(at), text"
+        return self._db.execute(grouped, (scope, *lines)).fetchall()
+
+    def last_process(self, trajectory_id: str, before: int) -> str | None:
+        """Return the process that made the newest call of a trajectory before the call `before`."""
+        row = self._db.execute(
+            "SELECT process FROM calls WHERE trajectory_id = ? AND id < ? ORDER BY id DESC LIMIT 1",
+            (trajectory_id, before),
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def add(self, new: NewCall) -> int:
+        """Store a call that is about to be made; returns its number."""
+        self._writes += 1
+        if self._writes % _PRUNE_EVERY == 0:
+            self._prune(new.at)
+        inserted = self._db.execute(
+            "INSERT INTO calls (scope, trajectory_id, request, opening, state, process,"
+            " idempotency, at) VALUES (?,?,?,?,'pending',?,?,?)",
+            (
+                new.scope,
+                new.trajectory_id,
+                new.request,
+                new.opening,
+                self.process,
+                new.idempotency,
+                new.at,
+            ),
+        )
+        assert inserted.lastrowid is not None
+        return inserted.lastrowid
+
+    def add_marks(
+        self, scope: bytes, trajectory_id: str, digests: Sequence[bytes], at: float
+    ) -> None:
+        """Store that a trajectory holds these messages."""
+        self._db.executemany(
+            "INSERT OR IGNORE INTO marks VALUES (?,?,?,?)",
+            [(scope, digest, trajectory_id, at) for digest in digests],
+        )
+
+    def add_delegations(self, scope: bytes, delegations: Sequence[Delegation], at: float) -> None:
+        """Store tool calls that may begin a sub-agent."""
+        for delegation in delegations:
+            text = self._db.execute(
+                "SELECT coalesce(max(text), 0) + 1 FROM delegations WHERE scope = ?", (scope,)
+            ).fetchone()[0]
+            self._db.executemany(
+                "INSERT OR IGNORE INTO delegations VALUES (?,?,?,?,?,?,?,0,?)",
+                [
+                    (
+                        scope,
+                        line,
+                        text,
+                        len(delegation.lines),
+                        delegation.trajectory_id,
+                        delegation.event_id,
+                        delegation.call,
+                        at,
+                    )
+                    for line in delegation.lines
+                ],
+            )
+
+    def take_delegation(self, scope: bytes, text: int) -> None:
+        """Note that a sub-agent was found for an argument."""
+        self._db.execute(
+            "UPDATE delegations SET taken = 1 WHERE scope = ? AND text = ?", (scope, text)
+        )
+
+    def answer_delegations(self, scope: bytes, calls: Sequence[bytes]) -> None:
+        """Forget the tool calls that have a result now."""
+        self._db.executemany(
+            "DELETE FROM delegations WHERE scope = ? AND call = ?",
+            [(scope, call) for call in calls],
+        )
+
+    def set_continued(self, calls: Sequence[int]) -> None:
+        """Note that a later call went on from the answers of these calls."""
+        self._db.executemany(
+            "UPDATE calls SET continued = 1 WHERE id = ?", [(call,) for call in calls]
+        )
+
+    def set_answered(
+        self, call: int, *, after: bytes, answer: bytes, response: bytes | None, event_id: str
+    ) -> None:
+        """Store the answer of a call."""
+        self._db.execute(
+            "UPDATE calls SET state = 'answered', after = ?, answer = ?, response = ?,"
+            " event_id = ? WHERE id = ?",
+            (after, answer, response, event_id, call),
+        )
+
+    def set_failed(self, call: int, event_id: str | None) -> None:
+        """Store that a call has no answer; `event_id` is its gap, None when there is none."""
+        self._db.execute(
+            "UPDATE calls SET state = 'failed', event_id = ? WHERE id = ?", (event_id, call)
+        )
+
+    def copy_call(self, call: int) -> int:
+        """Store one more call with the request of `call`: another choice of the same answer."""
+        inserted = self._db.execute(
+            "INSERT INTO calls (scope, trajectory_id, request, opening, state, process, at)"
+            " SELECT scope, trajectory_id, request, opening, 'pending', process, at"
+            " FROM calls WHERE id = ?",
+            (call,),
+        )
+        assert inserted.lastrowid is not None
+        return inserted.lastrowid
+
+    def _calls(self, where: str, values: tuple[Any, ...]) -> list[KnownCall]:
+        query = f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where} ORDER BY id"  # noqa: S608
+        return [
+            KnownCall(
+                **{
+                    **dict(row),
+                    "opening": bool(row["opening"]),
+                    "continued": bool(row["continued"]),
+                }
+            )
+            for row in self._db.execute(query, values)
+        ]
+
+    def _prune(self, now: float) -> None:
+        oldest = now - self._max_age_s
+        newest_pruned = self._db.execute(
+            "SELECT max(id) - ? FROM calls", (self._max_calls,)
+        ).fetchone()[0]
+        if newest_pruned is not None and newest_pruned > 0:
+            row = self._db.execute(
+                "SELECT max(at) FROM calls WHERE id <= ?", (newest_pruned,)
+            ).fetchone()
+            oldest = max(oldest, row[0] or oldest)
+        self._db.execute("DELETE FROM calls WHERE at <= ?", (oldest,))
+        self._db.execute("DELETE FROM marks WHERE at <= ?", (oldest,))
+        self._db.execute("DELETE FROM delegations WHERE at <= ?", (oldest,))
+
+
+def _batches(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for begin in range(0, len(values), _BATCH):
+        yield values[begin : begin + _BATCH]

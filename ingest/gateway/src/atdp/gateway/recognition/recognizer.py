@@ -1,0 +1,344 @@
+"""The decision which trajectory a request belongs to, by the digests of its messages.
+
+In this order, within one scope (tenant, key, model, and the hints that narrow it):
+
+1. The client names the response that it goes on from: its trajectory.
+2. The same request was made before. Marked as sent again, or the earlier call failed or was never
+   answered: a retry. Otherwise another sample of the same decision. A conversation's first request
+   is neither without the mark: many conversations begin with the same words.
+3. The request extends the history after a known answer by messages of the user, the system or
+   tools: its trajectory goes on. Of several trajectories in the same state, equal up to here, the
+   oldest that nothing has continued.
+4. The history differs from what was recorded: an edited, cut or compacted one. Distinctive messages
+   (answers, results of tool calls, longer texts of the user) that only one trajectory holds decide,
+   if there are two of them or the newest answer is among them, and if none belongs to another
+   trajectory.
+5. Otherwise it is a trajectory of its own, on doubt too. One whose first user message is an
+   argument of a tool call without result is a sub-agent of the trajectory that made the call.
+
+`recognise` decides and stores in one transaction; the caller reports the answer or the failure.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import uuid4
+
+from atdp.gateway.recognition.conversation_hints import ConversationHints
+from atdp.gateway.recognition.recognition_rules import RuleName
+from atdp.gateway.recognition.recognition_store import (
+    Delegation,
+    KnownCall,
+    NewCall,
+    RecognitionStore,
+)
+from atdp.gateway.recognition.shown_history import MessageDigests, ShownHistory, argument_texts
+from atdp.schemas import Message
+
+GapCode = Literal["history_edited", "history_compacted"]
+
+# Messages of a request that are looked up as evidence: the newest, and the first ones, which a
+# compaction keeps. More of them cost time and tell nothing new.
+_NEWEST_MARKS = 192
+_FIRST_MARKS = 64
+# Distinctive messages that are needed where the newest answer is not among them.
+_ENOUGH_MARKS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecognisedCall:
+    """The place of a request: its trajectory, and why."""
+
+    call: int
+    """The number under which the answer is reported."""
+    trajectory_id: str
+    rule: RuleName
+    related_event: str | None = None
+    """The event that the call goes on from, repeats, or was spawned by."""
+    related_trajectory: str | None = None
+    gap: GapCode | None = None
+    from_other_process: bool = False
+    """Another gateway process recorded the trajectory's last call."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecognisableRequest:
+    """A request as the recogniser sees it."""
+
+    history: ShownHistory
+    hints: ConversationHints
+    family: bytes
+    """The scope of tool calls and their sub-agents, which may use another model."""
+    at: float
+    """Seconds since the epoch."""
+    first_user_text: str | None = None
+    answered_calls: tuple[str, ...] = ()
+    """Ids of the tool calls whose results stand behind the last assistant message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decision:
+    trajectory_id: str
+    rule: RuleName
+    earlier: KnownCall | None = None
+    gap: GapCode | None = None
+    continues: tuple[int, ...] = ()
+    spawned_by: str | None = None
+    parent: str | None = None
+
+
+class Recognizer:
+    """Assigns requests to trajectories; `pending_s` bounds how long a call may be on its way."""
+
+    def __init__(
+        self,
+        store: RecognitionStore,
+        digests: MessageDigests,
+        *,
+        pending_s: float,
+        new_id: Callable[[], str] = lambda: uuid4().hex,
+    ) -> None:
+        self.digests = digests
+        self._store = store
+        self._pending_s = pending_s
+        self._new_id = new_id
+
+    def recognise(self, request: RecognisableRequest) -> RecognisedCall:
+        """Decide which trajectory a request belongs to, and store it as being made."""
+        history, store = request.history, self._store
+        with store.deciding():
+            decision = self._decide(request)
+            opening = decision.rule in ("opening", "tool_argument", "unknown_history") or (
+                decision.earlier is not None
+                and decision.earlier.opening
+                and decision.rule in ("retry", "sample")
+            )
+            call = store.add(
+                NewCall(
+                    scope=history.scope,
+                    trajectory_id=decision.trajectory_id,
+                    request=history.request,
+                    opening=opening,
+                    idempotency=self._key(request.hints.idempotency_key),
+                    at=request.at,
+                )
+            )
+            store.set_continued(decision.continues)
+            store.add_marks(
+                history.scope,
+                decision.trajectory_id,
+                _new_marks(history, is_opening=opening),
+                request.at,
+            )
+            store.answer_delegations(
+                request.family, [self._call_key(each) for each in request.answered_calls]
+            )
+            process = store.last_process(decision.trajectory_id, call)
+        earlier = decision.earlier
+        return RecognisedCall(
+            call=call,
+            trajectory_id=decision.trajectory_id,
+            rule=decision.rule,
+            related_event=decision.spawned_by or (earlier.event_id if earlier else None),
+            related_trajectory=decision.parent,
+            gap=decision.gap,
+            from_other_process=process is not None and process != store.process,
+        )
+
+    def answered(
+        self,
+        request: RecognisableRequest,
+        recognised: RecognisedCall,
+        choices: Sequence[tuple[Message, str, Sequence[str]]],
+        response_id: str | None,
+    ) -> None:
+        """Store the answer of a call: each choice, its event, and the events of its tool calls."""
+        scope, store = request.history.scope, self._store
+        response = None if response_id is None else self.digests.of_values(response_id)
+        with store.deciding():
+            for index, (message, event_id, call_events) in enumerate(choices):
+                call = recognised.call if index == 0 else store.copy_call(recognised.call)
+                answer = self.digests.message(message)
+                store.set_answered(
+                    call,
+                    after=self.digests.extend(request.history.request, answer),
+                    answer=answer,
+                    response=response,
+                    event_id=event_id,
+                )
+                marks = self.digests.history(scope, [message]).marks()
+                store.add_marks(scope, recognised.trajectory_id, marks, request.at)
+                store.add_delegations(
+                    request.family,
+                    self._delegations(recognised.trajectory_id, message, call_events),
+                    request.at,
+                )
+
+    def failed(self, recognised: RecognisedCall, event_id: str | None) -> None:
+        """Store that a call has no answer."""
+        self._store.set_failed(recognised.call, event_id)
+
+    def _decide(self, request: RecognisableRequest) -> _Decision:
+        history = request.history
+        return (
+            self._by_response(request)
+            or self._by_same_request(request)
+            or self._by_messages(history)
+            or self._by_tool_argument(request)
+            or _Decision(
+                self._new_id(),
+                "unknown_history" if history.has_answer_after(0) else "opening",
+            )
+        )
+
+    def _by_response(self, request: RecognisableRequest) -> _Decision | None:
+        named = request.hints.previous_response
+        if named is None:
+            return None
+        calls = self._store.with_response(request.history.scope, self.digests.of_values(named))
+        if len({call.trajectory_id for call in calls}) != 1:
+            return None
+        return _Decision(
+            calls[-1].trajectory_id,
+            "response_id",
+            calls[-1],
+            continues=tuple(call.id for call in calls),
+        )
+
+    def _by_same_request(self, request: RecognisableRequest) -> _Decision | None:
+        history = request.history
+        same = self._store.with_request(history.scope, history.request)
+        if not same:
+            return None
+        key = self._key(request.hints.idempotency_key)
+        repeated = [call for call in same if key is not None and call.idempotency == key]
+        if repeated or request.hints.is_retry:
+            call = min(repeated or same, key=lambda each: (_RETRY_ORDER[each.state], -each.id))
+            return _Decision(call.trajectory_id, "retry", call)
+        if all(call.opening for call in same) or self._states_to_continue(history):
+            return None
+        lost = [call for call in same if self._is_lost(call, request.at)]
+        if lost:
+            return _Decision(lost[-1].trajectory_id, "retry", lost[-1])
+        later = [call for call in same if not call.opening]
+        return _Decision(later[0].trajectory_id, "sample", later[0])
+
+    def _by_messages(self, history: ShownHistory) -> _Decision | None:
+        states = self._states_to_continue(history)
+        if states:
+            return _Decision(
+                states[0].trajectory_id, "extends", states[0], continues=(states[0].id,)
+            )
+        known = self._states(history)
+        if not known and not history.has_answer_after(0):
+            return None
+        return self._by_evidence(history, known)
+
+    def _by_evidence(self, history: ShownHistory, known: list[KnownCall]) -> _Decision | None:
+        """Decide a history that is none of the recorded ones."""
+        passed = {call.trajectory_id for call in known}
+        marks = history.marks()
+        looked_up = [*marks[:_FIRST_MARKS], *marks[_FIRST_MARKS:][-_NEWEST_MARKS:]]
+        own: dict[str, int] = {}
+        for holders in self._store.with_marks(history.scope, looked_up).values():
+            if len(holders) == 1:
+                (holder,) = holders
+                own[holder] = own.get(holder, 0) + 1
+        if len(own) > 1 or (not own and len(passed) != 1):
+            return None
+        chosen = next(iter(own), None) or next(iter(passed))
+        newest = self._store.open_answers(
+            history.scope,
+            [
+                digest
+                for digest, role in zip(history.digests, history.roles, strict=True)
+                if role == "assistant"
+            ][-_NEWEST_MARKS:],
+        ).get(chosen, [])
+        enough = own.get(chosen, 0) >= _ENOUGH_MARKS or bool(newest and own)
+        if chosen not in passed and not enough:
+            return None
+        before = [call for call in known if call.trajectory_id == chosen]
+        earlier = before[-1] if before else None
+        if earlier is not None and not earlier.continued:
+            return _Decision(
+                chosen, "extends_past_unseen", earlier, continues=(earlier.id, *newest)
+            )
+        if earlier is not None:
+            return _Decision(chosen, "edited", earlier, "history_edited", tuple(newest))
+        return _Decision(chosen, "compacted", None, "history_compacted", tuple(newest))
+
+    def _by_tool_argument(self, request: RecognisableRequest) -> _Decision | None:
+        text = request.first_user_text
+        if text is None or request.history.has_answer_after(0):
+            return None
+        lines = self.digests.lines(text)
+        if not lines:
+            return None
+        for row in self._store.delegations_with(request.family, lines):
+            if row["shared"] in (len(lines), row["lines"]):
+                self._store.take_delegation(request.family, row["text"])
+                return _Decision(
+                    self._new_id(),
+                    "tool_argument",
+                    spawned_by=row["event_id"],
+                    parent=row["trajectory_id"],
+                )
+        return None
+
+    def _states(self, history: ShownHistory) -> list[KnownCall]:
+        """Return the calls whose answer ends the longest known prefix."""
+        return self._store.after_longest(
+            history.scope, [history.chain[length] for length in history.answered_prefixes()]
+        )
+
+    def _states_to_continue(self, history: ShownHistory) -> list[KnownCall]:
+        """Return the calls that a request plainly continues and that nothing has continued."""
+        lengths = history.answered_prefixes()
+        if not lengths:
+            return []
+        newest = self._store.after_longest(history.scope, [history.chain[lengths[0]]])
+        return [call for call in newest if not call.continued]
+
+    def _is_lost(self, call: KnownCall, now: float) -> bool:
+        return call.state == "failed" or (
+            call.state == "pending"
+            and (call.process != self._store.process or now - call.at > self._pending_s)
+        )
+
+    def _delegations(
+        self, trajectory_id: str, message: Message, call_events: Sequence[str]
+    ) -> list[Delegation]:
+        parts = [part for part in message.parts if part.type in ("tool_call", "custom_tool_call")]
+        return [
+            Delegation(
+                trajectory_id=trajectory_id,
+                event_id=event_id,
+                call=self._call_key(part.call_id or event_id),
+                lines=lines,
+            )
+            for part, event_id in zip(parts, call_events, strict=True)
+            for text in argument_texts(part)
+            if (lines := self.digests.lines(text))
+        ]
+
+    def _call_key(self, call_id: str) -> bytes:
+        return self.digests.of_values("call", call_id)
+
+    def _key(self, idempotency_key: str | None) -> bytes | None:
+        return None if idempotency_key is None else self.digests.of_values(idempotency_key)
+
+
+# A request that is sent again repeats a call that failed rather than one on its way, and that
+# rather than one that was answered.
+_RETRY_ORDER = {"failed": 0, "pending": 1, "answered": 2}
+
+
+def _new_marks(history: ShownHistory, *, is_opening: bool) -> list[bytes]:
+    """Return the distinctive messages that a request adds to its trajectory.
+
+    The examples in a first request, which many conversations share, are left out: only its last
+    message counts.
+    """
+    last_answer = next(iter(history.answered_prefixes()), 0)
+    return history.marks(history.length - 1 if is_opening else last_answer)

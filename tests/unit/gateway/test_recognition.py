@@ -1,0 +1,337 @@
+"""The recognition of conversations by their messages, over a real store."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atdp.gateway.recognition.conversation_hints import ConversationHints
+from atdp.gateway.recognition.recognition_store import RecognitionStore
+from atdp.gateway.recognition.recognizer import (
+    RecognisableRequest,
+    RecognisedCall,
+    Recognizer,
+)
+from atdp.gateway.recognition.shown_history import MessageDigests
+from atdp.schemas import message_from_chat, messages_from_chat
+
+SYSTEM = {"role": "system", "content": "You help at an order desk."}
+GREETING = "Hello! How can I help?"
+LONG = "I ordered a hiking lamp and a rope two weeks ago, and only the rope came."
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def says(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def calls(call_id: str, arguments: str = '{"order": 7}', name: str = "look") -> dict[str, Any]:
+    function = {"name": name, "arguments": arguments}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+    }
+
+
+def result(call_id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+class Gateway:
+    """A recogniser with its store; `ask` makes a call as a client does."""
+
+    def __init__(self, path: Path, process: str = "one") -> None:
+        self.store = RecognitionStore(path, process)
+        names = (f"{process}-{number}" for number in itertools.count())
+        self.recognizer = Recognizer(
+            self.store,
+            MessageDigests(b"s" * 32),
+            pending_s=60,
+            new_id=lambda: next(names),
+        )
+        self.clock = itertools.count(1)
+
+    def begin(
+        self, chat: Sequence[dict[str, Any]], *, scope: str = "acme", **hints: Any
+    ) -> tuple[RecognisableRequest, RecognisedCall]:
+        digests = self.recognizer.digests
+        messages = messages_from_chat(list(chat))
+        first_user = next((each.text for each in messages if each.role == "user"), None)
+        request = RecognisableRequest(
+            history=digests.history(digests.of_values(scope), messages),
+            hints=ConversationHints(**hints),
+            family=digests.of_values(scope),
+            at=float(next(self.clock)),
+            first_user_text=first_user,
+            answered_calls=tuple(each["tool_call_id"] for each in chat if each["role"] == "tool"),
+        )
+        return request, self.recognizer.recognise(request)
+
+    def ask(
+        self, chat: Sequence[dict[str, Any]], *answers: dict[str, Any], **named: Any
+    ) -> RecognisedCall:
+        request, recognised = self.begin(chat, **named)
+        if answers:
+            choices = [
+                (
+                    message_from_chat(answer),
+                    f"generation-{recognised.call}-{index}",
+                    [f"tool-{call['id']}" for call in answer.get("tool_calls") or []],
+                )
+                for index, answer in enumerate(answers)
+            ]
+            self.recognizer.answered(request, recognised, choices, f"response-{recognised.call}")
+        else:
+            self.recognizer.failed(recognised, f"gap-{recognised.call}")
+        return recognised
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    made = Gateway(tmp_path / "recognition.sqlite")
+    with closing(made.store):
+        yield made
+
+
+OPENING = [SYSTEM, user("hi")]
+OPENED = [*OPENING, says(GREETING)]
+
+
+def open_conversation(gateway: Gateway, *more: dict[str, Any], **named: Any) -> str:
+    """Open a conversation and carry it on through pairs of message and answer."""
+    chat = list(OPENING)
+    trajectory = gateway.ask(chat, says(GREETING), **named).trajectory_id
+    chat.append(says(GREETING))
+    for message, answer in zip(more[::2], more[1::2], strict=True):
+        chat.append(message)
+        assert gateway.ask(chat, answer, **named).trajectory_id == trajectory
+        chat.append(answer)
+    return trajectory
+
+
+def test_a_conversation_goes_on_in_its_trajectory(gateway: Gateway) -> None:
+    first = gateway.ask(OPENING, says(GREETING))
+    second = gateway.ask([*OPENED, user("7?")], calls("c1"))
+    third = gateway.ask([*OPENED, user("7?"), calls("c1"), result("c1", "sent")], says("Sent."))
+    assert (first.rule, second.rule, third.rule) == ("opening", "extends", "extends")
+    assert {first.trajectory_id, second.trajectory_id, third.trajectory_id} == {"one-0"}
+    assert third.related_event == f"generation-{second.call}-0"
+
+
+def test_conversations_that_begin_alike_never_mix(gateway: Gateway) -> None:
+    opened = [gateway.ask(OPENING, says(GREETING)).trajectory_id for _ in range(50)]
+    went_on = [
+        gateway.ask([*OPENED, user(f"order {number}")], says("yes")).trajectory_id
+        for number in range(50)
+    ]
+    again = [
+        gateway.ask([*OPENED, user(f"order {number}"), says("yes"), user("ok")]).trajectory_id
+        for number in reversed(range(50))
+    ]
+    assert len(set(opened)) == 50
+    assert went_on == opened
+    assert again == opened[::-1]
+
+
+def test_a_client_may_echo_with_other_spaces_fields_and_argument_order(gateway: Gateway) -> None:
+    arguments = '{"order": 7, "part": [1, 2]}'
+    answer = {**calls("c1", arguments), "reasoning_content": "I look.", "refusal": None}
+    trajectory = gateway.ask(OPENING, answer).trajectory_id
+    echo = {**calls("c1", '{"part":[1,2],"order":7}'), "content": "", "annotations": []}
+    recognised = gateway.ask(
+        [{"role": "developer", "content": SYSTEM["content"] + " "}, user("hi"), echo,
+         result("c1", "sent")], says("Sent.")
+    )  # fmt: skip
+    assert (recognised.trajectory_id, recognised.rule) == (trajectory, "extends")
+    thought = gateway.ask([*OPENED, user("x")], says("<think>hm</think> yes"), scope="other")
+    recognised = gateway.ask([*OPENED, user("x"), says("yes"), user("y")], scope="other")
+    assert recognised.trajectory_id == thought.trajectory_id
+
+
+@pytest.mark.parametrize("part", ["id", "name", "arguments", "content"])
+def test_a_message_that_differs_is_another_history(gateway: Gateway, part: str) -> None:
+    digests = gateway.recognizer.digests
+    answer = calls("c1")
+    other = {
+        "id": calls("c2"),
+        "name": calls("c1", name="find"),
+        "arguments": calls("c1", '{"order": 8}'),
+        "content": {**answer, "content": "I look."},
+    }[part]
+    assert digests.message(message_from_chat(answer)) != digests.message(message_from_chat(other))
+
+
+def test_a_failed_call_that_is_made_again_is_a_retry(gateway: Gateway) -> None:
+    trajectory = open_conversation(gateway)
+    failed = gateway.ask([*OPENED, user("7?")])
+    again = gateway.ask([*OPENED, user("7?")], says("Sent."))
+    assert (again.trajectory_id, again.rule) == (trajectory, "retry")
+    assert again.related_event == f"gap-{failed.call}"
+
+
+def test_an_answered_request_that_is_made_again_is_another_sample(gateway: Gateway) -> None:
+    trajectory = open_conversation(gateway)
+    asked = [*OPENED, user("7?")]
+    first = gateway.ask(asked, says("Sent."))
+    second = gateway.ask(asked, says("It was sent."))
+    assert (second.trajectory_id, second.rule) == (trajectory, "sample")
+    assert second.related_event == f"generation-{first.call}-0"
+    went_on = gateway.ask([*asked, says("Sent."), user("thanks")], says("!"))
+    assert (went_on.trajectory_id, went_on.rule, went_on.gap) == (trajectory, "extends", None)
+    other = gateway.ask([*asked, says("It was sent."), user("thanks")], says("!"))
+    assert (other.trajectory_id, other.rule, other.gap) == (trajectory, "extends", None)
+
+
+def test_several_choices_of_one_answer_are_states_of_one_trajectory(gateway: Gateway) -> None:
+    trajectory = gateway.ask(OPENING, says("a"), says("b"), says("c")).trajectory_id
+    for text in ("c", "a", "b"):
+        went_on = gateway.ask([*OPENING, says(text), user(text)], says("!"))
+        assert (went_on.trajectory_id, went_on.rule) == (trajectory, "extends")
+
+
+def test_a_marked_retry_of_an_opening_stays_in_its_trajectory(gateway: Gateway) -> None:
+    unmarked = [gateway.ask(OPENING).trajectory_id for _ in range(2)]
+    assert len(set(unmarked)) == 2
+    marked = gateway.ask(OPENING, says(GREETING), is_retry=True)
+    assert (marked.trajectory_id in unmarked, marked.rule) == (True, "retry")
+    went_on = gateway.ask([*OPENED, user("7?")], says("Sent."))
+    assert went_on.trajectory_id == marked.trajectory_id
+
+
+def test_an_idempotency_key_names_the_call_that_is_repeated(gateway: Gateway) -> None:
+    trajectories = [
+        gateway.ask(OPENING, says(GREETING), idempotency_key=f"key-{number}").trajectory_id
+        for number in range(3)
+    ]
+    again = gateway.ask(OPENING, says(GREETING), idempotency_key="key-1")
+    assert (again.trajectory_id, again.rule) == (trajectories[1], "retry")
+
+
+def test_an_edited_message_stays_in_the_trajectory_from_a_new_base(gateway: Gateway) -> None:
+    trajectory = open_conversation(gateway, user(LONG), calls("c1"), result("c1", "?"), says("Hm."))
+    chat = [*OPENED, user(LONG), calls("c1"), result("c1", "lost")]
+    edited = gateway.ask(chat, says("It is lost."))
+    assert (edited.trajectory_id, edited.rule) == (trajectory, "edited")
+    assert edited.gap == "history_edited"
+    went_on = gateway.ask([*chat, says("It is lost."), user("oh")], says("Sorry."))
+    assert (went_on.trajectory_id, went_on.rule) == (trajectory, "extends")
+
+
+def test_an_edit_behind_a_common_beginning_is_not_guessed(gateway: Gateway) -> None:
+    known = {open_conversation(gateway, user(f"order {n}"), says("yes")) for n in range(2)}
+    recognised = gateway.ask([*OPENED, user("order 2")], says("yes"))
+    assert recognised.trajectory_id not in known
+
+
+def test_a_compacted_history_stays_in_its_trajectory(gateway: Gateway) -> None:
+    steps = [(calls(f"c{n}") if n % 2 else result(f"c{n - 1}", f"part {n}")) for n in range(1, 7)]
+    first = open_conversation(gateway, user(LONG), steps[0])
+    other = open_conversation(gateway, user(LONG), calls("d1"))
+    chat = [*OPENED, user(LONG), steps[0]]
+    for shown, answer in ((steps[1], steps[2]), (steps[3], steps[4])):
+        chat.append(shown)
+        assert gateway.ask(chat, answer).trajectory_id == first
+        chat.append(answer)
+    compacted = [SYSTEM, user("Summary: " + LONG), *chat[-3:], steps[5]]
+    recognised = gateway.ask(compacted, says("Done."))
+    assert (recognised.trajectory_id, recognised.rule) == (first, "compacted")
+    assert recognised.gap == "history_compacted"
+    went_on = gateway.ask([*compacted, says("Done."), user("bye")], says("Bye."))
+    assert (went_on.trajectory_id, went_on.rule) == (first, "extends")
+    assert gateway.ask([*OPENED, user(LONG), calls("d1"), result("d1", "x")]).trajectory_id == other
+
+
+def test_a_history_of_two_conversations_is_a_new_trajectory(gateway: Gateway) -> None:
+    first = open_conversation(gateway, user(LONG), calls("c1"), result("c1", "a"), calls("c2"))
+    second = open_conversation(gateway, user(LONG), calls("d1"), result("d1", "b"), calls("d2"))
+    mixed = [SYSTEM, calls("c1"), result("c1", "a"), calls("d2"), result("d2", "c")]
+    recognised = gateway.ask(mixed, says("?"))
+    assert recognised.trajectory_id not in (first, second)
+    assert recognised.rule == "unknown_history"
+
+
+def test_examples_in_a_first_request_do_not_tie_conversations(gateway: Gateway) -> None:
+    examples = [SYSTEM, user(LONG), says("A long example of an answer that all conversations show")]
+    opened = [
+        gateway.ask([*examples, user(f"Where is order {number} that I am waiting for? " + LONG)],
+                    says("sent")).trajectory_id
+        for number in (1, 2, 2)
+    ]  # fmt: skip
+    assert len(set(opened)) == 3
+
+
+def test_a_history_cut_in_the_middle_does_not_fall_to_a_fresh_twin(gateway: Gateway) -> None:
+    long_one = open_conversation(
+        gateway, user(LONG), calls("c1"), result("c1", "a"), calls("c2"), result("c2", "b"),
+        calls("c3"),
+    )  # fmt: skip
+    twin = gateway.ask(OPENING, says(GREETING)).trajectory_id
+    cut = [*OPENED, calls("c2"), result("c2", "b"), calls("c3"), result("c3", "c")]
+    recognised = gateway.ask(cut, says("Done."))
+    assert recognised.trajectory_id == long_one
+    assert twin != long_one
+
+
+def test_scopes_have_nothing_in_common(gateway: Gateway) -> None:
+    first = open_conversation(gateway, user(LONG), calls("c1"))
+    chat = [*OPENED, user(LONG), calls("c1"), result("c1", "a")]
+    other = gateway.ask(chat, says("?"), scope="other")
+    assert other.trajectory_id != first
+    assert gateway.ask(chat, says("?")).trajectory_id == first
+
+
+def test_a_sub_agent_is_spawned_by_the_tool_call_with_its_task(gateway: Gateway) -> None:
+    task = "Find out which carrier lost the lamp.\nWrite one sentence."
+    ask = calls(
+        "c1", '{"agent": "tracer", "task": "' + task.replace("\n", "\\n") + '"}', "delegate"
+    )
+    parent = open_conversation(gateway, user(LONG), ask)
+    child = gateway.ask([{"role": "system", "content": "You trace."}, user(task)], says("DHL."))
+    assert (child.rule, child.related_trajectory) == ("tool_argument", parent)
+    assert child.related_event == "tool-c1"
+    assert child.trajectory_id != parent
+    back = gateway.ask([*OPENED, user(LONG), ask, result("c1", "DHL.")], says("DHL lost it."))
+    assert back.trajectory_id == parent
+    late = gateway.ask([{"role": "system", "content": "You trace."}, user(task)], says("DHL."))
+    assert late.rule == "opening"
+
+
+def test_a_named_response_is_gone_on_from(gateway: Gateway) -> None:
+    first = gateway.ask(OPENING, says(GREETING))
+    gateway.ask(OPENING, says(GREETING))
+    named = gateway.ask(
+        [SYSTEM, user("other words")], says("!"), previous_response=f"response-{first.call}"
+    )
+    assert (named.trajectory_id, named.rule) == (first.trajectory_id, "response_id")
+
+
+def test_two_gateways_share_what_they_know(tmp_path: Path) -> None:
+    path = tmp_path / "recognition.sqlite"
+    one, two = Gateway(path), Gateway(path, "two")
+    with closing(one.store), closing(two.store):
+        opened = [each.ask(OPENING, says(GREETING)).trajectory_id for each in (one, two, one)]
+        went_on = [
+            each.ask([*OPENED, user(f"order {number}")], says("yes"))
+            for number, each in enumerate((two, one, two))
+        ]
+        assert [each.trajectory_id for each in went_on] == opened
+        assert [each.from_other_process for each in went_on] == [True, True, True]
+        last = two.ask([*OPENED, user("order 2"), says("yes"), user("ok")], says("!"))
+        assert (last.trajectory_id, last.from_other_process) == (opened[2], False)
+
+
+def test_a_call_that_a_dead_gateway_never_answered_is_repeated(tmp_path: Path) -> None:
+    path = tmp_path / "recognition.sqlite"
+    one, two = Gateway(path), Gateway(path, "two")
+    with closing(one.store), closing(two.store):
+        trajectory = open_conversation(one)
+        one.begin([*OPENED, user("7?")])
+        again = two.ask([*OPENED, user("7?")], says("Sent."))
+        assert (again.trajectory_id, again.rule) == (trajectory, "retry")
