@@ -100,6 +100,9 @@ critique string
 dimension string
 source_name string
 evaluator_version string
+rule string
+evidence string[]
+confidence double
 observed_at timestamp
 observed_at_nanos int
 supersedes string

@@ -81,10 +81,14 @@ class Usage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """Money spent, in an ISO 4217 currency."""
+    """Money spent, in an ISO 4217 currency.
+
+    `price_id` is the entry of the price book that the amount was computed from; None: reported.
+    """
 
     amount: float
     currency: str = "USD"
+    price_id: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +96,8 @@ class Link:
     """A relation of an event to another event, trajectory or span.
 
     `relation` is an open word: `copied_from`, `continues`, `retry_of`, `follows`, and others.
+    `inferred_by` names the rule of an inferred relation, and `confidence`, 0 to 1, the share of
+    such inferences that are right.
     """
 
     relation: str
@@ -99,6 +105,8 @@ class Link:
     event_id: str | None = None
     trace_id: str | None = None
     span_id: str | None = None
+    inferred_by: str | None = None
+    confidence: float | None = None
     ext_json: str | None = None
 
 
@@ -153,6 +161,7 @@ class Event:
     ended_at: datetime | None = None
     ended_at_nanos: int | None = None
     session_id: str | None = None
+    end_user_id: str | None = None
     task_id: str | None = None
     group_id: str | None = None
     caused_by: tuple[str, ...] = ()

@@ -199,6 +199,7 @@ _OTHER_IDS = (
         "Event.optional_ids",
         "Event",
         "session_id",
+        "end_user_id",
         "task_id",
         "group_id",
         "parent_event_id",

@@ -20,7 +20,8 @@ class Reward:
 
     `token_start` (inclusive) and `token_end` (exclusive) are a span of the target generation's
     output tokens. With `compared_to`, an event or trajectory of the target's kind, a value above 0
-    means that the target is preferred to it.
+    means that the target is preferred to it. A derived reward names its `rule` and, in `evidence`,
+    the ids of the events that it was derived from.
     """
 
     target_kind: TargetKind = "trajectory"
@@ -38,6 +39,9 @@ class Reward:
     dimension: str = "outcome"
     source_name: str
     evaluator_version: str | None = None
+    rule: str | None = None
+    evidence: tuple[str, ...] = ()
+    confidence: float | None = None
     observed_at: datetime | None = None
     observed_at_nanos: int | None = None
     supersedes: str | None = None
@@ -52,6 +56,10 @@ class Feedback:
     target_step: int | None = None
     type: FeedbackType
     value: float | None = None
+    scale: str | None = None
+    range_min: float | None = None
+    range_max: float | None = None
+    dimension: str | None = None
     text: str | None = None
     actor: str | None = None
     observed_at: datetime | None = None

@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 from atdp.schemas.outcome import Error
 
-EndStatus: TypeAlias = Literal["completed", "failed", "truncated", "aborted", "unknown"]
+EndStatus: TypeAlias = Literal["completed", "failed", "truncated", "aborted", "idle", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -63,14 +63,17 @@ RECORD_RULES: tuple[ContractRule, ...] = (
         good=({"currency": "EUR"},),
         bad=({"currency": ""}, {"currency": "usd"}, {"currency": "EURO"}, {"currency": "EU1"}),
     ),
-    ContractRule(
-        id="InternalState.confidence",
-        record="InternalState",
-        fields=("confidence",),
-        sentence="A confidence lies between 0 and 1, both inclusive.",
-        holds=lambda confidence: confidence is None or 0 <= confidence <= 1,
-        good=({"confidence": 0.0}, {"confidence": 1.0}),
-        bad=({"confidence": -0.1}, {"confidence": 1.5}),
+    *(
+        ContractRule(
+            id=f"{record}.confidence",
+            record=record,
+            fields=("confidence",),
+            sentence="A confidence lies between 0 and 1, both inclusive.",
+            holds=lambda confidence: confidence is None or 0 <= confidence <= 1,
+            good=({"confidence": 0.0}, {"confidence": 1.0}),
+            bad=({"confidence": -0.1}, {"confidence": 1.5}),
+        )
+        for record in ("InternalState", "Link", "Reward")
     ),
     ContractRule(
         id="Action.body",
@@ -195,14 +198,26 @@ RECORD_RULES: tuple[ContractRule, ...] = (
         good=({"value": 0.0}, {"value": None, "critique": "too long"}),
         bad=({"value": None}, {"value": None, "critique": ""}),
     ),
+    *(
+        ContractRule(
+            id=f"{record}.range",
+            record=record,
+            fields=("range_min", "range_max"),
+            sentence="The lowest value of a scale is not above the highest.",
+            holds=predicates.in_order,
+            good=({"range_min": 0.0, "range_max": 0.0}, {"range_min": 1.0}),
+            bad=({"range_min": 1.0, "range_max": 0.0},),
+        )
+        for record in ("Reward", "Feedback")
+    ),
     ContractRule(
-        id="Reward.range",
+        id="Reward.evidence",
         record="Reward",
-        fields=("range_min", "range_max"),
-        sentence="The lowest value of a scale is not above the highest.",
-        holds=predicates.in_order,
-        good=({"range_min": 0.0, "range_max": 0.0}, {"range_min": 1.0}),
-        bad=({"range_min": 1.0, "range_max": 0.0},),
+        fields=("evidence",),
+        sentence="Evidence is named by ids of 1 to 512 characters without control characters.",
+        holds=lambda evidence: predicates.are_required_ids(*evidence),
+        good=({"evidence": []}, {"evidence": [_SOME_ID]}),
+        bad=({"evidence": [""]}, {"evidence": [_SOME_ID, "a\tb"]}),
     ),
     ContractRule(
         id="Reward.token_span",

@@ -44,34 +44,35 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
     "governance.content_hash": FieldClass.EXEMPT,
     "governance.purposes": FieldClass.EXEMPT,
     "governance.data_subjects": FieldClass.SUBJECT,
-    "event_id": FieldClass.IDENTIFIER,
+    "end_user_id": FieldClass.SUBJECT,
     "caused_by": FieldClass.IDENTIFIER,
     "spawned_by": FieldClass.IDENTIFIER,
-    "reward.target_event_id": FieldClass.IDENTIFIER,
     "reward.supersedes": FieldClass.IDENTIFIER,
-    "feedback.target_event_id": FieldClass.IDENTIFIER,
-    "annotation.target_event_id": FieldClass.IDENTIFIER,
+    "reward.compared_to": FieldClass.IDENTIFIER,
+    "reward.evidence": FieldClass.IDENTIFIER,
     # A chain over event ids, which says nothing about the text (docs/decisions/0017).
     "observation.context_hash": FieldClass.DIGEST,
     "observation.tools_hash": FieldClass.DIGEST,
     "action.generation.tokenizer_hash": FieldClass.DIGEST,
     "action.generation.template_hash": FieldClass.DIGEST,
-    "trajectory_id": FieldClass.IDENTIFIER,
     "producer_id": FieldClass.IDENTIFIER,
     "session_id": FieldClass.IDENTIFIER,
     "task_id": FieldClass.IDENTIFIER,
-    "parent_trajectory_id": FieldClass.IDENTIFIER,
+    "group_id": FieldClass.IDENTIFIER,
+    "source_step_id": FieldClass.IDENTIFIER,
     "agent.id": FieldClass.IDENTIFIER,
-    "action.handoff.trajectory_id": FieldClass.IDENTIFIER,
     "action.generation.request_id": FieldClass.IDENTIFIER,
+    "action.generation.response_id": FieldClass.IDENTIFIER,
 }
-"""Classes by path without indexes. Fields named `call_id` are identifiers and fields named `sha256`
-are digests wherever they occur (see `class_of`)."""
+"""Classes by path without indexes (see `class_of`)."""
 
 _CLASS_BY_LAST_NAME: Mapping[str, FieldClass] = {
     "call_id": FieldClass.IDENTIFIER,
     "sha256": FieldClass.DIGEST,
 }
+_IDS = ("event_id", "trajectory_id", "trace_id", "span_id")
+"""Names, or ends of names after a `_`, of fields that are identifiers wherever they occur: the same
+id must become the same pseudonym everywhere."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DIGEST = re.compile(r"(?:sha256[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
@@ -93,8 +94,12 @@ class StringField:
 
 def class_of(path: str) -> FieldClass:
     """Return the class of the string field at `path` (without indexes)."""
+    if (stated := FIELD_CLASSES.get(path)) is not None:
+        return stated
     last_name = path.rpartition(".")[2]
-    return FIELD_CLASSES.get(path) or _CLASS_BY_LAST_NAME.get(last_name, FieldClass.TEXT)
+    if last_name.endswith(_IDS):
+        return FieldClass.IDENTIFIER
+    return _CLASS_BY_LAST_NAME.get(last_name, FieldClass.TEXT)
 
 
 @functools.cache

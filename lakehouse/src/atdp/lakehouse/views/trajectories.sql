@@ -16,6 +16,7 @@ WITH folded AS (
         arg_min(task_id, kafka_offset) AS task_id,
         arg_min(group_id, kafka_offset) AS group_id,
         arg_min(session_id, kafka_offset) AS session_id,
+        arg_min(end_user_id, kafka_offset) AS end_user_id,
         arg_min(agent.id, kafka_offset) AS agent_id,
         min(occurred_at) AS started_at,
         max(occurred_at) FILTER (kind = 'trajectory_ended') AS ended_at,
