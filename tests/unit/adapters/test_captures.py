@@ -6,24 +6,17 @@ from typing import Any
 
 import pytest
 
-from atdp.schemas import Action, Event
+from atdp.adapters import ImportOptions, run_import
+from atdp.adapters.otlp.records import merged
+from atdp.schemas import Action, Event, InternalState
 
 from .round_trip import OPENINFERENCE, OTEL, Converter, assert_comes_back
 
 CAPTURES = sorted((Path(__file__).parent / "captures").glob("*.jsonl"))
-ASKED = "How warm is it in Zürich? 🌡"
 
 
 def requests_of(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
-
-
-def merged(requests: list[Any]) -> Any:
-    document: dict[str, list[Any]] = {}
-    for request in requests:
-        for signal, blocks in request.items():
-            document.setdefault(signal, []).extend(blocks)
-    return document
 
 
 def format_of(path: Path) -> tuple[str, Converter]:
@@ -66,3 +59,65 @@ def test_every_model_call_and_tool_call_is_an_action(name: str, calls: int, tool
         if each.generation and each.generation.choice_index in {None, 0}
     ]
     assert len(first_choices) == calls
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_the_requests_of_a_file_are_imported_as_one_trajectory(path: Path) -> None:
+    options = ImportOptions(dry_run=True)
+    report = run_import(format_of(path)[0], [path], "acme", None, options)
+    assert (report.imported, report.failed) == (1, 0)
+
+
+def capture(name: str) -> list[Any]:
+    return requests_of(Path(__file__).parent / "captures" / f"{name}.jsonl")
+
+
+def records(requests: list[Any], noun: str) -> list[Any]:
+    scopes, leaf = ("scopeSpans", "spans") if noun == "Spans" else ("scopeLogs", "logRecords")
+    return [
+        record
+        for request in requests
+        for block in request["resourceSpans" if noun == "Spans" else "resourceLogs"]
+        for scope in block[scopes]
+        for record in scope[leaf]
+    ]
+
+
+def test_a_call_that_span_and_event_tell_counts_once() -> None:
+    spans, logs = capture("genai_openai.traces"), capture("genai_openai.logs")
+    events = assert_comes_back(merged([*spans, *logs]), OTEL)
+    alone = assert_comes_back(merged(spans), OTEL)
+    assert len(generations(events)) == len(generations(alone))
+    assert sum(event.usage is not None for event in events) == 4
+
+
+def test_an_event_that_alone_has_the_messages_is_the_model_call() -> None:
+    spans, logs = capture("genai_openai_v2.traces"), capture("genai_openai.logs")
+    ids = [span["spanId"] for span in records(spans, "Spans") if span["name"].startswith("chat")]
+    trace = records(spans, "Spans")[0]["traceId"]
+    for record, span_id in zip(records(logs, "LogRecords"), ids, strict=True):
+        record.update(traceId=trace, spanId=span_id)
+    events = assert_comes_back(merged([*spans, *logs]), OTEL)
+    calls = [event for event in events if event.body in generations(events)]
+    assert {call.source_step_id.split("/")[0] for call in calls if call.source_step_id} == {
+        "resourceLogs"
+    }
+
+
+def test_a_history_is_not_kept_a_second_time() -> None:
+    """The texts stand in the fields; `ext_json` holds the spelling alone."""
+    for name in ("genai_openai.traces", "genai_openai.logs", "openinference_openai.traces"):
+        converter = OPENINFERENCE if name.startswith("openinference") else OTEL
+        for event in assert_comes_back(merged(capture(name)), converter):
+            kept = json.loads(event.ext_json or "{}")
+            assert not kept.get("raw")
+            rests = [rest for key, rest in kept.get("attributes", {}).items() if "messages" in key]
+            assert "Zürich" not in json.dumps(rests, ensure_ascii=False)
+
+
+def test_an_event_without_a_time_has_the_time_of_its_observation() -> None:
+    events = assert_comes_back(merged(capture("genai_openai_v2.logs")), OTEL)
+    said = [event for event in events if isinstance(event.body, InternalState)]
+    assert all(event.occurred_at is not None for event in said)
+    times = [(event.occurred_at, event.occurred_at_nanos) for event in said]
+    assert times == sorted(times)

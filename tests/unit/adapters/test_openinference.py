@@ -164,6 +164,24 @@ def test_a_document_with_an_odd_value_comes_back_whole_or_is_refused() -> None:
     assert_odd_values_come_back([FULL, *single], OPENINFERENCE)
 
 
+def test_tool_calls_that_are_numbered_from_one_are_read() -> None:
+    call = "llm.output_messages.0.message.tool_calls.1.tool_call"
+    plain = {
+        "openinference.span.kind": "LLM",
+        "llm.output_messages.0.message.role": "assistant",
+        f"{call}.id": "c1",
+        f"{call}.function.name": "weather",
+        f"llm.output_messages.{'9' * 5000}.message.role": "assistant",
+    }
+    (action,) = [
+        event.body
+        for event in assert_comes_back(document([span(1, "llm", plain)]), OPENINFERENCE)
+        if isinstance(event.body, Action)
+    ]
+    assert action.message is not None
+    assert [part.call_id for part in action.message.parts] == ["c1"]
+
+
 def actions() -> list[Action]:
     bodies = [event.body for event in events_from_openinference(FULL, "acme")]
     return [body for body in bodies if isinstance(body, Action)]

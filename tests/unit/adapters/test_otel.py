@@ -11,6 +11,7 @@ from atdp.adapters import (
     events_from_otel,
     run_import,
 )
+from atdp.adapters.otlp.attributes import keep_attributes, write_attributes
 from atdp.schemas import Action, Observation, Reward, fold_context
 
 from .otlp_documents import START, TRACE, attributes, document, from_langfuse, span
@@ -218,6 +219,24 @@ def test_a_real_trace_comes_back_whole(path: Path) -> None:
 def test_a_document_with_an_odd_value_comes_back_whole_or_is_refused() -> None:
     single = [document([each]) for each in SPANS]
     assert_odd_values_come_back([FULL, *single, *(document([], [log]) for log in LOGS)], OTEL)
+
+
+def test_a_changed_order_of_attributes_in_the_governed_events_does_not_stop_the_export() -> None:
+    entries = attributes({"b": 1, "gen_ai.operation.name": "plan", "a": 2})
+    kept = keep_attributes({"gen_ai.operation.name": "plan"}, entries)
+    kept["order"] = ["[REDACTED]", *kept["order"][1:]]
+    written = write_attributes({"gen_ai.operation.name": "plan"}, kept)
+    assert [each["key"] for each in written] == ["gen_ai.operation.name", "a", "b"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "0" * 5000])
+def test_a_number_with_too_many_digits_is_kept_and_not_read(digits: str) -> None:
+    plain = {"gen_ai.operation.name": "chat", "gen_ai.input.messages." + digits: 1}
+    made = span(1, "chat", plain, startTimeUnixNano=digits)
+    made["attributes"].append(
+        {"key": "gen_ai.request.max_tokens", "value": {"intValue": digits}},
+    )
+    assert_comes_back(document([made]), OTEL)
 
 
 def bodies(kind: str) -> list[Action]:

@@ -17,6 +17,7 @@
 #     "wrapt==1.17.3",
 # ]
 # ///
+# mypy: ignore-errors
 """Captures what real instrumentations send over OTLP, with a model that is played on 127.0.0.1.
 
 `uv run --script capture.py` writes one file per instrumentation and signal beside itself: the bytes

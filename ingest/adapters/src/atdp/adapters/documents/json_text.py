@@ -18,10 +18,33 @@ def read_document(path: Path) -> Any:
     Raises:
         UnreadableDocument: the file cannot be read or is not JSON.
     """
+    return _parsed(_content(path))
+
+
+def read_documents(path: Path) -> list[Any]:
+    """Return the JSON values of a file that holds one, or one a line.
+
+    Raises:
+        UnreadableDocument: the file cannot be read, or it is neither.
+    """
+    content = _content(path)
+    lines = [line for line in content.splitlines() if line.strip()]
     try:
-        return json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        return [_parsed(line) for line in lines]
+    except UnreadableDocument:
+        return [_parsed(content)]  # one document over several lines
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise UnreadableDocument(f"the file cannot be read: {error.strerror}") from None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         reason = f"not JSON (line {error.lineno}, column {error.colno})"
         raise UnreadableDocument(reason) from None

@@ -1,14 +1,15 @@
-"""The importers of OTLP files in JSON: one document each."""
+"""The importers of OTLP files in JSON: one export request, or one a line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from atdp.adapters.documents.json_text import UnreadableDocument, read_document
+from atdp.adapters.documents.json_text import UnreadableDocument, read_documents
 from atdp.adapters.imported_trajectory import ImportedTrajectory, UnreadableEntry
 from atdp.adapters.otlp.genai import GenAi
 from atdp.adapters.otlp.openinference import OpenInference
 from atdp.adapters.otlp.reading import trajectories_of
+from atdp.adapters.otlp.records import merged
 from atdp.adapters.otlp.vocabulary import Vocabulary
 
 _PROBE_BYTES = 4096
@@ -38,7 +39,7 @@ class OtlpFiles:
     def read(self, path: Path) -> Iterator[ImportedTrajectory | UnreadableEntry]:
         """See `Importer.read`."""
         try:
-            document = read_document(path)
+            document = merged(read_documents(path))
             trajectories = list(trajectories_of(document, self.vocabulary, str(path)))
         except UnreadableDocument as error:
             yield UnreadableEntry(str(path), str(error))

@@ -1,7 +1,7 @@
 """The records of an OTLP document: its spans and log records, and the document without them."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -43,6 +43,27 @@ def records_of(document: object) -> list[OtlpRecord]:
     if not records:
         raise UnreadableDocument("no span and no log record: not an OTLP document")
     return records
+
+
+def merged(requests: Sequence[object]) -> object:
+    """Return one document with the resources of all export requests, in their order.
+
+    A trace is sent in several requests, and must become one trajectory.
+
+    Raises:
+        UnreadableDocument: one of several requests is no object of lists.
+    """
+    if len(requests) == 1:
+        return requests[0]
+    document: dict[str, list[Any]] = {}
+    for request in requests:
+        if not isinstance(request, dict):
+            raise UnreadableDocument("not an object")
+        for key, value in request.items():
+            if not isinstance(value, list):
+                raise UnreadableDocument("an export request with a key that is no list")
+            document.setdefault(key, []).extend(value)
+    return document
 
 
 def without_records(document: Mapping[str, Any]) -> dict[str, Any]:

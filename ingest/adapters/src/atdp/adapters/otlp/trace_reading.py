@@ -6,7 +6,7 @@ from typing import Any
 
 from atdp.adapters.documents.json_text import ordered_json
 from atdp.adapters.documents.remainder import remainder_of
-from atdp.adapters.documents.times import instant_of_nanos
+from atdp.adapters.documents.times import Instant, instant_of_nanos
 from atdp.adapters.documents.typed import as_id, as_text
 from atdp.adapters.imported_trajectory import (
     ImportedEvent,
@@ -14,9 +14,9 @@ from atdp.adapters.imported_trajectory import (
 from atdp.adapters.otlp.attributes import keep_attributes, plain_attributes
 from atdp.adapters.otlp.record_fields import failure_message, read_status, write_record
 from atdp.adapters.otlp.records import OtlpRecord
+from atdp.adapters.otlp.repetitions import ReadRecord, without_repetitions
 from atdp.adapters.otlp.vocabulary import Operation, OtlpRecordFacts, Vocabulary
 from atdp.schemas import (
-    Action,
     EndStatus,
     Message,
     Observation,
@@ -28,7 +28,6 @@ from atdp.schemas import (
 )
 
 _MICROS = 1_000_000
-_STARTED = "startTimeUnixNano"
 
 
 def attributes_of(record: OtlpRecord) -> dict[str, Any]:
@@ -56,8 +55,9 @@ class TraceReading:
         self.events.append(
             ImportedEvent(body=TrajectoryStarted(), trace_id=self.trace_id, ext_json=rest)
         )
-        for record in sorted(records, key=_start):
-            self._add(record)
+        read = [self._read(record) for record in sorted(records, key=_start)]
+        for each in without_repetitions(read):
+            self._add(each)
         self.events.append(
             ImportedEvent(
                 body=TrajectoryEnded(status=self.ended),
@@ -67,38 +67,41 @@ class TraceReading:
         )
         return tuple(self.events)
 
-    def _add(self, record: OtlpRecord) -> None:
+    def _read(self, record: OtlpRecord) -> ReadRecord:
         content = record.content
-        parent = as_id(content.get("parentSpanId"))
-        status = read_status(content)
         facts = OtlpRecordFacts(
             name=as_text(content.get("eventName" if record.is_log else "name")) or "",
-            is_root=parent is None and not record.is_log,
-            failed=status == "error",
+            is_root=as_id(content.get("parentSpanId")) is None and not record.is_log,
+            failed=read_status(content) == "error",
             failure=failure_message(content),
         )
-        operation = self.vocabulary.read(attributes_of(record), facts)
+        return ReadRecord(record, facts, self.vocabulary.read(attributes_of(record), facts))
+
+    def _add(self, read: ReadRecord) -> None:
+        record, facts, operation = read.record, read.facts, read.operation
+        content = record.content
+        parent = as_id(content.get("parentSpanId"))
         if facts.is_root:
             self.ended = "failed" if facts.failed else "completed"
-        at, nanos = instant_of_nanos(content.get("timeUnixNano" if record.is_log else _STARTED))
+        at, nanos = _began(record)
         end, end_nanos = instant_of_nanos(None if record.is_log else content.get("endTimeUnixNano"))
         if end is None or at is None or end < at:
             end, end_nanos = None, None
         common = ImportedEvent(
             body=operation.body,
-            status=status,
+            status=read_status(content),
             occurred_at=at,
             occurred_at_nanos=nanos,
             ended_at=end,
             ended_at_nanos=end_nanos,
             trace_id=self.trace_id,
-            span_id=as_id(content.get("spanId")),
+            span_id=read.span_id,
             parent_span_id=parent,
             source_step_id="/".join(map(str, record.position)),
             part_of=self.spans.get(parent or ""),
         )
         self._observe(operation, common)
-        self._act(operation, common, record)
+        self._act(read, common)
 
     def _observe(self, operation: Operation, common: ImportedEvent) -> None:
         if operation.shown is None and operation.tools is None:
@@ -128,15 +131,17 @@ class TraceReading:
             )
         )
 
-    def _act(self, operation: Operation, common: ImportedEvent, record: OtlpRecord) -> None:
-        body = operation.body
-        self.step += isinstance(body, Action) and body.type == "generation"
+    def _act(self, read: ReadRecord, common: ImportedEvent) -> None:
+        record, operation = read.record, read.operation
+        self.step += read.is_model_call
         index = len(self.events)
         latency = None
         if common.ended_at is not None and common.occurred_at is not None:
             span = common.ended_at - common.occurred_at
             latency = (span.days * 86_400 + span.seconds) * _MICROS + span.microseconds
-        target = self.spans.get(common.span_id or "") if isinstance(body, Reward) else None
+        target = (
+            self.spans.get(common.span_id or "") if isinstance(operation.body, Reward) else None
+        )
         self._append(
             replace(
                 common,
@@ -148,7 +153,7 @@ class TraceReading:
                 ext_json=ordered_json(self._kept(operation, common, record)),
             )
         )
-        if common.span_id is not None and not record.is_log:
+        if common.span_id is not None and (read.is_model_call or not record.is_log):
             self.spans[common.span_id] = index
         member = replace(common, part_of=index, causes=(index,), step=max(self.step, 0))
         for choice in operation.choices:
@@ -178,10 +183,19 @@ class TraceReading:
         self.context = extend_context(self.context, event.body)
 
 
+def _began(record: OtlpRecord) -> Instant:
+    """Return the time of a record; that of a log record may be known from its observation only."""
+    if not record.is_log:
+        return instant_of_nanos(record.content.get("startTimeUnixNano"))
+    at, nanos = instant_of_nanos(record.content.get("timeUnixNano"))
+    if at is None:
+        return instant_of_nanos(record.content.get("observedTimeUnixNano"))
+    return at, nanos
+
+
 def _start(record: OtlpRecord) -> tuple[int, int]:
-    """Return the time that a record began; spans without a time come first, in their order."""
-    key = "timeUnixNano" if record.is_log else _STARTED
-    at, nanos = instant_of_nanos(record.content.get(key))
+    """Return the time that a record began; records without a time come first, in their order."""
+    at, nanos = _began(record)
     if at is None:
         return 0, 0
     return int(at.timestamp()) * _MICROS + at.microsecond, nanos or 0
