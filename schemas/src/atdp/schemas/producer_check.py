@@ -6,7 +6,7 @@ the files agree.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from atdp.schemas.conformance_report import ConformanceReport
@@ -84,8 +84,8 @@ def _count_kept(
 def _record_names(value: Any) -> set[str]:
     """Return the records of the contract in a value; a class has the name of its record."""
     names = {type(value).__name__}
-    for each in fields(value):
-        inner = getattr(value, each.name)
+    for name in value.__slots__:
+        inner = getattr(value, name)
         if isinstance(inner, tuple) and inner and is_dataclass(inner[0]):
             for item in inner:
                 names |= _record_names(item)
