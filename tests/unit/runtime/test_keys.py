@@ -1,5 +1,7 @@
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -202,3 +204,19 @@ def test_a_path_that_cannot_hold_a_store_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(KeyStoreError, match="cannot open the key store"):
         KeyStore(tmp_path / "file" / "keys.sqlite")
+
+
+def test_a_key_may_state_the_versions_of_its_agent(store: KeyStore) -> None:
+    key, principal = store.create("acme", "agent", versions='{"harness": "desk-2"}')
+    assert principal.versions == '{"harness": "desk-2"}'
+    assert store.verify(key) == principal
+
+
+def test_a_store_made_before_versions_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "keys.sqlite"
+    with KeyStore(path) as store:
+        key, principal = store.create("acme", "agent")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE keys DROP COLUMN versions")
+    with KeyStore(path) as store:
+        assert store.verify(key) == principal

@@ -126,6 +126,21 @@ class Home:
         """Routing table of the gateway: the engines and their shares of the sessions."""
         return self.gateway / "routes.json"
 
+    @property
+    def recognition_db(self) -> Path:
+        """Calls by digest, by which the gateway recognises conversations."""
+        return self.gateway / "recognition.sqlite"
+
+    @property
+    def recognition_secret_file(self) -> Path:
+        """Secret (64 hex digits) of the gateway's digests and of the pseudonyms of end users."""
+        return self.secrets / "recognition.key"
+
+    @property
+    def prices_file(self) -> Path:
+        """Price book of the models, YAML."""
+        return self.root / "prices.yaml"
+
     def endpoints(self) -> dict[str, str]:
         """Return the addresses that the supervisor published last.
 

@@ -40,6 +40,8 @@ class Principal:
     role: str
     session: str | None = None
     """JSON text of the session that a session key is bound to; None for every other key."""
+    versions: str | None = None
+    """JSON object of the versions (harness, prompt, tools) of the agent that uses the key."""
 
     def may(self, permission: str) -> bool:
         """Return whether the role has `permission`; False for an unknown role or permission."""

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS keys (
     verifier   BLOB NOT NULL,             -- sha256(secret)
     parent     TEXT REFERENCES keys,      -- set for session keys
     session    TEXT,                      -- JSON, set for session keys: the session
+    versions   TEXT,                      -- JSON: versions of the agent that uses the key
     created_at INTEGER NOT NULL,          -- microseconds since the epoch, UTC
     revoked_at INTEGER
 ) STRICT;
@@ -53,7 +55,9 @@ _REVOKED_AT = """(
 )"""
 """SQL: the earliest time at which a key or a key above it was revoked; NULL when none was."""
 
-_COLUMNS = f"k.key_id, k.tenant, k.role, k.session, k.verifier, k.created_at, {_REVOKED_AT}"
+_COLUMNS = (
+    f"k.key_id, k.tenant, k.role, k.session, k.versions, k.verifier, k.created_at, {_REVOKED_AT}"
+)
 
 # Bounds memory when many session keys are in use. One lookup costs about 10 µs, so it does no harm
 # to clear the cache now and then.
@@ -77,6 +81,7 @@ class KeyStore:
             # A key is shown only once, so it must still exist after a power failure.
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute(_SCHEMA)
+            self._add_versions()
         except (OSError, sqlite3.Error) as error:
             raise KeyStoreError(
                 f"cannot open the key store {path}: {error}; check the path and its permissions"
@@ -94,8 +99,12 @@ class KeyStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def create(self, tenant: str, role: str) -> tuple[ApiKey, Principal]:
+    def create(
+        self, tenant: str, role: str, *, versions: str | None = None
+    ) -> tuple[ApiKey, Principal]:
         """Create a key for `tenant`; the returned text cannot be shown again.
+
+        `versions` is a JSON object: the versions of the agent that uses the key.
 
         Raises:
             KeyStoreError: unknown role, bad tenant name, or a tenant that the role cannot have.
@@ -110,7 +119,9 @@ class KeyStore:
                 )
         elif (problem := tenant_problem(tenant)) is not None:
             raise KeyStoreError(problem)
-        return self._insert(Principal(key_id="", tenant=tenant, role=role), parent=None)
+        return self._insert(
+            Principal(key_id="", tenant=tenant, role=role, versions=versions), parent=None
+        )
 
     def create_session_key(
         self, parent: Principal, *, tenant: str, session: str
@@ -191,8 +202,9 @@ class KeyStore:
         key = ApiKey.generate()
         with self._writing():
             self._db.execute(
-                "INSERT INTO keys (key_id, tenant, role, verifier, parent, session, created_at)"
-                " VALUES (?,?,?,?,?,?,?)",
+                "INSERT INTO keys"
+                " (key_id, tenant, role, verifier, parent, session, versions, created_at)"
+                " VALUES (?,?,?,?,?,?,?,?)",
                 (
                     key.key_id,
                     principal.tenant,
@@ -200,24 +212,42 @@ class KeyStore:
                     key.verifier,
                     parent,
                     principal.session,
+                    principal.versions,
                     _now_us(),
                 ),
             )
-        return key, Principal(key.key_id, principal.tenant, principal.role, principal.session)
+        return key, replace(principal, key_id=key.key_id)
 
     def _select(self, where: str, *parameters: str) -> Sequence[StoredKey]:
         query = f"SELECT {_COLUMNS} FROM keys k {where}"  # noqa: S608 - constant text
         rows = self._db.execute(f"{query} ORDER BY k.created_at, k.key_id", parameters)
         return [
             StoredKey(
-                Principal(key_id, tenant, role, session),
+                Principal(key_id, tenant, role, session, versions),
                 verifier,
                 created_at,
                 revoked_at is not None,
                 revoked_at,
             )
-            for key_id, tenant, role, session, verifier, created_at, revoked_at in rows
+            for (
+                key_id,
+                tenant,
+                role,
+                session,
+                versions,
+                verifier,
+                created_at,
+                revoked_at,
+            ) in rows
         ]
+
+    def _add_versions(self) -> None:
+        """Add the column of the versions to a file that was made before there was one."""
+        self._db.execute("BEGIN IMMEDIATE")
+        columns = {row[1] for row in self._db.execute("PRAGMA table_info(keys)")}
+        if "versions" not in columns:
+            self._db.execute("ALTER TABLE keys ADD COLUMN versions TEXT")
+        self._db.execute("COMMIT")
 
     def _data_version(self) -> int:
         return int(self._db.execute("PRAGMA data_version").fetchone()[0])

@@ -1,5 +1,6 @@
 """`atdp keys`: API keys of tenants and their roles."""
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -31,6 +32,14 @@ def create(
         str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
     ],
     role: Annotated[str, typer.Option(help="agent, analyst, trainer, steward or operator.")],
+    version: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VERSION",
+            help="Version of the agent's harness, prompt or tools, for all calls of the key "
+            "(repeatable; default for prompt and tools: by content).",
+        ),
+    ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,11 +49,13 @@ def create(
     Example:
       atdp keys create --tenant acme --role agent
       export ATDP_API_KEY=$(atdp keys create --tenant acme --role agent)
+      atdp keys create --tenant acme --role agent --version harness=desk-2.1
     """
     from atdp.runtime import Home, KeyStore
 
+    versions = _versions_json(version or [])
     with KeyStore(Home.from_env().keys_db) as store:
-        key, principal = store.create(tenant, role)
+        key, principal = store.create(tenant, role, versions=versions)
     form = choose_format(form, as_json)
     if form is not None:
         result = {
@@ -60,6 +71,20 @@ def create(
         f"key {principal.key_id} of tenant {tenant}, role {role}; it cannot be shown again",
         err=True,
     )
+
+
+def _versions_json(stated: list[str]) -> str | None:
+    """Return the versions `NAME=VERSION` as a JSON object; None without any."""
+    versions = {}
+    for each in stated:
+        name, _, version = each.partition("=")
+        if name not in ("harness", "prompt", "tools") or not version:
+            raise typer.BadParameter(
+                f"{each!r} is not NAME=VERSION with the name harness, prompt or tools",
+                param_hint="--version",
+            )
+        versions[name] = version
+    return json.dumps(versions) if versions else None
 
 
 def list_keys(
