@@ -14,7 +14,7 @@ from atdp.gateway.event_log import MemoryEventLog
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
 from atdp.gateway.trajectory_events import LiveTrajectory
-from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.gateway.trajectory_writer import LiveLimits, TrajectoryRecorder
 from atdp.runtime import HttpProblem
 from atdp.schemas import Event, Feedback, Gap, Message, Observation, SigningKey, decode
 
@@ -35,8 +35,7 @@ class World:
             emitter,
             self.store,
             self.metrics,
-            max_live=max_live,
-            idle_s=idle_s,
+            LiveLimits(max_live=max_live, idle_s=idle_s),
             clock=lambda: self.now,
         )
 

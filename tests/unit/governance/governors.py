@@ -17,6 +17,9 @@ class NoTokenizers:
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
         return None
 
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        return False
+
 
 def governor_of(policy: CompiledPolicy, terms: TenantTerms | None = None) -> TenantGovernor:
     """Return the governor of the tenant acme under a policy."""

@@ -24,6 +24,9 @@ class CodePoints:
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
         return ("".join(map(chr, ids)),)
 
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        return False
+
 
 def policy(document: PolicyDocument, *rules: tuple[str, str]) -> CompiledPolicy:
     data = document.model_dump(mode="json")
@@ -55,6 +58,7 @@ def generation(prompt: str = SECRET) -> dict[str, Any]:
     event["action"]["tool_call"] = None
     event["action"]["generation"].update(
         prompt_token_ids=list(map(ord, prompt)),
+        prompt_prefix_event_id=None,
         output_token_ids=[111, 107],
         output_logprobs=[-0.5, -0.5],
         loss_mask=None,

@@ -17,9 +17,14 @@ HASH = "a1" * 32
 SECRET = "bob@x.org"
 
 
-def readings(tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
-    """A tokenizer whose ids are code points."""
-    return ("".join(map(chr, ids)),) if tokenizer_hash == HASH else None
+class CodePoints:
+    """A tokenizer whose ids are code points; 0 is its control token."""
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        return ("".join(map(chr, ids)),) if tokenizer_hash == HASH else None
+
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        return tokenizer_hash == HASH and token_id == 0
 
 
 def ids(text: str) -> list[int]:
@@ -45,7 +50,7 @@ def governed_tokens(
         claimed=claimed,
         message_changed=message_changed,
         is_changed=lambda text: SECRET in text,
-        readings=readings,
+        tokenizers=CodePoints(),
     )
 
 
@@ -90,11 +95,51 @@ def test_without_ids_exactness_cannot_be_claimed() -> None:
     assert governed_tokens(generation(None, None), claimed="dropped")[1] == "dropped"
 
 
+PREFIX = {"prompt_prefix_event_id": "019aa5c0-0000-7000-8000-000000000009"}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "fidelity"),
+    [
+        ("\0next", "there", "exact"),
+        ("next", "there", "context_changed"),
+        ("n\0ext", "there", "context_changed"),
+        ("", "there", "context_changed"),
+        (None, "there", "context_changed"),
+        (f"\0I am {SECRET}", "there", "context_changed"),
+        ("\0next", f"you are {SECRET}", "dropped"),
+        ("next", f"you are {SECRET}", "dropped"),
+    ],
+)
+def test_a_prompt_behind_a_reference_is_kept_only_where_no_value_can_reach_across_the_cut(
+    prompt: str | None, output: str, fidelity: str
+) -> None:
+    given = generation(prompt, output, **PREFIX, prompt_prefix_tokens=7)
+    governed, result = governed_tokens(given)
+    assert result == fidelity
+    if fidelity == "exact":
+        assert governed == given
+    else:
+        assert governed["prompt_token_ids"] is None
+        assert governed["prompt_prefix_event_id"] is governed["prompt_prefix_tokens"] is None
+    assert governed_tokens(governed, claimed=result) == (governed, result)
+
+
+def test_an_added_token_that_is_marked_special_is_a_control_token(tmp_path: Path) -> None:
+    folder, name = register(tmp_path, decoder=True)
+    assert folder.is_control(name, 9)
+    assert not folder.is_control(name, 10)  # an added token that is not marked
+    assert not folder.is_control(name, 0)
+    assert not folder.is_control("b2" * 32, 9)
+
+
 def register(folder: Path, *, decoder: bool) -> tuple[TokenizerFolder, str]:
     tokenizer = tokenizers.Tokenizer(
         models.WordLevel({character: i for i, character in enumerate("abo@x.rg ")}, "a")
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer.add_special_tokens(["<|end|>"])
+    tokenizer.add_tokens(["<tool>"])
     if decoder:
         tokenizer.decoder = decoders.Fuse()
     content = tokenizer.to_str().encode()
@@ -150,7 +195,7 @@ def test_the_seam_does_not_cut_a_number_into_another() -> None:
         text = "x" * shift + " " + number * 60
         given = generation(text, text)
         assert govern_tokens(
-            given, claimed=None, message_changed=False, is_changed=scanned, readings=readings
+            given, claimed=None, message_changed=False, is_changed=scanned, tokenizers=CodePoints()
         )[1] == "exact"  # fmt: skip
 
 

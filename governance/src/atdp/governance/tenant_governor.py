@@ -126,7 +126,7 @@ class TenantGovernor:
             claimed=DROPPED if ids_dropped else claimed,
             message_changed=message_changed or self.policy.drops_context,
             is_changed=self._is_changed,
-            readings=self.tokenizers.readings,
+            tokenizers=self.tokenizers,
         )
         action["generation"] = with_tokens
         return fidelity, with_tokens != generation

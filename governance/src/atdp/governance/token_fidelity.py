@@ -10,12 +10,19 @@ whole:
 * something detected in the output, a log-probability that is not finite, or an unknown tokenizer →
   `dropped`: ids, log-probabilities and loss mask are removed. The same holds when the policy
   removes fields whose text model calls have read, because the prompt ids would still contain it.
+
+A prompt may refer to the tokens of an earlier generation (`prompt_prefix_event_id`), which were
+scanned with that generation and are not seen here. A personal value must not continue across the
+cut. Such a prompt is therefore kept only where its own ids begin with a control token; else it is
+removed, as if something had been detected in it. A reference whose ids are removed is removed, too.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
+
+from atdp.governance.tokenizer_folder import Tokenizers
 
 EXACT: Final = "exact"
 CONTEXT_CHANGED: Final = "context_changed"
@@ -35,8 +42,7 @@ _SPACE = re.compile(r"\s")
 
 IsChanged: TypeAlias = Callable[[str], bool]
 """Tells whether governance would change a text."""
-Readings: TypeAlias = Callable[[str, Sequence[int]], Sequence[str] | None]
-"""The texts that ids may stand for, by tokenizer hash; see `Tokenizers.readings`."""
+_PROMPT_FIELDS: Final = ("prompt_token_ids", "prompt_prefix_event_id", "prompt_prefix_tokens")
 
 
 def govern_tokens(
@@ -45,7 +51,7 @@ def govern_tokens(
     claimed: str | None,
     message_changed: bool,
     is_changed: IsChanged,
-    readings: Readings,
+    tokenizers: Tokenizers,
 ) -> tuple[dict[str, Any], str]:
     """Return the generation with the ids that may be kept, and its fidelity.
 
@@ -59,8 +65,10 @@ def govern_tokens(
     if prompt is None and output is None:
         return governed, claimed if claimed in _BEST_TO_WORST and claimed != EXACT else UNKNOWN
     fidelity = _fidelity(
-        prompt, output or (), generation.get("tokenizer_hash") or "", is_changed, readings
+        prompt, output or (), generation.get("tokenizer_hash") or "", is_changed, tokenizers
     )
+    if fidelity == EXACT and not _is_cut_at_control(generation, tokenizers):
+        fidelity = CONTEXT_CHANGED
     if message_changed or not _all_finite(generation.get("output_logprobs")):
         fidelity = DROPPED
     if claimed in _BEST_TO_WORST:
@@ -68,13 +76,21 @@ def govern_tokens(
     if fidelity in {SPLICED, DROPPED}:
         return without_tokens(generation), fidelity
     if fidelity != EXACT:
-        governed["prompt_token_ids"] = None
+        governed |= dict.fromkeys(_PROMPT_FIELDS)
     return governed, fidelity
 
 
 def without_tokens(generation: Mapping[str, Any]) -> dict[str, Any]:
     """Return the generation without ids, log-probabilities and loss mask."""
-    return {**generation, "prompt_token_ids": None, **dict.fromkeys(_OUTPUT_FIELDS)}
+    return {**generation, **dict.fromkeys((*_PROMPT_FIELDS, *_OUTPUT_FIELDS))}
+
+
+def _is_cut_at_control(generation: Mapping[str, Any], tokenizers: Tokenizers) -> bool:
+    """Return whether no value can continue from an earlier generation into this prompt."""
+    if generation.get("prompt_prefix_event_id") is None:
+        return True
+    prompt = generation["prompt_token_ids"]
+    return bool(prompt) and tokenizers.is_control(generation["tokenizer_hash"], prompt[0])
 
 
 def _fidelity(
@@ -82,14 +98,14 @@ def _fidelity(
     output: Sequence[int],
     tokenizer_hash: str,
     is_changed: IsChanged,
-    readings: Readings,
+    tokenizers: Tokenizers,
 ) -> str:
-    written = readings(tokenizer_hash, output)
+    written = tokenizers.readings(tokenizer_hash, output)
     if written is None or any(map(is_changed, written)):
         return DROPPED
     if prompt is None:
         return CONTEXT_CHANGED
-    read = readings(tokenizer_hash, prompt)
+    read = tokenizers.readings(tokenizer_hash, prompt)
     if read is None:
         return DROPPED
     if any(map(is_changed, read)):

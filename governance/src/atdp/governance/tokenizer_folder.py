@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 import tokenizers
 
+from atdp.schemas import control_token_ids
+
 _SHA256_DIGITS: Final = 64
 
 
@@ -24,6 +26,10 @@ class Tokenizers(Protocol):
         """
         ...
 
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        """Return whether an id is a control token, which is part of no text; False: unknown."""
+        ...
+
 
 class TokenizerFolder:
     """The tokenizers of a home: `<hash>/tokenizer.json` below `folder`."""
@@ -31,6 +37,7 @@ class TokenizerFolder:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._loaded: dict[str, tokenizers.Tokenizer] = {}
+        self._control: dict[str, frozenset[int]] = {}
 
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
         """See `Tokenizers`."""
@@ -48,6 +55,11 @@ class TokenizerFolder:
             return decoded, "".join(str(tokens[each]) for each in ids)
         return (decoded,)
 
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        """See `Tokenizers`."""
+        known = tokenizer_hash in self._loaded or self._load(tokenizer_hash) is not None
+        return known and token_id in self._control[tokenizer_hash]
+
     def _load(self, tokenizer_hash: str) -> tokenizers.Tokenizer | None:
         if not (len(tokenizer_hash) == _SHA256_DIGITS and tokenizer_hash.isalnum()):
             return None
@@ -58,5 +70,6 @@ class TokenizerFolder:
             return None
         if hashlib.sha256(content).hexdigest() != tokenizer_hash:
             return None
+        self._control[tokenizer_hash] = control_token_ids(content)
         self._loaded[tokenizer_hash] = tokenizers.Tokenizer.from_buffer(content)
         return self._loaded[tokenizer_hash]

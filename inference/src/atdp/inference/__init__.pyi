@@ -23,6 +23,7 @@ from .tokenizer import (
 from .tokenizer_identity import (
     directory_template_hash as directory_template_hash,
     register_tokenizer as register_tokenizer,
+    registered_tokenizer as registered_tokenizer,
     template_hash as template_hash,
     tokenizer_hash as tokenizer_hash,
 )

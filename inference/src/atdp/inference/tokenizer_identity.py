@@ -50,3 +50,12 @@ def register_tokenizer(tokenizers: Path, tokenizer_json: Path) -> str:
     if not target.exists():
         write_durably(target, content)
     return digest
+
+
+def registered_tokenizer(tokenizers: Path, identity: str) -> bytes | None:
+    """Return the content of a registered `tokenizer.json`; None where it is absent or altered."""
+    try:
+        content = (tokenizers / Path(identity).name / "tokenizer.json").read_bytes()
+    except OSError:
+        return None
+    return content if hashlib.sha256(content).hexdigest() == identity else None

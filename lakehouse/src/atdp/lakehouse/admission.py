@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from atdp.schemas import TokenFidelity
+from atdp.schemas import BrokenPrefix, TokenFidelity
 
 LOGPROB_TOLERANCE = 1e-6
 """The most by which a log-probability may exceed 0, in nats: engines compute in float32."""
@@ -29,6 +29,8 @@ class InadmissibleReason(StrEnum):
     """Governance does not allow training on it."""
     CONTEXT_BROKEN = "context_broken"
     """The recorded context is not what the model was shown: events are missing."""
+    PREFIX_BROKEN = "prefix_broken"
+    """The prompt refers to tokens of an earlier generation that are not there."""
     NO_TOKEN_IDS = "no_token_ids"  # noqa: S105 - not a password
     """Prompt ids or output ids are missing."""
     TOKENS_NOT_EXACT = "tokens_not_exact"
@@ -89,6 +91,8 @@ class GenerationFacts:
     token_fidelity: str | None = None
     weight_versions: Sequence[str] = ()
     training_eligible: bool | None = None
+    broken_prefix: BrokenPrefix | None = None
+    """The reason why the reference of the prompt cannot be followed; None: there is none."""
     context_intact: bool = True
     """True when the recorded context is known to be what the model was shown."""
 
@@ -149,6 +153,7 @@ def _truncated_support(facts: GenerationFacts, rules: AdmissionRules) -> bool:
 _CHECKS: Mapping[InadmissibleReason, Callable[[GenerationFacts, AdmissionRules], bool]] = {
     InadmissibleReason.NOT_ELIGIBLE: lambda facts, _: not facts.training_eligible,
     InadmissibleReason.CONTEXT_BROKEN: lambda facts, _: not facts.context_intact,
+    InadmissibleReason.PREFIX_BROKEN: lambda facts, _: facts.broken_prefix is not None,
     InadmissibleReason.NO_TOKEN_IDS: _no_token_ids,
     InadmissibleReason.TOKENS_NOT_EXACT: lambda facts, _: facts.token_fidelity != EXACT,
     InadmissibleReason.NO_LOGPROBS: lambda facts, _: not facts.output_logprobs,

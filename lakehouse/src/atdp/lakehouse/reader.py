@@ -8,6 +8,8 @@ Every generation says whether its context is complete: the messages that the eve
 folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
 whose last context is not complete, or has a message that governance did not write, is refused.
 
+Prompts that refer to an earlier generation are whole in what is read (`generation_rows`).
+
 Stamps are read first, over all rows of the tenant whatever they allow, since a row that is not seen
 cannot refuse. Content is then read through a connection whose files hold only rows that allow the
 purpose, and every generation is checked once more. Refused trajectories are counted by reason and
@@ -19,7 +21,7 @@ list.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from atdp.lakehouse import stamps
@@ -27,10 +29,10 @@ from atdp.lakehouse.connection import Connection, connect
 from atdp.lakehouse.context_check import CheckedContext
 from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.generation_rows import generation_record
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.queries import query
 from atdp.lakehouse.query_result import QueryResult
-from atdp.lakehouse.sampling_effects import sampling_altered_by
 from atdp.lakehouse.stamps import Purpose
 from atdp.lakehouse.tables import TableName
 from atdp.lakehouse.trajectory_records import (
@@ -40,7 +42,7 @@ from atdp.lakehouse.trajectory_records import (
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.schemas import Message, Part
+from atdp.schemas import Message, Part, WholePrompts
 
 _NO_TIME_LIMIT_S = 3600.0
 """Time for a trainer's first read of a large dataset; a person's query has 60 s."""
@@ -57,6 +59,7 @@ _CANDIDATE_COLUMNS = (
     "trajectory_id",
     "attempt",
     "task_id",
+    "group_id",
     "session_id",
     "status",
     "reward",
@@ -64,12 +67,6 @@ _CANDIDATE_COLUMNS = (
     "first_offset",
     "last_offset",
     "kafka_partition",
-)
-
-_GENERATION_COLUMNS = tuple(
-    field.name
-    for field in fields(GenerationRecord)
-    if field.name not in {"sampling_altered_by", "context_intact"}
 )
 
 _Row: TypeAlias = Mapping[str, Any]
@@ -185,40 +182,14 @@ def _generations(
     contexts: Mapping[Key, CheckedContext],
 ) -> _Generations:
     generations: _Generations = defaultdict(list)
+    prompts: defaultdict[Key, WholePrompts] = defaultdict(WholePrompts)
     for row in _rows(connection, "generations", filters):
         key = _key(row)
         if key in accepted:
             intact = row["event_id"] not in contexts[key].broken_at
-            generations[key].append((_generation(row, intact), row))
+            record = generation_record(row, prompts[key], context_intact=intact)
+            generations[key].append((record, row))
     return generations
-
-
-def _generation(row: _Row, context_intact: bool) -> GenerationRecord:
-    values: dict[str, Any] = {name: row[name] for name in _GENERATION_COLUMNS}
-    for array in ("prompt_token_ids", "output_token_ids", "output_logprobs"):
-        values[array] = tuple(row[array] or ())
-    if row["prompt_prefix_event_id"] is not None:
-        # The ids are only the end of the prompt, and without the whole prompt they mean nothing.
-        values["prompt_token_ids"] = ()
-    if not _is_behaviour_logprob(row):
-        values["output_logprobs"] = ()
-    values["loss_mask"] = None if row["loss_mask"] is None else tuple(row["loss_mask"])
-    values["policy_versions"] = tuple(
-        (span["version"], span["start"], span["end"]) for span in row["policy_versions"] or ()
-    )
-    penalties = {name: row[name] for name in ("frequency_penalty", "presence_penalty")}
-    values["sampling_altered_by"] = sampling_altered_by(penalties, row["ext_json"])
-    values["training_eligible"] = row["training_eligible"] is True
-    values["policy_id"] = row["policy_id"] or ""
-    return GenerationRecord(**values, context_intact=context_intact)
-
-
-def _is_behaviour_logprob(row: _Row) -> bool:
-    """Return whether log-probabilities are stated to be those of the sampling."""
-    encoding = row["logprob_encoding"]
-    if encoding == "ln_at_temperature_1":
-        return bool(row["temperature"] == 1)
-    return encoding is None or encoding == "ln_at_sampling_temperature"
 
 
 def _contexts(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from atdp.lakehouse.tables import TableName
-from atdp.schemas import Message
+from atdp.schemas import BrokenPrefix, Message
 
 Key = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
@@ -28,6 +28,9 @@ class GenerationRecord:
     policy_versions: tuple[tuple[str, int, int], ...]
     """(version, first token, end token exclusive) runs over the output tokens."""
     prompt_token_ids: tuple[int, ...]
+    """The whole prompt, also where it was written as a reference."""
+    broken_prefix: BrokenPrefix | None
+    """The reason why a prompt's reference to an earlier generation cannot be followed."""
     output_token_ids: tuple[int, ...]
     output_logprobs: tuple[float, ...]
     """Natural logarithms of the behaviour policy, one per output token."""
@@ -71,6 +74,7 @@ class TrajectoryRecord:
     trajectory_id: str
     attempt: int
     task_id: str | None
+    group_id: str | None
     session_id: str | None
     status: str
     reward: float | None

@@ -25,6 +25,7 @@ from atdp.replay.records import LoggedGeneration, LoggedTrajectory
 
 Uncovered = Literal[
     "context_broken",
+    "prefix_broken",
     "no_token_ids",
     "no_logprobs",
     "length_mismatch",
@@ -42,6 +43,7 @@ TrajectoryKey = tuple[str, str, int]
 
 _UNCOVERED: Mapping[InadmissibleReason, Uncovered] = {
     InadmissibleReason.CONTEXT_BROKEN: "context_broken",
+    InadmissibleReason.PREFIX_BROKEN: "prefix_broken",
     InadmissibleReason.NO_TOKEN_IDS: "no_token_ids",
     InadmissibleReason.TOKENS_NOT_EXACT: "no_token_ids",
     InadmissibleReason.NO_LOGPROBS: "no_logprobs",
@@ -85,6 +87,7 @@ def _facts(generation: LoggedGeneration) -> GenerationFacts:
         min_p=generation.min_p,
         sampling_altered_by=generation.sampling_altered_by,
         token_fidelity=generation.token_fidelity,
+        broken_prefix=generation.broken_prefix,
         context_intact=generation.context_intact,
     )
 

@@ -8,6 +8,8 @@ log-probability is not a probability of 1.
 from collections.abc import Sequence
 from typing import Protocol
 
+from atdp.schemas import BrokenPrefix
+
 
 class LoggedGeneration(Protocol):
     """One model call, which is one decision.
@@ -39,6 +41,8 @@ class LoggedGeneration(Protocol):
     def sampling_altered_by(self) -> Sequence[str]: ...  # noqa: D102
     @property
     def token_fidelity(self) -> str | None: ...  # noqa: D102
+    @property
+    def broken_prefix(self) -> BrokenPrefix | None: ...  # noqa: D102
     @property
     def context_intact(self) -> bool: ...  # noqa: D102
 

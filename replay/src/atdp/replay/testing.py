@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 
 from atdp.replay.estimators import Floats
+from atdp.schemas import BrokenPrefix
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +33,7 @@ class SampledGeneration:
     min_p: float | None = 0.0
     sampling_altered_by: tuple[str, ...] = ()
     context_intact: bool = True
+    broken_prefix: BrokenPrefix | None = None
     token_fidelity: str | None = "exact"  # noqa: S105 (not a password)
 
 

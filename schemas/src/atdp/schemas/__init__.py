@@ -129,6 +129,7 @@ from atdp.schemas.message import Message, Part, PartType
 from atdp.schemas.observation import InternalState, InternalStateType, Observation
 from atdp.schemas.outcome import Error, Outcome, OutcomeResult, UserDecision
 from atdp.schemas.producer_check import check_producer, check_vectors
+from atdp.schemas.prompt_references import PromptMemory, control_token_ids
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
@@ -140,6 +141,12 @@ from atdp.schemas.trajectory_builder import (
     EnvelopeFields,
     TrajectoryBuilder,
     TrajectoryIdentity,
+)
+from atdp.schemas.whole_prompts import (
+    BrokenPrefix,
+    WholePrompt,
+    WholePrompts,
+    with_whole_prompts,
 )
 
 __all__ = [
@@ -168,6 +175,7 @@ __all__ = [
     "AvroType",
     "BlobRef",
     "Body",
+    "BrokenPrefix",
     "CodeEdit",
     "ConformanceReport",
     "ConformanceVector",
@@ -209,6 +217,7 @@ __all__ = [
     "Part",
     "PartType",
     "Plan",
+    "PromptMemory",
     "ReplayClass",
     "Retrieval",
     "Reward",
@@ -246,6 +255,8 @@ __all__ = [
     "UserDecision",
     "VersionSpan",
     "Versions",
+    "WholePrompt",
+    "WholePrompts",
     "all_topics",
     "canonical_json",
     "canonical_sha256",
@@ -258,6 +269,7 @@ __all__ = [
     "context_hash",
     "contract_rules",
     "contributed_messages",
+    "control_token_ids",
     "decode",
     "decode_record",
     "deterministic_event_id",
@@ -293,4 +305,5 @@ __all__ = [
     "topic",
     "vector_text",
     "verify",
+    "with_whole_prompts",
 ]

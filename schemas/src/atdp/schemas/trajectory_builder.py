@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Self, TypedDict, Unpack
 
+from atdp.schemas.action import Action
 from atdp.schemas.decision_steps import StepCounter
 from atdp.schemas.event import (
     Agent,
@@ -27,6 +28,7 @@ from atdp.schemas.event import (
 )
 from atdp.schemas.governance_stamp import Governance
 from atdp.schemas.held_context import HeldContext, K, SentTools
+from atdp.schemas.prompt_references import ProducerKey, PromptMemory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +73,8 @@ class TrajectoryBuilder(Generic[K]):
     identity: TrajectoryIdentity
     context: HeldContext[K]
     tools: SentTools
+    prompts: PromptMemory | None = None
+    """The tokens of generations that later ones may refer to; None: prompts are written whole."""
     steps: StepCounter = field(default_factory=StepCounter)
     producer_id: str = ""
     next_seq: int = 0
@@ -94,10 +98,12 @@ class TrajectoryBuilder(Generic[K]):
     ) -> Event:
         """Return the event with the number `seq`, and fold its body into the context held.
 
-        Without `step` the event gets the step that its body belongs to. A given step leaves the
-        counter of steps as it is.
+        The prompt of a generation becomes a reference where that saves something. Without `step`
+        the event gets the step that its body belongs to. A given step leaves the counter of steps
+        as it is.
         """
         identity = self.identity
+        body = self._with_reference(body)
         fields.setdefault("versions", identity.versions)
         fields.setdefault("governance", identity.governance)
         event = Event(
@@ -121,13 +127,38 @@ class TrajectoryBuilder(Generic[K]):
         self.context.add(event_id, body)
         return event
 
+    def keep(self, event: Event) -> None:
+        """Note that an event is in the log, before every event that is made after this."""
+        if self.prompts is not None:
+            self.prompts.remember(event)
+
     def lose(self) -> None:
-        """Note that an event did not get into the log: context and tools are sent again in full."""
+        """Note that an event did not get into the log.
+
+        Context, tools and the next prompt are sent again in full.
+        """
         self.context.lose()
         self.tools.lose()
+        if self.prompts is not None:
+            self.prompts.forget(self._key())
 
     def copy(self) -> Self:
         """Return an independent builder in the same state."""
         return replace(
             self, context=self.context.copy(), tools=self.tools.copy(), steps=self.steps.copy()
+        )
+
+    def _with_reference(self, body: Body) -> Body:
+        if self.prompts is None or not isinstance(body, Action) or body.generation is None:
+            return body
+        generation = self.prompts.shorten(self._key(), body.generation)
+        return body if generation is body.generation else replace(body, generation=generation)
+
+    def _key(self) -> ProducerKey:
+        identity = self.identity
+        return (
+            identity.tenant_id,
+            identity.trajectory_id,
+            identity.attempt,
+            self.producer_id,
         )

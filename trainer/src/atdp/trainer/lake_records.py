@@ -59,6 +59,7 @@ def _facts(call: GenerationRecord) -> GenerationFacts:
         token_fidelity=call.token_fidelity,
         weight_versions=call.weight_versions,
         training_eligible=call.training_eligible,
+        broken_prefix=call.broken_prefix,
         context_intact=call.context_intact,
     )
 

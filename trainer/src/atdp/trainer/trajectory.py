@@ -22,6 +22,7 @@ _REFUSALS: Mapping[InadmissibleReason, str] = {
     InadmissibleReason.CONTEXT_BROKEN: "context does not match its hash",
     InadmissibleReason.SAMPLING_UNKNOWN: "sampling parameters not recorded",
     InadmissibleReason.SAMPLING_ALTERED: "draw altered",
+    InadmissibleReason.PREFIX_BROKEN: "prompt prefix broken",
     InadmissibleReason.NO_TOKEN_IDS: "token ids missing",
     InadmissibleReason.LOGPROBS_LENGTH: "log-probabilities missing",
     InadmissibleReason.IMPOSSIBLE_LOGPROBS: "log-probabilities impossible",
@@ -138,6 +139,8 @@ def generation_refusal(facts: GenerationFacts) -> str | None:
         return None
     if reason is InadmissibleReason.SAMPLING_ALTERED:
         return f"draw altered by {', '.join(facts.sampling_altered_by)}"
+    if reason is InadmissibleReason.PREFIX_BROKEN:
+        return f"{_REFUSALS[reason]}: {facts.broken_prefix}"
     return _REFUSALS[reason]
 
 

@@ -19,7 +19,7 @@ from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state
-from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.gateway.trajectory_writer import LiveLimits, TrajectoryRecorder
 from atdp.runtime import (
     Health,
     HttpProblem,
@@ -28,6 +28,7 @@ from atdp.runtime import (
     add_health_routes,
     http_problem_response,
 )
+from atdp.schemas import PromptMemory
 
 OpenLog = Callable[[], Awaitable[EventLog]]
 """Opens an event log inside the running event loop."""
@@ -90,8 +91,8 @@ async def _open(
             emitter,
             sessions_store,
             metrics,
-            max_live=settings.max_live_trajectories,
-            idle_s=settings.idle_s,
+            LiveLimits(max_live=settings.max_live_trajectories, idle_s=settings.idle_s),
+            prompts=PromptMemory(engines.control_tokens),
         ),
         routes=RoutesFile(settings.home.routes_file, EngineRoute(url=settings.engine)),
         engines=engines,

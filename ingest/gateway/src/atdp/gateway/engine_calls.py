@@ -9,7 +9,8 @@ The tokenizer's identity (SHA-256 of `tokenizer.json` and of the chat template's
 the route, else from the engine's `/model_info` (`tokenizer_hash`, `template_hash`), else from the
 files under the `tokenizer_path` or `model_path` that it names when they are on this machine. It is
 asked for once per engine and weight version. A tokenizer whose file is on this machine is also
-registered under `home/tokenizers/<hash>/`, where governance reads it to scan token ids.
+registered under `home/tokenizers/<hash>/`, where governance reads it to scan token ids. The
+control tokens of a registered tokenizer are kept, since prompts are cut at them (`PromptMemory`).
 """
 
 import asyncio
@@ -28,9 +29,11 @@ from atdp.inference import (
     directory_template_hash,
     parse_engine_info,
     register_tokenizer,
+    registered_tokenizer,
     tokenizer_hash,
 )
 from atdp.runtime import Home, SettingsError
+from atdp.schemas import control_token_ids
 
 _log = logging.getLogger("atdp.gateway.engine")
 
@@ -86,6 +89,8 @@ class Engines:
             trust_env=False,  # a proxy that the environment names must not see model calls
         )
         self._tokenizers: dict[tuple[str, str | None], TokenizerIdentity] = {}
+        self.control_tokens: dict[str, frozenset[int]] = {}
+        """The control tokens of the tokenizers in use, by tokenizer hash; absent where unknown."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -117,10 +122,19 @@ class Engines:
             known = await self._request_identity(engine)
             if known.tokenizer_hash is not None:
                 self._tokenizers[engine.url, weight_version] = known
-        return TokenizerIdentity(
+        identity = TokenizerIdentity(
             engine.tokenizer_hash or known.tokenizer_hash,
             engine.template_hash or known.template_hash,
         )
+        await self._learn_control_tokens(identity.tokenizer_hash)
+        return identity
+
+    async def _learn_control_tokens(self, tokenizer_hash: str | None) -> None:
+        if tokenizer_hash is None or tokenizer_hash in self.control_tokens:
+            return
+        control = await asyncio.to_thread(_local_control_tokens, self._home, tokenizer_hash)
+        if control is not None:
+            self.control_tokens[tokenizer_hash] = control
 
     async def _request_identity(self, engine: EngineRoute) -> TokenizerIdentity:
         try:
@@ -180,6 +194,15 @@ def _json_object(content: bytes) -> dict[str, Any] | None:
     except orjson.JSONDecodeError:
         return None
     return document if isinstance(document, dict) else None
+
+
+def _local_control_tokens(home: Home, tokenizer_hash: str) -> frozenset[int] | None:
+    """Return the control tokens of a registered tokenizer; None where it is not registered."""
+    content = registered_tokenizer(home.tokenizers, tokenizer_hash)
+    try:
+        return None if content is None else control_token_ids(content)
+    except ValueError:
+        return frozenset()
 
 
 def _local_identity(home: Home, info: EngineInfo) -> TokenizerIdentity:

@@ -43,6 +43,7 @@ from atdp.schemas import (
     HeldContext,
     Message,
     Outcome,
+    PromptMemory,
     SentTools,
     ShownTools,
     Source,
@@ -104,12 +105,15 @@ class LiveTrajectory:
     _last_generation: EventId | None = None
 
     @classmethod
-    def begin(cls, identity: TrajectoryIdentity, producer_id: str) -> Self:
-        """Return the state before the first event of a producer."""
+    def begin(
+        cls, identity: TrajectoryIdentity, producer_id: str, prompts: PromptMemory | None = None
+    ) -> Self:
+        """Return the state before the first event of a producer; see `TrajectoryBuilder`."""
         builder = TrajectoryBuilder(
             identity=identity,
             context=HeldContext(_digest),
             tools=SentTools(remember_all=False),
+            prompts=prompts,
             producer_id=producer_id,
         )
         return cls(builder)

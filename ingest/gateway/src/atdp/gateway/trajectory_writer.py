@@ -7,9 +7,10 @@ Events are made on a copy of the live state, which takes its place once all of t
 call that cannot be put into events changes nothing. An event that Kafka will never take, because it
 is too large, is replaced by a `gap` event that names its seq.
 
-Memory is bounded: `max_live` trajectories are held, and each is forgotten after `idle_s`. A
+Memory is bounded (`LiveLimits`): the trajectory that was not used for longest is forgotten. A
 forgotten trajectory starts over under a new producer id with its context in full (see
-`trajectory_events`).
+`trajectory_events`). The tokens of prompts have a memory of their own (`PromptMemory`), which holds
+generations once they are acknowledged.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ from atdp.schemas import (
     Body,
     Event,
     Gap,
+    PromptMemory,
     Reward,
     SigningKey,
     TenantId,
@@ -61,6 +63,14 @@ class _Writer:
         return any(event.event_id == event_id for event in self.unacknowledged)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveLimits:
+    """At most `max_live` trajectories are held, each up to `idle_s` seconds after its last use."""
+
+    max_live: int
+    idle_s: float
+
+
 class TrajectoryRecorder:
     """All live trajectories of one gateway process."""
 
@@ -69,16 +79,16 @@ class TrajectoryRecorder:
         emitter: Emitter,
         store: SessionStore,
         metrics: GatewayMetrics,
+        limits: LiveLimits,
         *,
-        max_live: int,
-        idle_s: float,
+        prompts: PromptMemory | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._emitter = emitter
         self._store = store
         self._metrics = metrics
-        self._max_live = max_live
-        self._idle_s = idle_s
+        self._limits = limits
+        self._prompts = prompts
         self._clock = clock
         self._writers: OrderedDict[_Key, _Writer] = OrderedDict()
 
@@ -129,7 +139,9 @@ class TrajectoryRecorder:
 
     def forget(self, row: SessionRow) -> None:
         """Free the state of an ended trajectory."""
-        self._writers.pop(_key(row), None)
+        writer = self._writers.pop(_key(row), None)
+        if writer is not None:
+            writer.live.builder.lose()
         self._metrics.live_trajectories.set(len(self._writers))
 
     def _keep_unacknowledged(
@@ -139,9 +151,12 @@ class TrajectoryRecorder:
         events: Sequence[Event],
         results: Sequence[AppendResult],
     ) -> None:
-        """Keep the events to send again, and note whether the start is acknowledged."""
+        """Keep the events to send again, and note what is acknowledged."""
         if any(isinstance(result, EventRejected) for result in results):
             writer.live.builder.lose()
+        for event, result in zip(events, results, strict=True):
+            if isinstance(result, LogPosition):
+                writer.live.builder.keep(event)
         writer.unacknowledged = [
             event if isinstance(result, EventLogUnavailable) else _in_place_of(event)
             for event, result in zip(events, results, strict=True)
@@ -158,7 +173,7 @@ class TrajectoryRecorder:
         writer = self._writers.get(key)
         if writer is None:
             writer = self._writers[key] = _Writer(
-                LiveTrajectory.begin(_identity(row), f"gateway-{uuid4().hex}"),
+                LiveTrajectory.begin(_identity(row), f"gateway-{uuid4().hex}", self._prompts),
                 started=row.started,
             )
         writer.used_at = now
@@ -181,8 +196,8 @@ class TrajectoryRecorder:
 
     def _evict(self, now: float) -> None:
         for key, writer in list(self._writers.items()):
-            stale = now - writer.used_at > self._idle_s
-            if not stale and len(self._writers) <= self._max_live:
+            stale = now - writer.used_at > self._limits.idle_s
+            if not stale and len(self._writers) <= self._limits.max_live:
                 break
             # Never the one in use, nor one that owes events while memory allows.
             if (
@@ -192,6 +207,7 @@ class TrajectoryRecorder:
             ):
                 continue
             del self._writers[key]
+            writer.live.builder.lose()
         self._metrics.live_trajectories.set(len(self._writers))
 
 

@@ -25,6 +25,7 @@ from atdp.schemas import (
     Gap,
     HeldContext,
     Message,
+    PromptMemory,
     SentTools,
     TrajectoryBuilder,
     TrajectoryIdentity,
@@ -50,6 +51,8 @@ class EventTaker(Protocol):
     """The recorder as an event writer uses it."""
 
     producer_id: str
+    prompts: PromptMemory
+    """The tokens of generations in the spool. It is used in the turn of an event."""
 
     def take(self, offered: OfferedEvent) -> EventId:
         """Build, encode and spool one event; see `Recorder.take`."""
@@ -67,6 +70,7 @@ class EventWriter:
             identity=identity,
             context=HeldContext(_message_key),
             tools=SentTools(remember_all=True),
+            prompts=recorder.prompts,
         )
         self.last_action: EventId | None = None
         self.last_model_action: EventId | None = None
@@ -108,7 +112,9 @@ class EventWriter:
         if not landed:
             self._lost.add(NOT_TAKEN, event.seq, event.seq)
             self.builder.lose()
-        elif event.event_id == self._gap_id:
+            return
+        self.builder.keep(event)
+        if event.event_id == self._gap_id:
             self._lost.drop_oldest()
 
     def take_seq(self) -> int:

@@ -18,6 +18,7 @@ from typing import Unpack
 from atdp.schemas import (
     Event,
     EventId,
+    PromptMemory,
     SchemaError,
     Source,
     TrajectoryId,
@@ -85,6 +86,7 @@ class Recorder:
         self.source = options.get("source") or Source(format="sdk")
         self.versions = options.get("versions")
         self.governance = options.get("governance")
+        self.prompts = PromptMemory(options.get("control_tokens") or {})
         self._settings = spool_settings_of(options)
         self._spools = SpoolSource(self._settings, tenant)
         self._sender = sender

@@ -1,7 +1,7 @@
 """The options of a recorder and of its trajectories, and the identity that follows from them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -47,6 +47,10 @@ class RecorderOptions(TypedDict, total=False):
     """Versions in force, on every event that has none of its own."""
     governance: Governance | None
     """Consent, classification and the like, on every event that has none of its own."""
+    control_tokens: Mapping[str, Collection[int]]
+    """Control token ids by tokenizer hash, see `atdp.schemas.control_token_ids`. For generations
+    with such a tokenizer, a prompt that continues an earlier generation of its trajectory is
+    written as a reference to it. By default, every prompt is written whole."""
     flush_at_exit_s: float
     """Seconds that a normal exit waits for delivery; default 2. The next process sends the events
     that remain."""

@@ -7,6 +7,7 @@ SELECT
     t.trajectory_id,
     t.attempt,
     t.task_id,
+    t.group_id,
     t.session_id,
     t.status,
     t.reward,
