@@ -19,6 +19,7 @@ from atdp.schemas.event import (
     Cost,
     Event,
     EventId,
+    Link,
     Source,
     Status,
     TenantId,
@@ -43,6 +44,7 @@ class TrajectoryIdentity:
     attempt: int = 0
     task_id: str | None = None
     session_id: str | None = None
+    end_user_id: str | None = None
     parent_trajectory_id: str | None = None
     spawned_by: str | None = None
     agent: Agent
@@ -56,6 +58,7 @@ class EnvelopeFields(TypedDict, total=False):
 
     ended_at: datetime | None
     caused_by: tuple[str, ...]
+    links: tuple[Link, ...]
     versions: Versions | None
     usage: Usage | None
     cost: Cost | None
@@ -116,6 +119,7 @@ class TrajectoryBuilder(Generic[K]):
             step=self.steps.step_of(body) if step is None else step,
             occurred_at=at,
             session_id=identity.session_id,
+            end_user_id=identity.end_user_id,
             task_id=identity.task_id,
             parent_trajectory_id=identity.parent_trajectory_id,
             spawned_by=identity.spawned_by,
