@@ -7,6 +7,7 @@ from .durable_files import (
     write_durably as write_durably,
 )
 from .errors import (
+    DocumentError as DocumentError,
     KeyStoreError as KeyStoreError,
     PlatformError as PlatformError,
     SettingsError as SettingsError,
@@ -37,3 +38,4 @@ from .service.http_problem import (
 )
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
+from .yaml_documents import YamlDocument as YamlDocument

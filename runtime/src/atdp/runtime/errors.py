@@ -1,4 +1,4 @@
-"""Errors of the runtime: settings and the key store."""
+"""Errors of the runtime: settings, documents and the key store."""
 
 
 class PlatformError(Exception):
@@ -14,3 +14,7 @@ class SettingsError(PlatformError):
 
 class KeyStoreError(PlatformError):
     """The key store refused an operation (bad tenant name, unknown role, unreadable file)."""
+
+
+class DocumentError(PlatformError):
+    """A file that a person wrote is wrong; the message names line and column of each problem."""

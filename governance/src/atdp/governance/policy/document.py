@@ -6,13 +6,13 @@ noticing. The content hash is that of the parsed document, so comments and spaci
 
 import hashlib
 import json
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from atdp.governance.errors import PolicyError
 from atdp.governance.redact.operators import OperatorName, PseudonymScope
+from atdp.runtime import DocumentError, YamlDocument
 
 Purpose: TypeAlias = Literal["train", "replay", "analytics"]
 EntityName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,39}$")]
@@ -21,8 +21,6 @@ CATCH_ALL: Final = "**"
 ANY_TENANT: Final = "*"
 GRANTED: Final = "granted"
 WITHDRAWN: Final = "withdrawn"
-_SHOWN_PROBLEMS: Final = 5
-"""Problems of a file that one message lists."""
 
 
 class _Strict(BaseModel):
@@ -181,44 +179,12 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
     """Return the document of a YAML text.
 
     Raises:
-        PolicyError: the text is not YAML or not a policy. The message names `where` and the wrong
-            fields.
+        PolicyError: the text is not YAML or not a policy. The message names `where`, and line and
+            column of the wrong fields.
     """
     try:
-        # A SafeLoader that also refuses repeated keys.
-        loaded: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise PolicyError(
-            f"{where} is not valid YAML{place}: {getattr(error, 'problem', error)}"
-        ) from error
-    kind = loaded.get("kind") if isinstance(loaded, dict) else None
-    model = ConsentDocument if kind == "Consent" else PolicyDocument
-    try:
-        return model.model_validate(loaded)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, problem['loc'])) or 'document'}: {problem['msg']}"
-            for problem in error.errors()[:_SHOWN_PROBLEMS]
-        )
-        raise PolicyError(f"{where} is not a usable policy: {problems}") from error
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a mapping with the same key twice.
-
-    Plain YAML loaders keep the last of two equal keys and drop the first rule without an error.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct the mapping as the base class does, after a check for repeated keys."""
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} occurs twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        document = YamlDocument.parse(text, where=where)
+        kind = document.value.get("kind") if isinstance(document.value, dict) else None
+        return document.as_model(ConsentDocument if kind == "Consent" else PolicyDocument)
+    except DocumentError as error:
+        raise PolicyError(f"not a usable policy: {error}") from error

@@ -1,0 +1,115 @@
+"""YAML documents that people write, validated by a pydantic model, with errors that name the place.
+
+Every problem is reported with line and column. A key that occurs twice is refused: plain YAML
+loaders keep the last of two equal keys and drop the first without an error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from atdp.runtime.errors import DocumentError
+
+M = TypeVar("M", bound=BaseModel)
+
+_SHOWN_PROBLEMS = 8
+_MOST_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class YamlDocument:
+    """A parsed text: its plain value, and its nodes for the places of problems."""
+
+    value: Any
+    where: str
+    _node: yaml.Node | None
+
+    @classmethod
+    def parse(cls, text: str, *, where: str) -> Self:
+        """Return the document of a YAML text; messages name it `where`.
+
+        Raises:
+            DocumentError: the text is not YAML, too long, or has a key twice.
+        """
+        if len(text) > _MOST_CHARACTERS:
+            raise DocumentError(f"{where}: longer than {_MOST_CHARACTERS} characters")
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            # A SafeLoader that also refuses repeated keys.
+            value: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+            problem = getattr(error, "problem", None) or str(error)
+            raise DocumentError(f"{where}{place}: not valid YAML: {problem}") from error
+        except (ValueError, RecursionError) as error:
+            raise DocumentError(f"{where}: not valid YAML: {error}") from error
+        return cls(value, where, node)
+
+    def as_model(self, model: type[M]) -> M:
+        """Return the document as a value of `model`.
+
+        Raises:
+            DocumentError: it is not one; the message names line and column of each problem.
+        """
+        try:
+            return model.model_validate(self.value)
+        except ValidationError as error:
+            raise DocumentError("; ".join(self._problems(error))) from error
+
+    def _problems(self, error: ValidationError) -> Iterator[str]:
+        """Yield one sentence for each of the first problems."""
+        for problem in error.errors(include_url=False)[:_SHOWN_PROBLEMS]:
+            mark, path = self._place(problem["loc"])
+            place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+            yield f"{self.where}{place}: {path or 'the document'}: {problem['msg']}"
+        if error.error_count() > _SHOWN_PROBLEMS:
+            yield f"and {error.error_count() - _SHOWN_PROBLEMS} further problems"
+
+    def _place(self, location: tuple[int | str, ...]) -> tuple[yaml.Mark | None, str]:
+        """Return where the deepest node on a location begins, and its path.
+
+        Names that pydantic adds, such as the tag of a union, are no part of the document. A missing
+        key is the last part of its location.
+        """
+        node, mark, path = self._node, None, []
+        mark = None if node is None else node.start_mark
+        for part in location:
+            child, child_mark = _child(node, part)
+            if child_mark is not None:
+                node, mark = child, child_mark
+                path.append(str(part))
+            elif part == location[-1]:
+                path.append(str(part))
+        return mark, ".".join(path)
+
+
+def _child(node: yaml.Node | None, part: int | str) -> tuple[yaml.Node | None, yaml.Mark | None]:
+    """Return the node that `part` of a location names, and where it begins; None: there is none."""
+    if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        child = node.value[part]
+        return child, child.start_mark
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(part):
+                return value, key.start_mark
+    return None, None
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses a mapping with the same key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct the mapping as the base class does, after a check for repeated keys."""
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} occurs twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)

@@ -1,0 +1,55 @@
+"""Documents that people write: values of a model, or the place of what is wrong."""
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+
+from atdp.runtime.errors import DocumentError
+from atdp.runtime.yaml_documents import YamlDocument
+
+
+class Rule(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    weight: float = Field(default=1.0, ge=0)
+
+
+class Rules(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    version: int
+    rules: list[Rule] = []
+
+
+def problem(text: str) -> str:
+    with pytest.raises(DocumentError) as caught:
+        YamlDocument.parse(text, where="rules.yaml").as_model(Rules)
+    return str(caught.value)
+
+
+def test_a_good_document_is_a_value_of_the_model() -> None:
+    document = YamlDocument.parse("version: 2\nrules:\n- name: a", where="rules.yaml")
+    assert document.as_model(Rules) == Rules(version=2, rules=[Rule(name="a")])
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "reason"),
+    [
+        ("version: two", "rules.yaml:1:1: version:", "valid integer"),
+        ("version: 1\nrules:\n- name: a\n  weight: -1", "rules.yaml:4:3: rules.0.weight:", ""),
+        ("version: 1\nrules:\n- nam: a", "rules.yaml:3:3: rules.0.name:", "required"),
+        ("version: 1\nversion: 2", "rules.yaml:2:1: not valid YAML:", "occurs twice"),
+        ("version: [1", "rules.yaml:1:12: not valid YAML:", ""),
+        ("version: 1\nrules: {a: 1}", "rules.yaml:2:1: rules:", "list"),
+        ("", "rules.yaml: the document:", ""),
+        ("[" * 5000, "rules.yaml: not valid YAML:", ""),
+        ("version: 0001-99-99", "rules.yaml:", ""),
+    ],
+)
+def test_a_bad_document_is_refused_with_the_place(text: str, place: str, reason: str) -> None:
+    assert problem(text).startswith(place)
+    assert reason in problem(text)
+
+
+def test_the_first_problems_are_listed_and_the_others_counted() -> None:
+    text = problem("version: 1\nrules: [" + ", ".join(["{name: 1}"] * 10) + "]")
+    assert text.count("valid string") == 8
+    assert text.endswith("and 2 further problems")
