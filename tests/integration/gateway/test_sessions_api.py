@@ -45,6 +45,26 @@ def test_a_reward_may_come_after_the_end_and_after_a_restart(
     assert {recorded.task_id for recorded in events} == {"task-1"}
 
 
+def test_a_reward_with_an_event_id_is_the_same_event_however_often_it_is_sent(
+    gateway: GatewayUnderTest,
+) -> None:
+    body = {"value": 1, "label": "pass", "event_id": "019aa5c0-0000-7000-8000-000000000009"}
+    with gateway.http() as client:
+        session = client.post("/v1/sessions", json={"task_id": "t"}).json()["session_id"]
+        for _ in range(3):
+            answer = client.post(f"/v1/sessions/{session}/reward", json=body)
+            assert answer.status_code == 200
+        client.post(f"/v1/sessions/{session}/end", json={})
+    started, *rewards, ended = gateway.events(session)
+    assert {(each.event_id, each.producer_id, each.seq) for each in rewards} == {
+        (body["event_id"], f"reward-{body['event_id']}", 0)
+    }
+    assert isinstance(rewards[0].body, Reward)
+    assert rewards[0].body.label == "pass"
+    # Copies leave no hole in the numbers of the trajectory's own producer.
+    assert (started.producer_id, started.seq + 1) == (ended.producer_id, ended.seq)
+
+
 def test_a_retried_end_or_reward_is_recorded_once(gateway: GatewayUnderTest) -> None:
     with gateway.http() as client:
         session = client.post("/v1/sessions", json={"task_id": "t"}).json()["session_id"]
@@ -131,6 +151,10 @@ def test_another_tenants_session_does_not_exist_for_a_key(gateway: GatewayUnderT
         ({"value": "1"}, "must be a number"),
         ({"value": True}, "must be a number"),
         ({"value": 1, "target_step": -1}, "from 0"),
+        ({"value": 1, "target_step": 2**31}, "from 0"),
+        ({"critique": ""}, "needs a 'value'"),
+        ({"value": 1, "lable": "pass"}, "no field lable"),
+        ({"value": 1, "event_id": "E" * 36}, "must be a UUID"),
     ],
 )
 def test_a_malformed_reward_is_refused(

@@ -16,7 +16,7 @@ from atdp.gateway.generation_fields import (
     read_usage,
     weight_version,
 )
-from atdp.schemas import VersionSpan
+from atdp.schemas import Usage, VersionSpan
 
 ANSWER: dict[str, Any] = {
     "id": "fd04",
@@ -204,3 +204,9 @@ def test_chunks_add_up_to_the_answer() -> None:
     ]
     assert documents[-2]["choices"][0]["finish_reason"] == "length"
     assert documents[-1]["usage"] == ANSWER["usage"]
+
+
+def test_an_odd_count_is_not_known() -> None:
+    for odd in (-1, 2**63, 1.5, True, "7"):
+        counted = read_usage({"usage": {"prompt_tokens": odd, "completion_tokens": 2}})
+        assert counted == Usage(output_tokens=2)

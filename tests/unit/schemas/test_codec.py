@@ -153,6 +153,10 @@ def test_another_record_is_not_an_event() -> None:
         ({"trajectory_started": None}, "exactly the field"),
         ({"seq": "one"}, r"\$\.seq: expected int"),
         ({"seq": True}, r"\$\.seq: expected int"),
+        (
+            {"occurred_at": "2026-01-01T00:00:00.123456789Z"},
+            r"\$\.occurred_at: a time has at most six digits",
+        ),
         ({"occurred_at": "2026-01-01T00:00:00"}, r"\$\.occurred_at: the time has no zone"),
         ({"occurred_at": "yesterday"}, r"\$\.occurred_at"),
         ({"colour": "red"}, r"^\$: Event has no field .* of key \d+ of \d+ here.*ext_json"),

@@ -1,5 +1,6 @@
 """An event that breaks the contract never leaves the process, and never raises in the host."""
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +26,7 @@ from atdp.schemas import (
     rule_examples,
 )
 from atdp.sdk import MemorySender, Recorder
+from atdp.sdk.envelope import RewardFields
 
 BAD_EXAMPLES = [example for example in rule_examples() if not example.good]
 
@@ -128,3 +130,55 @@ def test_a_whole_event_of_a_good_example_is_delivered(
     recorder.emit_event(event)
     recorder.flush()
     assert sender.events == [event]
+
+
+def test_an_unknown_field_is_not_lost_unnoticed(recorder: Recorder, sender: MemorySender) -> None:
+    odd: dict[str, Any] = {"metdata": {"a": 1}}
+    with recorder.trajectory() as trajectory:
+        trajectory.act_message("hello", **odd)
+        trajectory.reward(1.0, **odd)
+    assert recorder.flush().failed == 2
+    details = [event.body.detail for event in sender.events if isinstance(event.body, Gap)]
+    assert [detail is not None and "metdata" in detail for detail in details] == [True, True]
+
+
+def test_a_reward_has_every_field_that_is_given(recorder: Recorder, sender: MemorySender) -> None:
+    given: RewardFields = {
+        "critique": "good",
+        "label": "pass",
+        "scale": "0 to 2",
+        "range_min": 0.0,
+        "range_max": 2.0,
+        "dimension": "style",
+        "source_name": "judge",
+        "evaluator_version": "3",
+        "target_event_id": "019aa5c0-0000-7000-8000-000000000009",
+        "target_step": 2,
+        "token_start": 1,
+        "token_end": 4,
+        "compared_to": "019aa5c0-0000-7000-8000-000000000008",
+        "observed_at": datetime(2026, 1, 2, tzinfo=UTC),
+        "observed_at_nanos": 7,
+        "supersedes": "019aa5c0-0000-7000-8000-000000000007",
+    }
+    recorder.emit_reward("t-1", 1.5, **given)
+    assert recorder.flush().failed == 0
+    (reward,) = [event.body for event in sender.events]
+    assert reward == Reward(target_kind="event", value=1.5, **given)
+    assert given.keys() == RewardFields.__annotations__.keys()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "text"),
+    [
+        ({"loss": math.nan, 1: [math.inf]}, '{"loss": "nan", "1": ["inf"]}'),
+        ({("a", 1): {2.5}}, "{\"('a', 1)\": [2.5]}"),
+    ],
+)
+def test_values_that_json_has_not_become_their_repr(
+    recorder: Recorder, sender: MemorySender, metadata: dict[Any, object], text: str
+) -> None:
+    with recorder.trajectory() as trajectory:
+        trajectory.act_message("hello", metadata=metadata)
+    assert recorder.flush().failed == 0
+    assert sender.events[1].metadata_json == text

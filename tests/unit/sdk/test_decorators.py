@@ -1,6 +1,7 @@
 """An observed function behaves as before, and its calls are on record."""
 
 import asyncio
+import functools
 import inspect
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
@@ -225,3 +226,12 @@ def test_a_built_in_function_that_hides_its_parameters_is_recorded(
         assert biggest(1, 3, 2) == 3
     ((call, outcome),) = recorded(recorder, sender)
     assert (call.name, call.arguments, text(outcome)) == ("max", '{"args": [1, 3, 2]}', "3")
+
+
+def test_a_callable_without_a_name_has_that_of_its_class(
+    recorder: Recorder, sender: MemorySender
+) -> None:
+    with recorder.trajectory():
+        assert observe(functools.partial(int, base=2))("11") == 3
+    ((call, outcome),) = recorded(recorder, sender)
+    assert (call.name, text(outcome)) == ("partial", "3")

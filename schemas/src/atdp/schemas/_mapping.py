@@ -8,6 +8,7 @@ never quotes a value, nor a key that is not the schema's.
 
 import dataclasses
 import functools
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from atdp.schemas.contract_tree import (
 )
 from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.released import newest
+
+_BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
 
 Encoder = Callable[[Any], Any]
 Decoder = Callable[[Any, str], Any]
@@ -196,6 +199,11 @@ def _scalar(kind: Any, bits: int | None) -> Decoder:
 
 def _decode_time(item: Any, path: str) -> datetime:
     if isinstance(item, str):
+        if _BEYOND_MICROSECONDS.search(item):
+            raise InvalidRecord(
+                f"{path}: a time has at most six digits of a second here; "
+                "nanoseconds have a field of their own"
+            )
         try:
             item = datetime.fromisoformat(item)
         except ValueError:

@@ -148,10 +148,10 @@ def read_usage(answer: Mapping[str, Any]) -> Usage | None:
         return None
     details = counts.get("prompt_tokens_details") or {}
     return Usage(
-        input_tokens=_integer(counts.get("prompt_tokens")),
-        output_tokens=_integer(counts.get("completion_tokens")),
-        cached_input_tokens=_integer(details.get("cached_tokens")),
-        reasoning_tokens=_integer(counts.get("reasoning_tokens")),
+        input_tokens=_count(counts.get("prompt_tokens")),
+        output_tokens=_count(counts.get("completion_tokens")),
+        cached_input_tokens=_count(details.get("cached_tokens")),
+        reasoning_tokens=_count(counts.get("reasoning_tokens")),
     )
 
 
@@ -195,6 +195,12 @@ def _float(value: Any) -> float | None:
 
 def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _count(value: Any) -> int | None:
+    """Return a count that an event can hold; an odd one is no reason to lose an answer."""
+    count = _integer(value)
+    return count if count is not None and 0 <= count < 2**63 else None
 
 
 def _text(value: Any) -> str | None:

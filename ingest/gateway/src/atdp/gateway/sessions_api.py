@@ -5,10 +5,11 @@ a session records nothing: `trajectory_started` is recorded with the first event
 the events that it recorded (`events`, and the header `x-atdp-events`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
@@ -17,10 +18,14 @@ from atdp.gateway.request_body import attempt_field, checked_id, read_object, te
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import NewSession, SessionRow
 from atdp.gateway.state import GatewayState, state_of
+from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.runtime import Caller, HttpProblem, authenticate, tenant_of
-from atdp.schemas import Body, EndStatus, Error, Reward, TargetKind, TrajectoryEnded
+from atdp.schemas import Body, EndStatus, Error, Event, Reward, TargetKind, TrajectoryEnded
 
 router = APIRouter()
+
+# The step of an event is a signed 32-bit number.
+_STEPS = 2**31
 
 
 @router.post("/v1/sessions")
@@ -79,11 +84,25 @@ async def open_session(request: Request) -> JSONResponse:
 async def reward_session(request: Request, session_id: str) -> JSONResponse:
     """Reward a trajectory, a step or an event of a session, before or after its end.
 
-    Takes `{value?, critique?, dimension?, source_name?, evaluator_version?, target_event_id?,
-    target_step?, supersedes?, trajectory_id?, attempt?}` with a value, a critique or both.
+    Takes `{value?, critique?, label?, dimension?, source_name?, evaluator_version?,
+    target_event_id?, target_step?, supersedes?, trajectory_id?, attempt?, event_id?}` with a value,
+    a critique or both. A request with an `event_id` may be sent again: its reward lands once.
     """
     call = await _session_call(request, session_id)
-    return _answer(call.row, await _record_once(call, _read_reward(call.body)))
+    if unknown := call.body.keys() - _REWARD_FIELDS:
+        raise HttpProblem(
+            422, "unknown_field", f"a reward here has no field {', '.join(sorted(unknown))}"
+        )
+    event_id = _read_event_id(call.body)
+    return _answer(call.row, await _record_once(call, _read_reward(call.body), event_id))
+
+
+_REWARD_FIELDS = frozenset(
+    {
+        *("value", "critique", "label", "dimension", "source_name", "evaluator_version"),
+        *("target_event_id", "target_step", "supersedes", "trajectory_id", "attempt", "event_id"),
+    }
+)
 
 
 @router.post("/v1/sessions/{session_id}/end")
@@ -132,19 +151,35 @@ async def _session_call(request: Request, session_id: str) -> _SessionCall:
     return _SessionCall(gateway, caller, row, body)
 
 
-async def _record_once(call: _SessionCall, body: Body) -> int:
+async def _record_once(call: _SessionCall, body: Body, event_id: str | None = None) -> int:
     """Record `body` as one event.
 
     When the same event still waits to be sent, because an earlier request was answered 503, no
-    second one is made.
+    second one is made. An event whose id the caller gave may come any number of times.
     """
     recorder = call.gateway.recorder
-    waiting = recorder.owes(call.row, body)
-    return await recorder.record(
-        call.row,
-        call.caller.signing_key,
-        lambda live: [] if waiting else [live.event(body, at=datetime.now(UTC), status="ok")],
-    )
+    waiting = event_id is None and recorder.owes(call.row, body)
+
+    def make(live: LiveTrajectory) -> Sequence[Event]:
+        if waiting:
+            return []
+        if event_id is None:
+            return [live.event(body, at=datetime.now(UTC), status="ok")]
+        # A producer of its own numbers it, so that a copy takes no number of the trajectory.
+        event = live.copy().event(body, at=datetime.now(UTC), status="ok", event_id=event_id)
+        return [replace(event, producer_id=f"reward-{event_id}", seq=0)]
+
+    return await recorder.record(call.row, call.caller.signing_key, make)
+
+
+def _read_event_id(body: dict[str, Any]) -> str | None:
+    event_id = text_field(body, "event_id")
+    try:
+        if event_id is None or str(UUID(event_id)) == event_id:
+            return event_id
+    except ValueError:
+        pass
+    raise HttpProblem(422, "bad_event_id", "'event_id' must be a UUID as text in lower case")
 
 
 def _read_reward(body: dict[str, Any]) -> Reward:
@@ -155,7 +190,7 @@ def _read_reward(body: dict[str, Any]) -> Reward:
         )
     if critique is not None and not isinstance(critique, str):
         raise HttpProblem(422, "bad_reward", "'critique' must be text")
-    if value is None and critique is None:
+    if value is None and not critique:
         raise HttpProblem(422, "bad_reward", "a reward needs a 'value', a 'critique' or both")
     kind, event_id, step = _read_target(body)
     return Reward(
@@ -166,6 +201,7 @@ def _read_reward(body: dict[str, Any]) -> Reward:
         critique=critique,
         dimension=text_field(body, "dimension") or "outcome",
         source_name=text_field(body, "source_name") or "http",
+        label=text_field(body, "label"),
         evaluator_version=text_field(body, "evaluator_version"),
         observed_at=datetime.now(UTC),
         supersedes=text_field(body, "supersedes"),
@@ -175,8 +211,10 @@ def _read_reward(body: dict[str, Any]) -> Reward:
 def _read_target(body: dict[str, Any]) -> tuple[TargetKind, str | None, int | None]:
     """Return the target of a reward: its kind, its event and its step."""
     event_id, step = text_field(body, "target_event_id"), body.get("target_step")
-    if step is not None and (isinstance(step, bool) or not isinstance(step, int) or step < 0):
-        raise HttpProblem(422, "bad_reward", "'target_step' must be a whole number from 0")
+    if step is not None and (type(step) is not int or not 0 <= step < _STEPS):
+        raise HttpProblem(
+            422, "bad_reward", "'target_step' must be a whole number from 0 to 2147483647"
+        )
     if event_id:
         return "event", event_id, step
     return ("trajectory" if step is None else "step"), event_id, step

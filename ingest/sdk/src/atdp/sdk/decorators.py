@@ -46,7 +46,9 @@ def observe(
     """
 
     def decorate(inner: F) -> F:
-        tool = ObservedTool(inner, name or inner.__name__, side_effect, trajectory)
+        # A partial function or an object that can be called has no name of its own.
+        called = str(name or getattr(inner, "__name__", type(inner).__name__))
+        tool = ObservedTool(inner, called, side_effect, trajectory)
         if inspect.isasyncgenfunction(inner):
             return cast("F", _observed_async_generator(inner, tool))
         if inspect.isgeneratorfunction(inner):

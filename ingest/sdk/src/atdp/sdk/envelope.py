@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from atdp.schemas import Cost, Error, Governance, Reward, Status, TargetKind, Usage, Versions
+from atdp.sdk.errors import UnknownField
 from atdp.sdk.json_text import content_text
 
 
@@ -30,16 +31,34 @@ class Extras(TypedDict, total=False):
 
 
 class RewardFields(TypedDict, total=False):
-    """The fields of a reward beside its value."""
+    """The fields of a reward beside its value; see `Reward`."""
 
     critique: str | None
+    label: str | None
+    scale: str | None
+    range_min: float | None
+    range_max: float | None
     dimension: str
     source_name: str
     evaluator_version: str | None
     target_event_id: str | None
     target_step: int | None
+    token_start: int | None
+    token_end: int | None
+    compared_to: str | None
     observed_at: datetime | None
+    observed_at_nanos: int | None
     supersedes: str | None
+
+
+def refuse_unknown_fields(given: Mapping[str, Any], known: type) -> None:
+    """Refuse a field that `known`, a class of fields, does not have: it would be lost unnoticed.
+
+    Raises:
+        UnknownField: a field is unknown.
+    """
+    if unknown := given.keys() - known.__annotations__.keys():
+        raise UnknownField(f"{known.__name__} has no field {', '.join(sorted(unknown))}")
 
 
 def make_reward(value: float | None, fields: RewardFields) -> Reward:
@@ -47,21 +66,16 @@ def make_reward(value: float | None, fields: RewardFields) -> Reward:
 
     Raises:
         ValueError: there is neither a value nor a critique.
+        UnknownField: no reward has one of the fields.
     """
+    refuse_unknown_fields(fields, RewardFields)
     if value is None and not fields.get("critique"):
         raise ValueError("a reward needs a value, a critique, or both")
-    target_event_id, target_step = fields.get("target_event_id"), fields.get("target_step")
+    given: dict[str, Any] = {"source_name": "agent", "observed_at": datetime.now(UTC), **fields}
     return Reward(
-        target_kind=_target_kind(target_event_id, target_step),
-        target_event_id=target_event_id,
-        target_step=target_step,
+        target_kind=_target_kind(fields.get("target_event_id"), fields.get("target_step")),
         value=None if value is None else float(value),
-        critique=fields.get("critique"),
-        dimension=fields.get("dimension", "outcome"),
-        source_name=fields.get("source_name", "agent"),
-        evaluator_version=fields.get("evaluator_version"),
-        observed_at=fields["observed_at"] if "observed_at" in fields else datetime.now(UTC),
-        supersedes=fields.get("supersedes"),
+        **given,
     )
 
 

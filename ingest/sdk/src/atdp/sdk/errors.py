@@ -18,6 +18,10 @@ class ContractBroken(SdkError):
     """An event breaks rules of the contract; the message names places and rules and no value."""
 
 
+class UnknownField(SdkError):
+    """A method was given fields that no event has; the message names them."""
+
+
 class SpoolError(SdkError):
     """The spool's files could not be used; the message names the path."""
 

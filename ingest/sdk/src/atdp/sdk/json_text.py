@@ -4,8 +4,10 @@ Recording must never be the reason that an agent fails, so nothing here raises. 
 cannot express is written as its `repr`; one whose `repr` fails, as its type.
 """
 
+import contextlib
 import dataclasses
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +16,15 @@ MAX_TEXT_CHARS = 1_000_000
 
 
 def json_text(value: object) -> str:
-    """Return `value` as JSON; parts that JSON cannot express become their `repr`."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=json_value)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps(_repr(value), ensure_ascii=False)
+    """Return `value` as JSON; parts that JSON cannot express become their `repr`.
+
+    Such parts are NaN, infinities and keys that are no text, too.
+    """
+    for form in (lambda: value, lambda: _expressible(value), lambda: _repr(value)):
+        # Each form takes more values than the one before, and more time.
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            return json.dumps(form(), ensure_ascii=False, allow_nan=False, default=json_value)
+    return '""'
 
 
 def content_text(value: object) -> str:
@@ -42,6 +48,23 @@ def json_value(value: Any) -> Any:
     # Pydantic models have it; the answers of the openai client are such models.
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if callable(dump) else _repr(value)
+
+
+def _expressible(value: Any) -> Any:
+    match value:
+        case Mapping():
+            return {
+                key if isinstance(key, str | int | None) else _repr(key): _expressible(item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [_expressible(item) for item in value]
+        case float() if not math.isfinite(value):
+            return _repr(value)
+        case None | bool() | int() | float() | str():
+            return value
+        case _:
+            return _expressible(json_value(value))
 
 
 def _repr(value: object) -> str:

@@ -36,7 +36,13 @@ from atdp.schemas import (
     parsed_json,
 )
 from atdp.sdk.ambient import Ambient
-from atdp.sdk.envelope import Extras, RewardFields, failure_of, make_reward
+from atdp.sdk.envelope import (
+    Extras,
+    RewardFields,
+    failure_of,
+    make_reward,
+    refuse_unknown_fields,
+)
 from atdp.sdk.event_writer import EventTaker, EventWriter
 from atdp.sdk.json_text import content_text, json_text
 from atdp.sdk.messages import MessageLike, as_message
@@ -293,7 +299,12 @@ class Trajectory:
     ) -> EventId:
         if self._start_bodies:
             self.start()
-        return self._writer.write(build, extras, adds_messages=adds_messages)
+
+        def checked(event_id: EventId) -> Body:
+            refuse_unknown_fields(extras, Extras)
+            return build(event_id)
+
+        return self._writer.write(checked, extras, adds_messages=adds_messages)
 
 
 def _assistant(message: MessageLike | str) -> Message:
