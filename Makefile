@@ -22,8 +22,10 @@ $(READY): .ci/setup $(MANIFESTS)
 	@.ci/setup
 	@touch $(READY)
 
-test: lint members ## Everything CI runs: lint, then unit, contract, integration, fault and end-to-end tests
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sglang" $(ARGS)
+# Lint and members use one core each. Tests wait for brokers and processes a third of their time, so three workers fill two cores.
+test: ## Everything CI runs: lint, then unit, contract, integration, fault and end-to-end tests
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang" $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
