@@ -124,6 +124,16 @@ def test_a_folder_stands_for_its_files_of_the_format(tmp_path: Path) -> None:
     assert (report.files, report.imported, report.failed) == (1, 4, 0)
 
 
+@pytest.mark.parametrize("format_name", ["atif", "otel", "openinference", "tau-bench"])
+def test_an_integer_of_too_many_digits_does_not_stop_an_import(
+    tmp_path: Path, format_name: str
+) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(f'{{"schema_version": "ATIF-v1.7", "resourceSpans": {"9" * 5000}}}')
+    report = run_import(format_name, [file], "acme", None, DRY_RUN)
+    assert [failure.origin for failure in report.failures] == [str(file)]
+
+
 def test_an_empty_folder_and_a_foreign_file_are_reported_as_failures(tmp_path: Path) -> None:
     foreign = tmp_path / "notes.txt"
     foreign.write_text("not a run")
@@ -174,12 +184,23 @@ def real_runs() -> list[Path]:
     return sorted(REAL.glob("tool-calling-*.json"))
 
 
-@needs_real_runs
-def test_the_real_retail_runs_count_exactly(real_runs: list[Path]) -> None:
+@pytest.fixture(scope="module")
+def real_imports(real_runs: list[Path]) -> tuple[KeepingRecorder, list[ImportReport]]:
+    """The events of all runs, and the report of each import."""
     kept = KeepingRecorder()
-    report = run_import("tau-bench", real_runs, "retail", kept)
-    assert (report.imported, report.failed, report.skipped) == (575, 0, 0)
-    assert (report.messages, report.tool_calls, report.rewards) == (18_596, 4_977, 575)
+    return kept, [run_import("tau-bench", [file], "retail", kept) for file in real_runs]
+
+
+@needs_real_runs
+def test_the_real_retail_runs_count_exactly(
+    real_imports: tuple[KeepingRecorder, list[ImportReport]],
+) -> None:
+    kept, reports = real_imports
+    assert sum(report.imported for report in reports) == 575
+    assert sum(report.failed + report.skipped for report in reports) == 0
+    assert sum(report.messages for report in reports) == 18_596
+    assert sum(report.tool_calls for report in reports) == 4_977
+    assert sum(report.rewards for report in reports) == 575
     assert len({event.event_id for event in kept.events}) == len(kept.events)
     ends = Counter(
         event.body.status for event in kept.events if isinstance(event.body, TrajectoryEnded)
@@ -189,9 +210,10 @@ def test_the_real_retail_runs_count_exactly(real_runs: list[Path]) -> None:
 
 
 @needs_real_runs
-def test_the_real_retail_runs_have_their_mean_rewards(real_runs: list[Path]) -> None:
-    reports = [run_import("tau-bench", [file], "retail", None, DRY_RUN) for file in real_runs]
-    means = sorted(round(report.reward_sum / report.rewards, 3) for report in reports)
+def test_the_real_retail_runs_have_their_mean_rewards(
+    real_imports: tuple[KeepingRecorder, list[ImportReport]],
+) -> None:
+    means = sorted(round(report.reward_sum / report.rewards, 3) for report in real_imports[1])
     assert means == [0.748, 0.878, 0.896, 0.922, 0.930]
 
 

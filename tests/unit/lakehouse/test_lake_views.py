@@ -7,7 +7,7 @@ from typing import Any
 
 from atdp.lakehouse import Lake, connect
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.schemas import Reward
+from atdp.schemas import Cost, Reward, Usage
 
 T = SampleTrajectory(turns=2, reward=None)
 
@@ -38,6 +38,23 @@ def test_a_trajectory_is_the_fold_of_its_events(lake: Lake, log: LogDouble) -> N
     assert row["training_eligible"] is True
     assert row["token_fidelity"] == "exact"
     assert (row["first_offset"], row["last_offset"]) == (0, 10)
+
+
+def test_a_sum_beyond_64_bits_spoils_no_other_row(lake: Lake, log: LogDouble) -> None:
+    most = 2**63 - 1
+    usage, cost = Usage(input_tokens=most, output_tokens=most), Cost(amount=1e308, currency="EUR")
+    log.land(
+        replace(event, usage=usage, cost=cost, latency_us=most)
+        for event in replace(T, name="huge").events()
+    )
+    log.land(T.events())
+    with connect(lake=lake) as connection:
+        rows = connection.sql(
+            "SELECT input_tokens, output_tokens, latency_us FROM trajectories ORDER BY 1"
+        ).rows()
+        assert len(connection.sql("SELECT * FROM trajectories").rows()) == 2
+        assert len(connection.sql("SELECT * FROM steps").rows()) == 4
+    assert rows == [(24, 24, 3000), (None, None, None)]
 
 
 def test_no_reward_is_null_and_a_reward_of_zero_is_zero(lake: Lake, log: LogDouble) -> None:

@@ -6,7 +6,8 @@
 -- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst
 -- of its generations, NULL without any. `messages` counts the messages that its events added to the
 -- context. Offsets include late rewards, so `last_offset` moves when one arrives. `started_at` and
--- `ended_at` are NULL where nobody knows the times.
+-- `ended_at` are NULL where nobody knows the times. A sum of tokens or microseconds that is beyond
+-- 64 bits is NULL.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -42,9 +43,9 @@ WITH folded AS (
             list(DISTINCT coalesce(versions.weights, action.generation.policy_versions[1].version))
                 FILTER (kind = 'action' AND action.type = 'generation')
         ) AS weight_versions,
-        CAST(sum(usage.input_tokens) AS BIGINT) AS input_tokens,
-        CAST(sum(usage.output_tokens) AS BIGINT) AS output_tokens,
-        CAST(sum(latency_us) AS BIGINT) AS latency_us,
+        TRY_CAST(sum(usage.input_tokens) AS BIGINT) AS input_tokens,
+        TRY_CAST(sum(usage.output_tokens) AS BIGINT) AS output_tokens,
+        TRY_CAST(sum(latency_us) AS BIGINT) AS latency_us,
         sum(cost.amount) AS cost,
         bool_and(coalesce(governance.training_eligible, false)) AS training_eligible,
         coalesce(

@@ -50,6 +50,8 @@ def _parsed(content: bytes) -> Any:
         raise UnreadableDocument(reason) from None
     except UnicodeDecodeError:
         raise UnreadableDocument("the file is not UTF-8") from None
+    except ValueError:
+        raise UnreadableDocument("an integer has more digits than can be read") from None
     except RecursionError:
         raise UnreadableDocument("the document is nested too deeply") from None
 
