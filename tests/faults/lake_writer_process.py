@@ -27,7 +27,7 @@ from atdp.runtime.service.process import Service
 class UnguardedSink(TableSink):
     """A sink that commits without comparing positions, which the guard prevents."""
 
-    def _commit(self, files: "list[DataFile] | Any", advance: Advance) -> Table:
+    def _commit(self, files: "list[DataFile] | Any", advance: Advance, admit: Any) -> Table:
         blind = Advance(topic=advance.topic, start={}, end=advance.end)
         return commit.append(self.table, files, blind.applied_to)
 
@@ -50,7 +50,7 @@ def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]
     """
 
     class FreezingSink(base):  # type: ignore[misc, valid-type]
-        def _commit(self, files: "list[DataFile] | Any", advance: Advance) -> Table:
+        def _commit(self, files: "list[DataFile] | Any", advance: Advance, admit: Any) -> Table:
             if self.definition.name == "events" and self.position and files:
                 if place == "data":
                     freeze(marker)
@@ -62,7 +62,7 @@ def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]
                         return decide(*arguments)
 
                     self.table.catalog.commit_table = frozen_then_decide
-            committed: Table = super()._commit(files, advance)
+            committed: Table = super()._commit(files, advance, admit)
             return committed
 
     return FreezingSink

@@ -1,6 +1,7 @@
 """An event lands once, however often, by whom and in which batches it is sent."""
 
 import itertools
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from atdp.lakehouse import CatalogError, Lake, commit, open_lake
+from atdp.lakehouse.errors import CommitRefused
 from atdp.lakehouse.landed_ids import LandedIds
 from atdp.lakehouse.record_batch import RecordBatch
 from atdp.lakehouse.repeats import CONFLICT, REPEAT
@@ -77,6 +79,61 @@ def test_an_event_that_another_writer_landed_is_looked_up_too(lake: Lake, log: L
     log.sink.reload()
     log.land(sample)
     assert counts(lake)["events"] == len(sample)
+
+
+def in_two_partitions() -> tuple[Event, Event]:
+    """Return two events of one id whose trajectories lie in different partitions."""
+    first = SampleTrajectory(name="a").events()[0]
+    for number in range(100):
+        other = SampleTrajectory(name=f"b{number}").events()[0]
+        if zlib.crc32(other.key) % 2 != zlib.crc32(first.key) % 2:
+            return first, replace(other, event_id=first.event_id)
+    raise AssertionError("every trajectory is in one partition")
+
+
+@pytest.mark.parametrize("refreshed", [False, True])
+def test_an_id_in_two_partitions_lands_once_when_two_writers_commit_at_the_same_time(
+    lake: Lake, refreshed: bool
+) -> None:
+    log = LogDouble(lake, partitions=2)
+    mine, yours = (log.batch([(each.key, encode(each))]) for each in in_two_partitions())
+    assert mine.partitions != yours.partitions
+    other = TopicSink.open(lake, log.role, log.identity)
+    frame = other.read(yours)  # decided before the first writer's commit
+    log.sink.write(mine)
+    with pytest.raises(CommitRefused, match="landed 1 events of this batch"):
+        other._write(other.sinks[-1], frame, yours.end)
+    if refreshed:
+        other.reload()
+    assert [committed.repeats for committed in other.write(yours)] == [0, 0, 1]
+    assert counts(lake)["events"] == 1
+
+
+def test_without_the_second_look_an_id_in_two_partitions_lands_twice(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The guard itself: what was decided before another writer's commit is wrong after it."""
+    monkeypatch.setattr(LandedIds, "require_new", lambda *_: None)
+    log = LogDouble(lake, partitions=2)
+    mine, yours = (log.batch([(each.key, encode(each))]) for each in in_two_partitions())
+    other = TopicSink.open(lake, log.role, log.identity)
+    frame = other.read(yours)
+    log.sink.write(mine)
+    other._write(other.sinks[-1], frame, yours.end)
+    assert counts(lake)["events"] == 2
+
+
+def test_another_writer_s_commit_of_other_events_refuses_nothing(lake: Lake) -> None:
+    log = LogDouble(lake, partitions=2)
+    first, second = in_two_partitions()
+    second = SampleTrajectory(name=second.trajectory_id).events()[0]
+    mine, yours = (log.batch([(each.key, encode(each))]) for each in (first, second))
+    other = TopicSink.open(lake, log.role, log.identity)
+    frame = other.read(yours)
+    log.sink.write(mine)
+    assert other._write(other.sinks[-1], frame, yours.end).rows == 1
+    assert other.landed is not None
+    assert len(other.landed) == 2
 
 
 def test_the_first_content_stays_and_the_other_is_counted(lake: Lake, log: LogDouble) -> None:

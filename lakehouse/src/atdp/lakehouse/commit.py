@@ -5,7 +5,7 @@ repeat rows. It also copies the table's metadata about 18 times, which makes it 
 expensive as this path at 200 snapshots. Here the manifest is written once. Every attempt
 
 1. reads the newest metadata,
-2. lets `Advance` compare the positions in it,
+2. lets `Advance` compare the positions in it, and `Admit` the rows that others have added,
 3. writes the manifest list, and
 4. asks the catalog for `AssertRefSnapshotId`, the new snapshot, the move of `main` and the removal
    of expired snapshots, in one step.
@@ -57,6 +57,7 @@ _FIRST_PAUSE_S = 0.05
 """Doubled after every attempt: 6 s in all, which is longer than any commit of another writer."""
 
 Advance = Callable[[Positions | None], Positions]
+Admit = Callable[[Table], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +76,7 @@ def append(
     files: Sequence[DataFile],
     advance: Advance,
     *,
+    admit: Admit | None = None,
     properties: Mapping[str, str] | None = None,
     keep_snapshots: int = KEEP_SNAPSHOTS,
 ) -> Table:
@@ -84,6 +86,7 @@ def append(
         table: the table as last seen; need not be current.
         files: data files already written, of the table's current partition spec.
         advance: from committed positions to new ones; its exception refuses the commit.
+        admit: called with the table of each attempt; its exception refuses the commit.
         properties: further keys of the snapshot summary.
         keep_snapshots: how many snapshots of `main` stay, beside the tagged ones.
 
@@ -91,7 +94,7 @@ def append(
         The table after the commit.
 
     Raises:
-        CommitRefused: from `advance`; nothing was committed.
+        CommitRefused: from `advance` or `admit`; nothing was committed.
         CatalogError: after all attempts the catalog gave no clear answer.
     """
     snapshot_id = table.metadata.new_snapshot_id()
@@ -107,6 +110,8 @@ def append(
         if table.metadata.snapshot_by_id(snapshot_id) is not None:
             return table
         positions = advance(positions_of(table.metadata))
+        if admit is not None:
+            admit(table)
         head = table.metadata.current_snapshot()
         snapshot = _write_snapshot(table, addition, positions, attempt)
         try:

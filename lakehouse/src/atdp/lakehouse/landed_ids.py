@@ -23,6 +23,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from pyiceberg.table import Table
 
+from atdp.lakehouse.errors import CommitRefused
 from atdp.lakehouse.hash_runs import GROUP, HASH, HashRuns
 from atdp.lakehouse.layout import Layout
 from atdp.lakehouse.manifests import ListedFile, files_of
@@ -90,6 +91,22 @@ class LandedIds:
         named = rows.filter(pl.col("event_id").is_not_null())
         self._add(self.hashes(named), [files], [named.height])
         self._snapshot_id = head.snapshot_id
+
+    def require_new(self, rows: pl.DataFrame, table: Table) -> None:
+        """Refuse a commit of `rows` to which another writer's commit has come first with an id.
+
+        Raises:
+            CommitRefused: the rows are to be decided about again.
+        """
+        seen = self._snapshot_id
+        self.follow(table)
+        if self._snapshot_id == seen:
+            return
+        copies = self.copies_of(rows, table).height
+        if copies:
+            raise CommitRefused(
+                f"another writer has landed {copies} events of this batch from another partition"
+            )
 
     def copies_of(self, rows: pl.DataFrame, table: Table) -> pl.DataFrame:
         """Return key, place and `CONTENT` of the landed rows that have the key of one of `rows`."""

@@ -71,10 +71,13 @@ class TableSink:
         self.table = self.table.catalog.load_table(self.table.name())
         self._load_state()
 
-    def write(self, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
+    def write(
+        self, frame: pl.DataFrame, end: Mapping[int, int], admit: commit.Admit | None = None
+    ) -> Committed:
         """Append the rows of `frame` that the table lacks, and advance to `end`.
 
-        The frame has the columns `REPEAT` and `CONFLICT`.
+        The frame has the columns `REPEAT` and `CONFLICT`. `admit` sees the table of each attempt
+        and may refuse it.
 
         Raises:
             CommitRefused, TopicChanged, WriteTooOld, CatalogError: nothing was committed.
@@ -87,7 +90,7 @@ class TableSink:
         files = self.layout.write(fresh)
         self._require_young_files(began)
         advance = Advance(topic=self.topic, start=start, end=ahead)
-        self.table = self._commit(files, advance)
+        self.table = self._commit(files, advance, admit)
         self._set_position(positions_of(self.table.metadata))
         return Committed(
             table=self.definition.name,
@@ -102,6 +105,10 @@ class TableSink:
         """Write all rows of `frame` without a commit, to find out whether that is possible."""
         return self.layout.write(self._rows(frame))
 
+    def refresh_table(self) -> None:
+        """Read the table again, for what other writers added; the positions stay as they are."""
+        self.table = self.table.catalog.load_table(self.table.name())
+
     def _load_state(self) -> None:
         self.layout = Layout.of(self.definition, self.table)
         self._set_position(positions_of(self.table.metadata))
@@ -109,8 +116,12 @@ class TableSink:
     def _rows(self, frame: pl.DataFrame) -> pl.DataFrame:
         return rows_of(self.definition.name, frame, self.layout.frame_schema, datetime.now(UTC))
 
-    def _commit(self, files: Sequence[DataFile], advance: Advance) -> Table:
-        return commit.append(self.table, files, advance.applied_to, keep_snapshots=KEEP_SNAPSHOTS)
+    def _commit(
+        self, files: Sequence[DataFile], advance: Advance, admit: commit.Admit | None
+    ) -> Table:
+        return commit.append(
+            self.table, files, advance.applied_to, admit=admit, keep_snapshots=KEEP_SNAPSHOTS
+        )
 
     def _require_young_files(self, began: float) -> None:
         waited_s = self.clock() - began

@@ -12,6 +12,7 @@ batch, calls `reload` and continues from `position`.
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Self
 
 import polars as pl
@@ -143,6 +144,7 @@ class TopicSink:
             return frame.with_columns(
                 pl.lit(value=False).alias(name) for name in (REPEAT, CONFLICT)
             )
+        decider.refresh_table()
         return with_repeats_marked(frame, self.landed, decider.table)
 
     def _decider(self) -> TableSink | None:
@@ -150,9 +152,11 @@ class TopicSink:
         return next((sink for sink in self.sinks if sink.definition.name in DECIDING_TABLE), None)
 
     def _write(self, sink: TableSink, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
-        start = dict(sink.position)
+        index = self.landed if sink is self._decider() else None
+        rows = rows_beyond(frame, dict(sink.position)).filter(~pl.col(REPEAT))
+        admit = None if index is None else partial(index.require_new, rows)
         try:
-            committed = sink.write(frame, end)
+            committed = sink.write(frame, end, admit)
         except Exception as error:
             if not is_caused_by_a_value(error):
                 raise
@@ -161,9 +165,8 @@ class TopicSink:
                 raise
             why = f"stored in {sink.definition.name}: {error}"
             raise self._undecodable(frame, row, why) from error
-        if self.landed is not None and sink is self._decider():
-            rows = rows_beyond(frame, start).filter(~pl.col(REPEAT))
-            self.landed.add(sink.table, rows, committed.files)
+        if index is not None:
+            index.add(sink.table, rows, committed.files)
         return committed
 
     def _undecodable(self, origin: pl.DataFrame, row: int, why: str) -> UndecodableRecord:
