@@ -97,7 +97,7 @@ def test_the_deepest_request_that_is_accepted_reaches_the_engine(
     [
         ({"messages": "hello"}, "messages is not a list"),
         ({"messages": [{"content": "x"}]}, "has no role"),
-        ({"messages": [], "n": 2}, "make n calls"),
+        ({"messages": [], "n": 0}, "whole number from 1 to 128"),
         ({"messages": [], "tools": {}}, "'tools' must be a list"),
     ],
 )

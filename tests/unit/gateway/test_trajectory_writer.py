@@ -16,10 +16,22 @@ from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
 from atdp.gateway.trajectory_events import LiveTrajectory
 from atdp.gateway.trajectory_writer import LiveLimits, TrajectoryRecorder
 from atdp.runtime import HttpProblem
-from atdp.schemas import Event, Feedback, Gap, Message, Observation, SigningKey, decode
+from atdp.schemas import (
+    Action,
+    Event,
+    Feedback,
+    Gap,
+    Generation,
+    Message,
+    Observation,
+    PromptMemory,
+    SigningKey,
+    decode,
+)
 
 KEY = SigningKey(key_id="0" * 12, verifier=b"v" * 32)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TOKENIZER = "a" * 64
 
 
 class World:
@@ -36,6 +48,7 @@ class World:
             self.store,
             self.metrics,
             LiveLimits(max_live=max_live, idle_s=idle_s),
+            prompts=PromptMemory({TOKENIZER: {0}}),
             clock=lambda: self.now,
         )
 
@@ -207,3 +220,35 @@ def test_events_of_a_call_that_was_cancelled_while_they_were_sent_go_first_next_
     world.log.append = whole  # type: ignore[method-assign]
     assert world.record("t", "second") == 2
     assert [event.seq for event in world.events("t")] == [0, 1, 2, 3]
+
+
+def test_prompts_refer_to_acknowledged_generations_only(world: Make) -> None:
+    here = world()
+    prompt = tuple(range(60))
+
+    def call(*more: int) -> None:
+        generation = Generation(
+            prompt_token_ids=(*prompt, *more), output_token_ids=(70,), tokenizer_hash=TOKENIZER
+        )
+        body = Action(type="generation", generation=generation)
+        asyncio.run(
+            here.recorder.record(here.row("a"), KEY, lambda live: [live.event(body, at=NOW)])
+        )
+
+    call()
+    here.log.available = False
+    with pytest.raises(HttpProblem):
+        call(70, 0, 5)
+    here.log.available = True
+    call(70, 0, 5, 70, 0, 6)
+    call(70, 0, 5, 70, 0, 6, 70, 0, 7)
+    made = [event for event in here.events("a") if isinstance(event.body, Action)]
+    first, owed, after, last = [(event, event.body.generation) for event in made]
+    assert [each.prompt_prefix_event_id for _, each in (first, owed, after, last) if each] == [
+        None,
+        first[0].event_id,
+        first[0].event_id,  # the owed one was not acknowledged when this was made
+        after[0].event_id,
+    ]
+    assert last[1] is not None
+    assert last[1].prompt_token_ids == (0, 7)

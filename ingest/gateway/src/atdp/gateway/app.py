@@ -4,6 +4,7 @@
 building have no effect. The process that serves the application may add further routers (SQL).
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -15,7 +16,13 @@ from atdp.gateway.emitter import Emitter
 from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import EngineRoute, RoutesFile
 from atdp.gateway.event_log import EventLog, KafkaEventLog
+from atdp.gateway.idle_endings import IdleEndings
 from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.price_book import PriceBookFile
+from atdp.gateway.recognition.recognition_secret import load_recognition_secret
+from atdp.gateway.recognition.recognition_store import RecognitionStore
+from atdp.gateway.recognition.recognizer import Recognizer
+from atdp.gateway.recognition.shown_history import MessageDigests
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state
@@ -52,9 +59,12 @@ def create_app(
             state = await _open(settings, gateway_health, metrics, open_log, stack)
             keep_state(app, state)
             gateway_health.add_ready_check("event-log", state.log.failure)
+            ending = asyncio.create_task(_idle_endings(state).run())
             gateway_health.ready()
             yield
             gateway_health.not_ready("stopping")
+            ending.cancel()
+            await asyncio.gather(ending, return_exceptions=True)
 
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
     app.add_exception_handler(HttpProblem, http_problem_response)
@@ -74,6 +84,9 @@ async def _open(
     keys = stack.enter_context(KeyStore(settings.home.keys_db))
     sessions_store = SessionStore(settings.home.gateway / "sessions.sqlite")
     stack.callback(sessions_store.close)
+    secret = load_recognition_secret(settings.home.recognition_secret_file)
+    recognised = RecognitionStore(settings.home.recognition_db, sessions_store.process)
+    stack.callback(recognised.close)
     log = await open_log() if open_log is not None else _open_kafka_log(settings, health)
     stack.push_async_callback(log.close)
     engines = Engines(settings.home, settings.engine_timeout_s)
@@ -96,6 +109,17 @@ async def _open(
         ),
         routes=RoutesFile(settings.home.routes_file, EngineRoute(url=settings.engine)),
         engines=engines,
+        recognizer=Recognizer(
+            recognised, MessageDigests(secret), pending_s=settings.engine_timeout_s
+        ),
+        secret=secret,
+        prices=PriceBookFile(settings.home.prices_file),
+    )
+
+
+def _idle_endings(state: GatewayState) -> IdleEndings:
+    return IdleEndings(
+        state.sessions, state.recorder, state.keys, idle_end_s=state.settings.idle_end_s
     )
 
 

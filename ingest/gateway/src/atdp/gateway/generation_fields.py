@@ -47,6 +47,9 @@ _RECORDED = frozenset(
     }
 )
 
+# Fields that name the end user, in the request and in its `metadata`.
+_USER_FIELDS = frozenset({"user", "safety_identifier", "user_id", "langfuse_user_id"})
+
 # Fields of an answer's choice, by the request field with which a client asks for them.
 _ANSWER_FIELDS = {
     "return_token_ids": "response_token_ids",
@@ -87,6 +90,7 @@ def read_sampling(request: Mapping[str, Any]) -> Sampling:
         seed=_integer(request.get("seed")),
         frequency_penalty=_float(request.get("frequency_penalty")),
         presence_penalty=_float(request.get("presence_penalty")),
+        choices=_integer(request.get("n")),
         stop=(stop,) if isinstance(stop, str) else tuple(str(each) for each in stop),
     )
 
@@ -96,7 +100,18 @@ def further_parameters(request: Mapping[str, Any]) -> str | None:
 
     For example `tool_choice` and `response_format`.
     """
-    return extra_json(request, _RECORDED)
+    return extra_json(_without_names(request), _RECORDED)
+
+
+def _without_names(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the request without the names of end users, which events hold as a keyed hash only."""
+    kept = {key: value for key, value in request.items() if key not in _USER_FIELDS}
+    metadata = kept.get("metadata")
+    if isinstance(metadata, Mapping):
+        kept["metadata"] = {
+            key: value for key, value in metadata.items() if key not in _USER_FIELDS
+        }
+    return kept
 
 
 def read_generation(
@@ -105,14 +120,15 @@ def read_generation(
     *,
     tokenizer_hash: str | None,
     template_hash: str | None,
+    index: int = 0,
 ) -> Generation:
-    """Return the generation in an engine's answer (its first choice).
+    """Return the generation in the choice `index` of an engine's answer.
 
     Raises:
         KeyError, IndexError, TypeError, ValueError, AttributeError: the answer does not have the
             form of a chat completion.
     """
-    choice = answer["choices"][0]
+    choice = answer["choices"][index]
     meta = choice.get("meta_info") or {}
     output = _token_ids(choice.get("response_token_ids"))
     logprobs = _logprobs(choice, meta)
@@ -131,6 +147,7 @@ def read_generation(
         tokenizer_hash=tokenizer_hash,
         template_hash=template_hash,
         finish_reason=_text(choice.get("finish_reason")),
+        choice_index=index if len(answer["choices"]) > 1 else None,
     )
 
 

@@ -42,6 +42,17 @@ class GatewayMetrics:
         self.engine_failures = Counter(
             "atdp_gateway_engine_failures", "Model calls that failed.", ["code"], registry=registry
         )
+        self.recognised_calls = Counter(
+            "atdp_gateway_recognised_calls",
+            "Model calls whose client named no session, by the rule that gave them a trajectory.",
+            ["rule"],
+            registry=registry,
+        )
+        self.unpriced_calls = Counter(
+            "atdp_gateway_unpriced_calls",
+            "Model calls without cost: no price for the model, or no token counts.",
+            registry=registry,
+        )
         self.live_trajectories = Gauge(
             "atdp_gateway_live_trajectories",
             "Trajectories with context in memory.",

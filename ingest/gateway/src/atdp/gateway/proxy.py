@@ -1,10 +1,11 @@
 """`POST /v1/chat/completions`: a recording proxy in front of the engines.
 
 An agent that uses the official `openai` package changes `base_url` and `api_key`, nothing else.
-Each call is forwarded to the engine of its session, recorded (see `trajectory_events`), and
-answered only when its events are acknowledged: an answer that an agent has seen is in the log. When
-Kafka does not acknowledge, the answer is 503, and the recorded events are sent again with the
-session's next call. An engine's error answer is recorded as a gap and passed on unchanged.
+Each call gets its trajectory (`call_placement`), is forwarded to the engine of its session,
+recorded (`trajectory_events`), and answered only when its events are acknowledged: an answer that
+an agent has seen is in the log. When Kafka does not acknowledge, the answer is 503, and the
+recorded events are sent again with the session's next call. An engine's error answer is recorded as
+a gap and passed on unchanged. Several choices (`n`) are several samples of one decision.
 
 Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this
 call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are
@@ -12,8 +13,8 @@ percent-encoded, see `header_text`.
 """
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,20 +23,23 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from atdp.gateway import generation_fields, sse
-from atdp.gateway.engine_calls import EngineAnswer, EngineUnreachable
+from atdp.gateway.call_placement import PlacedCall, place_call
+from atdp.gateway.content_versions import call_versions, prompt_version
+from atdp.gateway.engine_calls import EngineAnswer, EngineUnreachable, TokenizerIdentity
 from atdp.gateway.engine_routes import EngineRoute, Track
 from atdp.gateway.header_text import to_header
 from atdp.gateway.request_body import read_object
-from atdp.gateway.session_resolution import trajectory_of
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
-from atdp.gateway.trajectory_events import Answered, Asked, FailedCall
+from atdp.gateway.trajectory_events import Answered, Asked, FailedCall, LiveTrajectory
 from atdp.runtime import HttpProblem, authenticate
 from atdp.schemas import (
+    Event,
     MalformedMessage,
     NotCanonical,
     Versions,
     canonical_json,
+    hash_of_tools,
     message_from_chat,
     messages_from_chat,
 )
@@ -43,6 +47,8 @@ from atdp.schemas import (
 router = APIRouter()
 
 _OK = 200
+# Choices of one answer; more would make one answer a batch of hundreds of events.
+_MAX_CHOICES = 128
 # Exceptions of reading an answer of an engine that does not have the form of a completion.
 _UNREADABLE = (
     MalformedMessage,
@@ -62,32 +68,26 @@ async def chat_completions(request: Request) -> Response:
     caller = authenticate(request, gateway.keys, "generate")
     body = await read_object(request, gateway.settings.max_body_bytes)
     asked = _read_request(body)
-    row = trajectory_of(gateway, caller, request)
-    reply = await _call_engine(gateway, row, body)
-    result = await _result(gateway, body, reply)
-    if isinstance(result, FailedCall):
-        gateway.metrics.engine_failures.labels(result.code).inc()
-    count = await gateway.recorder.record(
-        row, caller.signing_key, lambda live: live.call(asked, result)
-    )
-    headers = {
-        "x-atdp-trajectory": to_header(row.trajectory_id),
-        "x-atdp-session": to_header(row.session_id),
-        "x-atdp-events": str(count),
-        "x-atdp-track": reply.track,
-    }
-    answer = reply.answer
-    if isinstance(answer, HttpProblem):
-        return JSONResponse(answer.body(), answer.status, headers)
-    if isinstance(result, FailedCall) or answer.document is None:
-        return Response(answer.body, answer.status, headers, media_type="application/json")
-    headers["x-atdp-weight-version"] = to_header(result.versions.weights or "")
-    document = generation_fields.client_answer(body, answer.document)
-    if body.get("stream"):
-        return StreamingResponse(
-            sse.chunks(body, document), 200, headers, media_type="text/event-stream"
-        )
-    return Response(orjson.dumps(document), 200, headers, media_type="application/json")
+    call = place_call(gateway, caller, request, body, asked.messages)
+    made: list[Event] = []
+    response: Any = None
+    try:
+        reply = await _call_engine(gateway, call.row, body)
+        result = await _result(gateway, body, reply)
+        if isinstance(result, _Choices):
+            result = _priced(gateway, call.row, asked, result)
+            response = result.response_id
+        else:
+            gateway.metrics.engine_failures.labels(result.code).inc()
+
+        def make(live: LiveTrajectory) -> Sequence[Event]:
+            made.extend(_events(gateway, call, asked, result, live))
+            return made
+
+        count = await gateway.recorder.record(call.row, caller.signing_key, make)
+    finally:
+        call.report(gateway, made, response)
+    return _answer(body, call.row, reply, result, count)
 
 
 @router.get("/v1/models")
@@ -109,6 +109,14 @@ class _EngineReply:
     track: Track
     engine: EngineRoute
     answer: EngineAnswer | HttpProblem
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """The choices of an answer, at least one, and the id that the engine gave it."""
+
+    answered: tuple[Answered, ...]
+    response_id: Any
 
 
 async def _call_engine(
@@ -146,9 +154,11 @@ def _engine_problem(error: EngineUnreachable) -> HttpProblem:
 
 def _read_request(body: Mapping[str, Any]) -> Asked:
     count = body.get("n")
-    if count not in (None, 1):
+    if count is not None and (
+        isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MAX_CHOICES
+    ):
         raise HttpProblem(
-            422, "several_choices", "n > 1 cannot be recorded as one decision; make n calls instead"
+            422, "bad_choices", f"'n' must be a whole number from 1 to {_MAX_CHOICES}"
         )
     tools = [] if body.get("tools") is None else body["tools"]
     if not isinstance(tools, list):
@@ -164,7 +174,7 @@ def _read_request(body: Mapping[str, Any]) -> Asked:
 
 async def _result(
     gateway: GatewayState, body: Mapping[str, Any], reply: _EngineReply
-) -> Answered | FailedCall:
+) -> _Choices | FailedCall:
     """Return the result to record for an engine's reply."""
     at = datetime.now(UTC)
     answer = reply.answer
@@ -182,22 +192,14 @@ async def _result(
         orjson.dumps(document)
         weights = generation_fields.weight_version(document) or reply.engine.version
         identity = await gateway.engines.tokenizer(reply.engine, weights)
-        message = message_from_chat(document["choices"][0]["message"], "answer")
-        generation = generation_fields.read_generation(
-            body,
-            document,
-            tokenizer_hash=identity.tokenizer_hash,
-            template_hash=identity.template_hash,
+        asked_for = range(len(document["choices"]) if (body.get("n") or 1) > 1 else 1)
+        choices = tuple(
+            _choice(body, document, index, identity, Versions(weights=weights), reply.track)
+            for index in asked_for
         )
-        return Answered(
-            message=message,
-            generation=generation,
-            usage=generation_fields.read_usage(document),
-            versions=Versions(model=generation.served_model, weights=weights),
-            metadata_json=canonical_json({"track": reply.track}),
-            ext_json=generation_fields.further_parameters(body),
-            at=at,
-        )
+        # The engine counts the tokens of all choices together.
+        first = replace(choices[0], usage=generation_fields.read_usage(document))
+        return _Choices((first, *choices[1:]), document.get("id"))
     except _UNREADABLE as error:
         # An answer that does not have the expected form is passed on, and recorded as a gap.
         return FailedCall(
@@ -205,3 +207,89 @@ async def _result(
             detail=f"the answer cannot be read: {type(error).__name__}",
             at=at,
         )
+
+
+def _choice(
+    body: Mapping[str, Any],
+    document: Mapping[str, Any],
+    index: int,
+    identity: TokenizerIdentity,
+    versions: Versions,
+    track: Track,
+) -> Answered:
+    generation = generation_fields.read_generation(
+        body,
+        document,
+        tokenizer_hash=identity.tokenizer_hash,
+        template_hash=identity.template_hash,
+        index=index,
+    )
+    return Answered(
+        message=message_from_chat(document["choices"][index]["message"], "answer"),
+        generation=generation,
+        usage=None,
+        versions=replace(versions, model=generation.served_model),
+        metadata_json=canonical_json({"track": track}),
+        ext_json=generation_fields.further_parameters(body),
+        at=datetime.now(UTC),
+    )
+
+
+def _priced(gateway: GatewayState, row: SessionRow, asked: Asked, result: _Choices) -> _Choices:
+    """Return the choices with their versions, and the first one with the cost of the answer."""
+    prompt = prompt_version(gateway.secret, asked.messages)
+    tools = hash_of_tools(asked.tools) if asked.tools else None
+    choices = [
+        replace(
+            choice,
+            versions=call_versions(row.versions, choice.versions, prompt=prompt, tools_hash=tools),
+        )
+        for choice in result.answered
+    ]
+    generation = choices[0].generation
+    cost = gateway.prices.cost(
+        (generation.served_model, generation.model), choices[0].usage, asked.at
+    )
+    if cost is None:
+        gateway.metrics.unpriced_calls.inc()
+    return _Choices((replace(choices[0], cost=cost), *choices[1:]), result.response_id)
+
+
+def _events(
+    gateway: GatewayState,
+    call: PlacedCall,
+    asked: Asked,
+    result: _Choices | FailedCall,
+    live: LiveTrajectory,
+) -> Sequence[Event]:
+    origin = replace(call.origin, recorded_elsewhere=gateway.sessions.take_over(call.row))
+    if isinstance(result, FailedCall):
+        return live.call(asked, result, origin)
+    return live.call(asked, result.answered[0], origin, result.answered[1:])
+
+
+def _answer(
+    body: Mapping[str, Any],
+    row: SessionRow,
+    reply: _EngineReply,
+    result: _Choices | FailedCall,
+    count: int,
+) -> Response:
+    headers = {
+        "x-atdp-trajectory": to_header(row.trajectory_id),
+        "x-atdp-session": to_header(row.session_id),
+        "x-atdp-events": str(count),
+        "x-atdp-track": reply.track,
+    }
+    answer = reply.answer
+    if isinstance(answer, HttpProblem):
+        return JSONResponse(answer.body(), answer.status, headers)
+    if isinstance(result, FailedCall) or answer.document is None:
+        return Response(answer.body, answer.status, headers, media_type="application/json")
+    headers["x-atdp-weight-version"] = to_header(result.answered[0].versions.weights or "")
+    document = generation_fields.client_answer(body, answer.document)
+    if body.get("stream"):
+        return StreamingResponse(
+            sse.chunks(body, document), 200, headers, media_type="text/event-stream"
+        )
+    return Response(orjson.dumps(document), 200, headers, media_type="application/json")

@@ -3,22 +3,22 @@
 A session key names the session that `POST /v1/sessions` opened, and nothing else is needed. With
 any other key the request names its session by `X-ATDP-Session`, `X-ATDP-Trajectory` (default: the
 session), `X-ATDP-Task`, `X-ATDP-Attempt` (default 0) and `X-ATDP-Agent`, percent-encoded where they
-are not ASCII. Without a session every call is a trajectory of its own, which the answer's
-`x-atdp-trajectory` names.
+are not ASCII. A call that names neither session nor trajectory is recognised (`call_placement`);
+the answer's `x-atdp-trajectory` names what it became.
 """
 
 import json
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from uuid import uuid4
 
 from fastapi import Request
 from fastapi.datastructures import Headers
 
+from atdp.gateway.content_versions import StatedVersions
 from atdp.gateway.header_text import from_header
 from atdp.gateway.request_body import checked_id
-from atdp.gateway.session_store import NewSession, SessionRow
-from atdp.gateway.state import GatewayState
-from atdp.runtime import Caller, HttpProblem, tenant_of
+from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
+from atdp.runtime import Caller, HttpProblem
 
 DEFAULT_AGENT = "unnamed"
 
@@ -26,25 +26,70 @@ DEFAULT_AGENT = "unnamed"
 _ATTEMPT_DIGITS = 9
 
 
-def trajectory_of(gateway: GatewayState, caller: Caller, request: Request) -> SessionRow:
-    """Return the trajectory attempt that a model call belongs to; a new one is created.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NamedTrajectory:
+    """The headers of a call that name its trajectory; `session_id` is None where none does."""
+
+    session_id: str | None
+    trajectory_id: str | None
+    attempt: int
+    task_id: str | None
+    agent_id: str
+
+    def new_session(
+        self, tenant: str, *, versions: StatedVersions, end_user_id: str | None
+    ) -> NewSession:
+        """Return the trajectory attempt to open; the session must be named."""
+        session_id = self.session_id or uuid4().hex
+        return NewSession(
+            tenant=tenant,
+            trajectory_id=self.trajectory_id or session_id,
+            attempt=self.attempt,
+            session_id=session_id,
+            task_id=self.task_id,
+            agent_id=self.agent_id,
+            versions=versions,
+            end_user_id=end_user_id,
+        )
+
+
+def named_trajectory(
+    sessions: SessionStore, caller: Caller, request: Request, tenant: str
+) -> SessionRow | NamedTrajectory:
+    """Return the trajectory of a session key, or what the headers name.
 
     Raises:
-        HttpProblem: 422 for a malformed header, 409 when the trajectory has ended.
+        HttpProblem: 422 for a malformed header, 409 for a session key whose session is unknown.
     """
-    tenant = tenant_of(caller, request)
     bound = bound_trajectory(caller)
-    if bound is None:
-        row = _by_headers(gateway, request, tenant)
-    else:
-        row = _by_session_key(gateway, tenant, *bound)
+    if bound is not None:
+        return _by_session_key(sessions, tenant, *bound)
+    headers = request.headers
+    attempt = headers.get("x-atdp-attempt", "0")
+    if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
+        raise HttpProblem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
+    trajectory_id = _header_id(headers, "X-ATDP-Trajectory")
+    return NamedTrajectory(
+        session_id=_header_id(headers, "X-ATDP-Session") or trajectory_id,
+        trajectory_id=trajectory_id,
+        attempt=int(attempt),
+        task_id=_header_id(headers, "X-ATDP-Task"),
+        agent_id=_header_id(headers, "X-ATDP-Agent") or DEFAULT_AGENT,
+    )
+
+
+def open_problem(row: SessionRow) -> None:
+    """Check that a trajectory has not ended.
+
+    Raises:
+        HttpProblem: 409 when it has.
+    """
     if row.ended:
         raise HttpProblem(
             409,
             "trajectory_ended",
             f"trajectory {row.trajectory_id!r} has ended; open a new session or attempt",
         )
-    return row
 
 
 def session_binding(row: SessionRow) -> str:
@@ -66,31 +111,14 @@ def bound_trajectory(caller: Caller) -> tuple[str, int] | None:
 
 
 def _by_session_key(
-    gateway: GatewayState, tenant: str, trajectory_id: str, attempt: int
+    sessions: SessionStore, tenant: str, trajectory_id: str, attempt: int
 ) -> SessionRow:
-    row = gateway.sessions.find(tenant, trajectory_id, attempt)
+    row = sessions.find(tenant, trajectory_id, attempt)
     if row is None:
         raise HttpProblem(
             409, "session_unknown", "this session key's session is unknown here; open a new session"
         )
     return row
-
-
-def _by_headers(gateway: GatewayState, request: Request, tenant: str) -> SessionRow:
-    headers = request.headers
-    session_id = _header_id(headers, "X-ATDP-Session") or uuid4().hex
-    attempt = headers.get("x-atdp-attempt", "0")
-    if not attempt.isascii() or not attempt.isdigit() or len(attempt) > _ATTEMPT_DIGITS:
-        raise HttpProblem(422, "bad_attempt", "X-ATDP-Attempt must be a whole number from 0")
-    new = NewSession(
-        tenant=tenant,
-        trajectory_id=_header_id(headers, "X-ATDP-Trajectory") or session_id,
-        attempt=int(attempt),
-        session_id=session_id,
-        task_id=_header_id(headers, "X-ATDP-Task"),
-        agent_id=_header_id(headers, "X-ATDP-Agent") or DEFAULT_AGENT,
-    )
-    return gateway.sessions.open(new, datetime.now(UTC))
 
 
 def _header_id(headers: Headers, name: str) -> str | None:

@@ -6,19 +6,23 @@ session id, a session keeps its engine, and `trajectory_started` is recorded onc
 time of that event are stored with the row, before the first attempt to send it, and it is sent
 under the same id until it is acknowledged.
 
+A trajectory whose client named no session was *recognised* (`recognition`). It ends after a time
+without calls, by an event whose id is stored before it is sent, and opens again with its next call.
+
 One row per (tenant, trajectory, attempt) in sqlite (WAL): one write at the first call, one after
-its acknowledgement, one at the end.
+its acknowledgement, one at each call, one at the end.
 """
 
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from atdp.gateway.content_versions import StatedVersions
 from atdp.gateway.errors import SessionStoreError
 from atdp.schemas import new_event_id
 
@@ -28,24 +32,37 @@ CREATE TABLE IF NOT EXISTS sessions (
     session_id TEXT NOT NULL, task_id TEXT, agent_id TEXT NOT NULL, tags TEXT NOT NULL,
     started_event_id TEXT NOT NULL, started_at TEXT NOT NULL, started INTEGER NOT NULL DEFAULT 0,
     engine TEXT, ended INTEGER NOT NULL DEFAULT 0, made_by TEXT NOT NULL,
+    versions TEXT NOT NULL, end_user_id TEXT, parent_trajectory_id TEXT, spawned_by TEXT,
+    recognised_key TEXT,   -- id of the key that calls it; NULL where a client named the session
+    recorded_by TEXT,      -- process that recorded the last call
+    called_at REAL,        -- time of the last call, seconds since the epoch
+    end_event_id TEXT, end_claimed_at REAL,
     PRIMARY KEY (tenant, trajectory_id, attempt)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_session ON sessions (tenant, session_id, started_at);
+CREATE INDEX IF NOT EXISTS by_last_call ON sessions (called_at)
+    WHERE recognised_key IS NOT NULL AND ended = 0;
 """
 _INSERT = """
 INSERT INTO sessions (tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags,
-    started_event_id, started_at, made_by)
-VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING
+    started_event_id, started_at, made_by, versions, end_user_id, parent_trajectory_id, spawned_by,
+    recognised_key)
+VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING
 """
 _COLUMNS = """tenant, trajectory_id, attempt, session_id, task_id, agent_id, tags,
-    started_event_id, started_at, started, engine, ended, made_by"""
+    started_event_id, started_at, started, engine, ended, made_by, versions, end_user_id,
+    parent_trajectory_id, spawned_by, recognised_key, called_at, end_event_id"""
 _BY_TRAJECTORY = "tenant = ? AND trajectory_id = ? AND attempt = ?"
 _BY_SESSION = "tenant = ? AND session_id = ?"
+
+# Values of `ended`: an end was recorded for good, or because no call came.
+_ENDED = 1
+_IDLE = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewSession:
-    """A trajectory attempt to open, as a caller names it."""
+    """A trajectory attempt to open, as a caller names it or as it was recognised."""
 
     tenant: str
     trajectory_id: str
@@ -54,6 +71,12 @@ class NewSession:
     task_id: str | None
     agent_id: str
     tags: Mapping[str, object] = field(default_factory=dict)
+    versions: StatedVersions = field(default_factory=StatedVersions)
+    end_user_id: str | None = None
+    parent_trajectory_id: str | None = None
+    spawned_by: str | None = None
+    recognised_key: str | None = None
+    """Id of the key of a call whose client named no session; None where it named one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +98,16 @@ class SessionRow:
     engine: str | None
     """`url` of the route that was chosen at the first model call."""
     ended: bool
+    """An end was recorded for good; false for a recognised trajectory that was idle."""
+    versions: StatedVersions
+    end_user_id: str | None
+    parent_trajectory_id: str | None
+    spawned_by: str | None
+    recognised_key: str | None
+    called_at: float | None
+    """Time of the last call, in seconds since the epoch."""
+    end_event_id: str | None
+    """Id of the event that ends the trajectory because it is idle; None while it is not."""
     start_tried: bool
     """An earlier process may have sent `trajectory_started` already."""
 
@@ -83,7 +116,7 @@ class SessionStore:
     """Sessions in one sqlite file, used from the gateway's event loop only."""
 
     def __init__(self, path: Path) -> None:
-        self._process = uuid4().hex
+        self.process = uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = sqlite3.connect(
@@ -119,7 +152,12 @@ class SessionStore:
                 json.dumps(new.tags),
                 new_event_id(int(now.timestamp() * 1000)),
                 now.isoformat(),
-                self._process,
+                self.process,
+                json.dumps(asdict(new.versions)),
+                new.end_user_id,
+                new.parent_trajectory_id,
+                new.spawned_by,
+                new.recognised_key,
             ),
         )
         row = self.find(new.tenant, new.trajectory_id, new.attempt)
@@ -144,20 +182,80 @@ class SessionStore:
 
     def set_ended(self, row: SessionRow) -> None:
         """Store that `trajectory_ended` was acknowledged."""
-        self._update(row, "ended = 1")
+        self._update(row, f"ended = {_ENDED}")
 
-    def _update(self, row: SessionRow, assignment: str, *values: str) -> None:
-        update = f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY}"  # noqa: S608 - constant
-        self._db.execute(update, (*values, row.tenant, row.trajectory_id, row.attempt))
+    def set_called(self, row: SessionRow, now: float) -> None:
+        """Store the time of a call; it opens a trajectory that was idle."""
+        opened = (
+            f"end_event_id = iif(ended = {_IDLE}, NULL, end_event_id),"
+            f" ended = iif(ended = {_IDLE}, 0, ended)"
+        )
+        self._update(row, f"called_at = ?, {opened}", now)
+
+    def take_over(self, row: SessionRow) -> bool:
+        """Note that this process records now; return whether it was not the last one to do so."""
+        changed = self._update(
+            row, "recorded_by = ?", self.process, where="recorded_by IS NOT ?", value=self.process
+        )
+        return changed > 0
+
+    def idle_since(self, time: float) -> list[SessionRow]:
+        """Return the recognised trajectories that are open and had no call since `time`."""
+        query = f"SELECT {_COLUMNS} FROM sessions WHERE "  # noqa: S608 - constant text
+        idle = "recognised_key IS NOT NULL AND ended = 0 AND called_at < ? ORDER BY called_at"
+        return [self._row(row) for row in self._db.execute(query + idle, (time,))]
+
+    def claim_end(self, row: SessionRow, now: float, claim_s: float) -> SessionRow | None:
+        """Return the row with the id of its end, for this process alone; None without the claim.
+
+        A claim that led to no end, because its process died, can be taken again after `claim_s`.
+        """
+        changed = self._update(
+            row,
+            "end_claimed_at = ?, end_event_id = coalesce(end_event_id, ?)",
+            now,
+            new_event_id(int(now * 1000)),
+            where="ended = 0 AND coalesce(end_claimed_at, 0) < ?",
+            value=now - claim_s,
+        )
+        return self.find(row.tenant, row.trajectory_id, row.attempt) if changed else None
+
+    def set_idle(self, row: SessionRow) -> None:
+        """Store that the end of an idle trajectory was acknowledged.
+
+        Where a call came meanwhile, the trajectory is open, and its next end is another event.
+        """
+        self._update(
+            row, f"ended = {_IDLE}, end_claimed_at = NULL", where="called_at = ?",
+            value=row.called_at,
+        )  # fmt: skip
+        self._update(
+            row, "end_event_id = NULL, end_claimed_at = NULL", where="called_at <> ?",
+            value=row.called_at,
+        )  # fmt: skip
+
+    def _update(
+        self,
+        row: SessionRow,
+        assignment: str,
+        *values: str | float,
+        where: str = "1 = ?",
+        value: object = 1,
+    ) -> int:
+        update = f"UPDATE sessions SET {assignment} WHERE {_BY_TRAJECTORY} AND {where}"  # noqa: S608 - constant
+        keys = (row.tenant, row.trajectory_id, row.attempt, value)
+        return self._db.execute(update, (*values, *keys)).rowcount
 
     def _newest(self, where: str, *values: str | int) -> SessionRow | None:
         query = f"SELECT {_COLUMNS} FROM sessions WHERE {where}"  # noqa: S608 - constant text
         row = self._db.execute(f"{query} ORDER BY started_at DESC LIMIT 1", values).fetchone()
-        if row is None:
-            return None
+        return None if row is None else self._row(row)
+
+    def _row(self, row: sqlite3.Row) -> SessionRow:
         columns: dict[str, Any] = dict(row)
         made_by = columns.pop("made_by")
         columns["started_at"] = datetime.fromisoformat(columns["started_at"]).astimezone(UTC)
         columns["started"] = bool(columns["started"])
-        columns["ended"] = bool(columns["ended"])
-        return SessionRow(**columns, start_tried=made_by != self._process)
+        columns["ended"] = columns["ended"] == _ENDED
+        columns["versions"] = StatedVersions(**json.loads(columns["versions"]))
+        return SessionRow(**columns, start_tried=made_by != self.process)

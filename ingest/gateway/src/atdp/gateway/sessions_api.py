@@ -14,6 +14,8 @@ from uuid import UUID, uuid4
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
+from atdp.gateway.call_placement import end_user_id
+from atdp.gateway.content_versions import StatedVersions, versions_of_key
 from atdp.gateway.request_body import attempt_field, checked_id, read_object, text_field
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import NewSession, SessionRow
@@ -32,8 +34,9 @@ _STEPS = 2**31
 async def open_session(request: Request) -> JSONResponse:
     """Open a session.
 
-    Takes `{task_id, session_id?, trajectory_id?, attempt?, agent?, tags?}`; answers the ids and a
-    session key.
+    Takes `{task_id, session_id?, trajectory_id?, attempt?, agent?, tags?, versions?, end_user?}`;
+    answers the ids and a session key. `versions` names harness, prompt and tools; of `end_user` a
+    keyed hash is stored.
     """
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
@@ -50,6 +53,7 @@ async def open_session(request: Request) -> JSONResponse:
     tags = body.get("tags") or {}
     if not isinstance(tags, dict):
         raise HttpProblem(422, "bad_tags", "'tags' must be an object")
+    stated = _read_versions(body).over(versions_of_key(caller.principal.versions))
     new = NewSession(
         tenant=tenant,
         trajectory_id=text_field(body, "trajectory_id") or session_id,
@@ -58,6 +62,8 @@ async def open_session(request: Request) -> JSONResponse:
         task_id=text_field(body, "task_id"),
         agent_id=text_field(body, "agent") or DEFAULT_AGENT,
         tags=tags,
+        versions=stated,
+        end_user_id=end_user_id(gateway.secret, tenant, text_field(body, "end_user")),
     )
     row = gateway.sessions.open(new, datetime.now(UTC))
     if row.ended or row.session_id != session_id:
@@ -117,6 +123,8 @@ async def end_session(request: Request, session_id: str) -> JSONResponse:
         count = await _record_once(call, _read_end(call.body))
         call.gateway.sessions.set_ended(call.row)
         call.gateway.recorder.forget(call.row)
+        if call.row.recognised_key is not None:
+            call.gateway.recognizer.retire(call.row.trajectory_id)
     return _answer(call.row, count)
 
 
@@ -180,6 +188,15 @@ def _read_event_id(body: dict[str, Any]) -> str | None:
     except ValueError:
         pass
     raise HttpProblem(422, "bad_event_id", "'event_id' must be a UUID as text in lower case")
+
+
+def _read_versions(body: dict[str, Any]) -> StatedVersions:
+    versions = body.get("versions") or {}
+    if not isinstance(versions, dict) or not versions.keys() <= {"harness", "prompt", "tools"}:
+        raise HttpProblem(
+            422, "bad_versions", "'versions' must be an object with 'harness', 'prompt' or 'tools'"
+        )
+    return StatedVersions(**{name: text_field(versions, name) for name in versions})
 
 
 def _read_reward(body: dict[str, Any]) -> Reward:

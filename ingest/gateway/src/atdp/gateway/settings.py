@@ -42,23 +42,37 @@ class GatewaySettings:
     idle_s: float = 3600.0
     """Time without a call after which a trajectory's context is dropped from memory."""
 
+    idle_end_s: float = 1800.0
+    """Time without a call after which a trajectory that was recognised by its messages is ended.
+
+    The same conversation opens it again. Longer than `engine_timeout_s`, or a call may be on its
+    way when its trajectory ends.
+    """
+
     @classmethod
     def from_env(cls, home: Home | None = None, environ: Mapping[str, str] | None = None) -> Self:
-        """Return the settings, with `ATDP_ENGINE_URL` and `ATDP_ENGINE_TIMEOUT_S` applied.
+        """Return the settings, with the environment applied.
+
+        The variables are `ATDP_ENGINE_URL`, `ATDP_ENGINE_TIMEOUT_S` and `ATDP_IDLE_END_S`.
 
         Raises:
-            SettingsError: the time-out is not a number.
+            SettingsError: a time is not a number.
         """
         env = os.environ if environ is None else environ
-        text = env.get("ATDP_ENGINE_TIMEOUT_S", "600")
-        try:
-            timeout_s = float(text)
-        except ValueError as error:
-            raise SettingsError(
-                f"ATDP_ENGINE_TIMEOUT_S={text!r} is not a number of seconds"
-            ) from error
         return cls(
             home=home or Home.from_env(env),
             engine=env.get("ATDP_ENGINE_URL") or _DEFAULT_ENGINE,
-            engine_timeout_s=timeout_s,
+            engine_timeout_s=_seconds(env, "ATDP_ENGINE_TIMEOUT_S", "600"),
+            idle_end_s=_seconds(env, "ATDP_IDLE_END_S", "1800"),
         )
+
+
+def _seconds(env: Mapping[str, str], name: str, default: str) -> float:
+    text = env.get(name, default)
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise SettingsError(f"{name}={text!r} is not a number of seconds") from error
+    if not seconds > 0:
+        raise SettingsError(f"{name}={text!r} is not more than 0 seconds")
+    return seconds

@@ -10,6 +10,8 @@ from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
 from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.price_book import PriceBookFile
+from atdp.gateway.recognition.recognizer import Recognizer
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
@@ -30,6 +32,10 @@ class GatewayState:
     recorder: TrajectoryRecorder
     routes: RoutesFile
     engines: Engines
+    recognizer: Recognizer
+    secret: bytes
+    """Secret of the home for digests of messages and pseudonyms of end users."""
+    prices: PriceBookFile
 
 
 def keep_state(app: FastAPI, state: GatewayState) -> None:

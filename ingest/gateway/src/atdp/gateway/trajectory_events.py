@@ -35,12 +35,14 @@ from typing import Any, Self, Unpack
 from atdp.schemas import (
     Action,
     Body,
+    Cost,
     EnvelopeFields,
     Event,
     EventId,
     Gap,
     Generation,
     HeldContext,
+    Link,
     Message,
     Outcome,
     PromptMemory,
@@ -79,6 +81,7 @@ class Answered:
     message: Message
     generation: Generation
     usage: Usage | None
+    cost: Cost | None = None
     versions: Versions
     metadata_json: str | None
     ext_json: str | None
@@ -92,6 +95,24 @@ class FailedCall:
     code: str
     detail: str
     at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallOrigin:
+    """What is known of a call beside its request and its answer."""
+
+    link: Link | None = None
+    """How the call belongs to its trajectory, where that was inferred."""
+    gap: str | None = None
+    """Code of the gap event where the history shown is not the one that was recorded."""
+    answers_before: int = 0
+    """Answers that the trajectory has at least; steps are not counted below it."""
+    recorded_elsewhere: bool = False
+    """Another process recorded in the trajectory since: readers hold another context."""
+
+
+NAMED_CALL = CallOrigin()
+"""The origin of a call whose client names the trajectory."""
 
 
 @dataclass(slots=True)
@@ -141,39 +162,103 @@ class LiveTrajectory:
             **fields,
         )
 
-    def call(self, asked: Asked, result: Answered | FailedCall) -> list[Event]:
-        """Return the events of one model call."""
-        if not self._history_counted:
-            answers = sum(message.role == "assistant" for message in asked.messages)
-            self.builder.steps.current = answers
-            self._history_counted = True
-        shown = self._context_events(asked)
+    def call(
+        self,
+        asked: Asked,
+        result: Answered | FailedCall,
+        origin: CallOrigin = NAMED_CALL,
+        further: Sequence[Answered] = (),
+    ) -> list[Event]:
+        """Return the events of one model call; `further` are more choices of its answer.
+
+        Each further choice is another sample of the decision: the context goes back to what was
+        shown, and the generation has a link to that of the first choice.
+        """
+        self._count_steps(asked, origin)
+        if origin.recorded_elsewhere:
+            self.builder.lose()
+        shown = [*self._history_gap(asked, origin), *self._context_events(asked)]
         causes = tuple(event.event_id for event in shown)
+        links = () if origin.link is None else (origin.link,)
         if isinstance(result, FailedCall):
-            return [*shown, self._gap(asked, result, causes)]
-        generation = self._generation(asked, result, causes)
+            return [*shown, self._gap(asked, result, causes, links)]
+        events = [*shown, *self._decision(asked, result, causes, links)]
+        first = self._last_generation
+        for choice in further:
+            rewound = self._observation(
+                asked, (len(asked.messages), len(asked.messages)), ShownTools(), causes
+            )
+            sample = Link(
+                relation="sample_of",
+                trajectory_id=self.builder.identity.trajectory_id,
+                event_id=first,
+            )
+            events += [
+                rewound,
+                *self._decision(asked, choice, (*causes, rewound.event_id), (sample,)),
+            ]
+        return events
+
+    def _count_steps(self, asked: Asked, origin: CallOrigin) -> None:
+        """Let the steps begin behind the answers that are known, shown here or recorded before."""
+        at_least = origin.answers_before
+        if not self._history_counted:
+            shown = sum(message.role == "assistant" for message in asked.messages)
+            at_least = max(at_least, shown)
+            self._history_counted = True
+        self.builder.steps.current = max(self.builder.steps.current, at_least)
+
+    def _history_gap(self, asked: Asked, origin: CallOrigin) -> list[Event]:
+        if origin.gap is None:
+            return []
+        detail = "the client shows another history than the one recorded; it follows as a new base"
+        return [self.event(Gap(code=origin.gap, detail=detail), at=asked.at)]
+
+    def _decision(
+        self,
+        asked: Asked,
+        result: Answered,
+        causes: tuple[EventId, ...],
+        links: tuple[Link, ...],
+    ) -> list[Event]:
+        generation = self._generation(asked, result, causes, links)
         calls = self._tool_calls(result, generation)
         self.builder.steps.open_next()
-        return [*shown, generation, *calls]
+        return [generation, *calls]
 
-    def _gap(self, asked: Asked, result: FailedCall, causes: tuple[EventId, ...]) -> Event:
+    def _gap(
+        self,
+        asked: Asked,
+        result: FailedCall,
+        causes: tuple[EventId, ...],
+        links: tuple[Link, ...],
+    ) -> Event:
         return self.event(
             Gap(code=result.code, detail=result.detail),
             at=asked.at,
             caused_by=causes,
+            links=links,
             status="error",
             # A clock that was set back between the two times must not make the event invalid.
             ended_at=max(asked.at, result.at),
             latency_us=_microseconds(asked.at, result.at),
         )
 
-    def _generation(self, asked: Asked, result: Answered, causes: tuple[EventId, ...]) -> Event:
+    def _generation(
+        self,
+        asked: Asked,
+        result: Answered,
+        causes: tuple[EventId, ...],
+        links: tuple[Link, ...],
+    ) -> Event:
         event = self.event(
             Action(type="generation", message=result.message, generation=result.generation),
             at=asked.at,
             caused_by=causes,
+            links=links,
             status="ok",
             usage=result.usage,
+            cost=result.cost,
             versions=result.versions,
             metadata_json=result.metadata_json,
             ext_json=result.ext_json,

@@ -114,6 +114,8 @@ class TrajectoryRecorder:
             maybe_there: set[str] = {event.event_id for event in owed}
             if row.start_tried:
                 maybe_there.add(row.started_event_id)
+            if row.end_event_id is not None:
+                maybe_there.add(row.end_event_id)
             try:
                 results = await self._emitter.emit(
                     events, key, redelivered=maybe_there, source=source
@@ -136,6 +138,11 @@ class TrajectoryRecorder:
         return writer is not None and any(
             _same(event.body, body) for event in writer.unacknowledged
         )
+
+    def is_busy(self, row: SessionRow) -> bool:
+        """Return whether events of the trajectory are being recorded now."""
+        writer = self._writers.get(_key(row))
+        return writer is not None and writer.lock.locked()
 
     def forget(self, row: SessionRow) -> None:
         """Free the state of an ended trajectory."""
@@ -221,7 +228,10 @@ def _identity(row: SessionRow) -> TrajectoryIdentity:
         trajectory_id=TrajectoryId(row.trajectory_id),
         attempt=row.attempt,
         session_id=row.session_id,
+        end_user_id=row.end_user_id,
         task_id=row.task_id,
+        parent_trajectory_id=row.parent_trajectory_id,
+        spawned_by=row.spawned_by,
         agent=Agent(id=row.agent_id, framework="openai"),
         source=SOURCE,
     )

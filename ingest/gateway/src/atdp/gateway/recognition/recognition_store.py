@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS marks (
     PRIMARY KEY (scope, digest, trajectory_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS marks_at ON marks (at);
+CREATE INDEX IF NOT EXISTS marks_trajectory ON marks (trajectory_id);
 CREATE TABLE IF NOT EXISTS delegations (
     scope BLOB NOT NULL, line BLOB NOT NULL, text INTEGER NOT NULL, lines INTEGER NOT NULL,
     trajectory_id TEXT NOT NULL, event_id TEXT NOT NULL, call BLOB NOT NULL,
@@ -189,13 +190,19 @@ class RecognitionStore:
         grouped = f"{query} GROUP BY text ORDER BY min(at), text"
         return self._db.execute(grouped, (scope, *lines)).fetchall()
 
-    def last_process(self, trajectory_id: str, before: int) -> str | None:
-        """Return the process that made the newest call of a trajectory before the call `before`."""
-        row = self._db.execute(
-            "SELECT process FROM calls WHERE trajectory_id = ? AND id < ? ORDER BY id DESC LIMIT 1",
-            (trajectory_id, before),
-        ).fetchone()
-        return None if row is None else str(row[0])
+    def answers(self, trajectory_id: str) -> int:
+        """Return how many answers a trajectory has."""
+        query = "SELECT count(*) FROM calls WHERE trajectory_id = ? AND state = 'answered'"
+        return int(self._db.execute(query, (trajectory_id,)).fetchone()[0])
+
+    def retire(self, trajectory_id: str) -> None:
+        """Forget a trajectory that has ended for good: no call belongs to it any more."""
+        with self.deciding():
+            for table in ("calls", "marks", "delegations"):
+                self._db.execute(
+                    f"DELETE FROM {table} WHERE trajectory_id = ?",  # noqa: S608 - constant names
+                    (trajectory_id,),
+                )
 
     def add(self, new: NewCall) -> int:
         """Store a call that is about to be made; returns its number."""

@@ -57,8 +57,8 @@ class RecognisedCall:
     """The event that the call goes on from, repeats, or was spawned by."""
     related_trajectory: str | None = None
     gap: GapCode | None = None
-    from_other_process: bool = False
-    """Another gateway process recorded the trajectory's last call."""
+    answers_before: int = 0
+    """Answers that the trajectory has already."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +133,7 @@ class Recognizer:
             store.answer_delegations(
                 request.family, [self._call_key(each) for each in request.answered_calls]
             )
-            process = store.last_process(decision.trajectory_id, call)
+            answers = store.answers(decision.trajectory_id)
         earlier = decision.earlier
         return RecognisedCall(
             call=call,
@@ -142,7 +142,7 @@ class Recognizer:
             related_event=decision.spawned_by or (earlier.event_id if earlier else None),
             related_trajectory=decision.parent,
             gap=decision.gap,
-            from_other_process=process is not None and process != store.process,
+            answers_before=answers,
         )
 
     def answered(
@@ -177,6 +177,10 @@ class Recognizer:
     def failed(self, recognised: RecognisedCall, event_id: str | None) -> None:
         """Store that a call has no answer."""
         self._store.set_failed(recognised.call, event_id)
+
+    def retire(self, trajectory_id: str) -> None:
+        """Forget a trajectory that has ended for good; what goes on from it is a new one."""
+        self._store.retire(trajectory_id)
 
     def _decide(self, request: RecognisableRequest) -> _Decision:
         history = request.history

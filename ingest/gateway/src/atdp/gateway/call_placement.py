@@ -1,0 +1,209 @@
+"""The place of a model call: the trajectory that its client names, or the one that is recognised.
+
+A client that names a session (by session key or by the headers of `session_resolution`) is
+believed. Otherwise the hints of popular clients and the messages decide (`recognition`), in the
+scope of tenant, key, task, agent and attempt, and of the session that a hint names; without one, in
+that of model, end user and cache key. A session hint gives the session its id. The end user is
+known by a keyed hash alone.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import Request
+
+from atdp.gateway.content_versions import StatedVersions, versions_of_key
+from atdp.gateway.recognition.conversation_hints import ConversationHints, read_hints
+from atdp.gateway.recognition.recognition_rules import RULES
+from atdp.gateway.recognition.recognizer import RecognisableRequest, RecognisedCall
+from atdp.gateway.session_resolution import NamedTrajectory, named_trajectory, open_problem
+from atdp.gateway.session_store import NewSession, SessionRow
+from atdp.gateway.state import GatewayState
+from atdp.gateway.trajectory_events import NAMED_CALL, CallOrigin
+from atdp.runtime import Caller, tenant_of
+from atdp.schemas import Action, Event, Link, Message
+
+# A session id of a client that is shorter may be a counter, which other keys count too.
+_UNIQUE_CHARACTERS = 16
+_PSEUDONYM_DIGITS = 24
+_KEY_DIGITS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlacedCall:
+    """A model call with its trajectory."""
+
+    row: SessionRow
+    origin: CallOrigin
+    request: RecognisableRequest | None = None
+    recognised: RecognisedCall | None = None
+
+    def report(self, gateway: GatewayState, events: Sequence[Event], response: Any) -> None:
+        """Tell the recogniser what became of the call: the events that were made for it."""
+        if self.request is None or self.recognised is None:
+            return
+        choices = _choices(events)
+        if choices:
+            response_id = response if isinstance(response, str) else None
+            gateway.recognizer.answered(self.request, self.recognised, choices, response_id)
+        else:
+            gateway.recognizer.failed(self.recognised, events[-1].event_id if events else None)
+
+
+def place_call(
+    gateway: GatewayState,
+    caller: Caller,
+    request: Request,
+    body: Mapping[str, Any],
+    messages: Sequence[Message],
+) -> PlacedCall:
+    """Return the place of a model call; a new trajectory is opened where it needs one.
+
+    Raises:
+        HttpProblem: 422 for a malformed header, 409 when the trajectory that is named has ended.
+    """
+    tenant = tenant_of(caller, request)
+    hints = read_hints(request.headers, body)
+    stated = versions_of_key(caller.principal.versions)
+    named = named_trajectory(gateway.sessions, caller, request, tenant)
+    user = end_user_id(gateway.secret, tenant, hints.end_user)
+    now = time.time()
+    if isinstance(named, SessionRow):
+        row = named
+    elif named.session_id is not None:
+        new = named.new_session(tenant, versions=stated, end_user_id=user)
+        row = gateway.sessions.open(new, datetime.now(UTC))
+    else:
+        return _recognise(
+            gateway, caller, _Unnamed(tenant, named, hints, stated, user, now), body, messages
+        )
+    open_problem(row)
+    gateway.sessions.set_called(row, now)
+    return PlacedCall(row=row, origin=NAMED_CALL)
+
+
+def end_user_id(secret: bytes, tenant: str, name: str | None) -> str | None:
+    """Return the pseudonym of an end user of a tenant (HMAC-SHA-256); None without a name."""
+    if name is None:
+        return None
+    message = f"end user\n{tenant}\n{name}".encode("utf-8", "surrogatepass")
+    digest = hmac.new(secret, message, hashlib.sha256).hexdigest()
+    return f"user-{digest[:_PSEUDONYM_DIGITS]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unnamed:
+    """A call whose client names no session."""
+
+    tenant: str
+    named: NamedTrajectory
+    hints: ConversationHints
+    versions: StatedVersions
+    end_user: str | None
+    at: float
+
+
+def _recognise(
+    gateway: GatewayState,
+    caller: Caller,
+    call: _Unnamed,
+    body: Mapping[str, Any],
+    messages: Sequence[Message],
+) -> PlacedCall:
+    key = caller.principal.key_id
+    request = _recognisable(gateway, key, call, body, messages)
+    recognised = gateway.recognizer.recognise(request)
+    parent = (
+        None
+        if recognised.related_trajectory is None
+        else gateway.sessions.find(call.tenant, recognised.related_trajectory, call.named.attempt)
+    )
+    hinted = None if call.hints.session is None else _session_id(call.hints.session, key)
+    row = gateway.sessions.open(
+        NewSession(
+            tenant=call.tenant,
+            trajectory_id=recognised.trajectory_id,
+            attempt=call.named.attempt,
+            session_id=hinted or (parent.session_id if parent else recognised.trajectory_id),
+            task_id=call.named.task_id,
+            agent_id=call.named.agent_id,
+            versions=call.versions,
+            end_user_id=call.end_user,
+            parent_trajectory_id=recognised.related_trajectory,
+            spawned_by=None if parent is None else recognised.related_event,
+            recognised_key=key,
+        ),
+        datetime.now(UTC),
+    )
+    gateway.sessions.set_called(row, call.at)
+    gateway.metrics.recognised_calls.labels(recognised.rule).inc()
+    origin = CallOrigin(
+        link=_link(recognised, call.hints.session_source),
+        gap=recognised.gap,
+        answers_before=recognised.answers_before,
+    )
+    return PlacedCall(row=row, origin=origin, request=request, recognised=recognised)
+
+
+def _recognisable(
+    gateway: GatewayState,
+    key: str,
+    call: _Unnamed,
+    body: Mapping[str, Any],
+    messages: Sequence[Message],
+) -> RecognisableRequest:
+    digests = gateway.recognizer.digests
+    caller = (call.tenant, key, call.named.task_id, call.named.agent_id, call.named.attempt)
+    hints = call.hints
+    narrow = (
+        (str(body.get("model")), call.end_user, hints.cache_key)
+        if hints.session is None
+        else ("session", hints.session)
+    )
+    last_answer = max(
+        (index for index, message in enumerate(messages) if message.role == "assistant"), default=-1
+    )
+    return RecognisableRequest(
+        history=digests.history(digests.of_values(*caller, *narrow), messages),
+        hints=hints,
+        family=digests.of_values(*caller[:2], call.named.attempt, call.end_user, hints.session),
+        at=call.at,
+        first_user_text=next((each.text for each in messages if each.role == "user"), None),
+        answered_calls=tuple(
+            each.call_id for each in messages[last_answer + 1 :] if each.call_id is not None
+        ),
+    )
+
+
+def _session_id(hint: str, key: str) -> str:
+    return hint if len(hint) >= _UNIQUE_CHARACTERS else f"{hint}@{key[:_KEY_DIGITS]}"
+
+
+def _link(recognised: RecognisedCall, source: str | None) -> Link:
+    rule = RULES[recognised.rule]
+    return Link(
+        relation=rule.relation,
+        trajectory_id=recognised.related_trajectory or recognised.trajectory_id,
+        event_id=recognised.related_event,
+        inferred_by=recognised.rule if source is None else f"{source}/{recognised.rule}",
+        confidence=rule.confidence,
+    )
+
+
+def _choices(events: Sequence[Event]) -> list[tuple[Message, str, list[str]]]:
+    """Return each answer among the events of a call, with its event and its tool calls' events."""
+    choices: list[tuple[Message, str, list[str]]] = []
+    for event in events:
+        match event.body:
+            case Action(type="generation", message=Message() as message):
+                choices.append((message, event.event_id, []))
+            case Action(type="tool_call"):
+                choices[-1][2].append(event.event_id)
+            case _:
+                pass
+    return choices

@@ -1,0 +1,87 @@
+"""The end of recognised trajectories: nobody says that they end, so a time without calls does.
+
+After `idle_end_s` without a call the gateway records `trajectory_ended` with the status `idle`. The
+conversation may go on: the same trajectory is open again from its next call on, and ends again. The
+id of the event is stored before it is sent, and one gateway at a time holds the claim, so an end is
+recorded once, however often gateways are killed; trajectories of a gateway that died are ended by
+the next one. The event is signed with the key that made the calls. A trajectory whose key was
+revoked stays without an end in the log, because governance refuses records of that key.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from atdp.gateway.session_store import SessionRow, SessionStore
+from atdp.gateway.trajectory_events import LiveTrajectory
+from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.runtime import HttpProblem, KeyStore
+from atdp.schemas import Event, SigningKey, TrajectoryEnded
+
+_log = logging.getLogger("atdp.gateway.idle")
+
+# Longer than an acknowledgement takes, so a claim is not taken from a gateway that is at work.
+_CLAIM_S = 60.0
+# Bounds of the pause between two rounds.
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 30.0
+
+
+class IdleEndings:
+    """Ends idle trajectories; `run` does so until it is cancelled."""
+
+    def __init__(
+        self,
+        sessions: SessionStore,
+        recorder: TrajectoryRecorder,
+        keys: KeyStore,
+        *,
+        idle_end_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._sessions = sessions
+        self._recorder = recorder
+        self._keys = keys
+        self._idle_end_s = idle_end_s
+        self._clock = clock
+
+    async def run(self) -> None:
+        """End what is idle, again and again."""
+        pause_s = min(max(self._idle_end_s / 10, _SHORTEST_PAUSE_S), _LONGEST_PAUSE_S)
+        while True:
+            await asyncio.sleep(pause_s)
+            try:
+                await self.end_idle()
+            except Exception:  # noqa: BLE001 - the loop must survive, or nothing would end any more
+                _log.exception("ending idle trajectories failed; the next round tries again")
+
+    async def end_idle(self) -> int:
+        """End the trajectories that are idle now; returns how many were ended."""
+        ended = 0
+        for idle in self._sessions.idle_since(self._clock() - self._idle_end_s):
+            if self._recorder.is_busy(idle):
+                continue
+            claimed = self._sessions.claim_end(idle, self._clock(), _CLAIM_S)
+            if claimed is not None:
+                with suppress(HttpProblem):  # not acknowledged: sent again under the same id
+                    ended += await self._end(claimed)
+        return ended
+
+    async def _end(self, row: SessionRow) -> int:
+        stored = self._keys.get(row.recognised_key or "")
+        if stored is not None and not stored.revoked:
+            key = SigningKey(key_id=stored.principal.key_id, verifier=stored.verifier)
+            await self._recorder.record(row, key, lambda live: self._event(live, row))
+            self._recorder.forget(row)
+        self._sessions.set_idle(row)
+        return 1
+
+    def _event(self, live: LiveTrajectory, row: SessionRow) -> Sequence[Event]:
+        current = self._sessions.find(row.tenant, row.trajectory_id, row.attempt)
+        end = TrajectoryEnded(status="idle")
+        if current is None or current.called_at != row.called_at or self._recorder.owes(row, end):
+            return []
+        at = datetime.fromtimestamp(self._clock(), UTC)
+        return [live.event(end, at=at, event_id=row.end_event_id)]
