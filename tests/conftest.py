@@ -1,7 +1,7 @@
 """Fixtures that several kinds of tests share: a real Apache Kafka broker.
 
 One broker serves the whole session (it takes a few seconds to start); each test uses topics of
-its own. A test that kills or freezes a broker uses `kafka_broker`, a broker of its own.
+its own. A test that kills or freezes a broker uses `kafka_broker`, a broker of its file.
 """
 
 import os
@@ -58,9 +58,12 @@ def kafka_bootstrap() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def kafka_broker() -> Iterator[KafkaBroker]:
-    """Return a started broker of the test's own, to kill, freeze and restart."""
+    """Return a started broker of the test file's own, to kill, freeze and restart.
+
+    Its tests leave it running, since a new one takes several seconds of a core.
+    """
     folder = Path(tempfile.mkdtemp(prefix="atdp-kafka-"))
     broker = KafkaBroker(folder)
     try:

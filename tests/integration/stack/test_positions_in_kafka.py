@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import all_topics
@@ -140,10 +140,18 @@ def test_raw_and_governed_with_different_partitions_stop_the_stack(
     kafka_broker: KafkaBroker,
 ) -> None:
     raw = all_topics()["events_raw"]
+    settings = KafkaSettings(kafka_broker.bootstrap)
+    ensure_topics(settings, replication=1)
     admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap})
-    create(admin, raw.name, raw.partitions + 1)
+    known_once(admin, {raw.name})
+    more = NewPartitions(raw.name, raw.partitions + 1)
+    admin.create_partitions([more])[raw.name].result(DEADLINE_S)
+    deadline = time.monotonic() + DEADLINE_S
+    while len(admin.list_topics(timeout=DEADLINE_S).topics[raw.name].partitions) == raw.partitions:
+        assert time.monotonic() < deadline, "the broker does not know the new partition"
+        time.sleep(0.02)
     with pytest.raises(StackError, match="same number of partitions"):
-        ensure_topics(KafkaSettings(kafka_broker.bootstrap), replication=1)
+        ensure_topics(settings, replication=1)
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_with_advice() -> None:
