@@ -1,6 +1,7 @@
 """ATIF documents become events and come back whole."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,32 @@ def test_a_real_document_comes_back_whole(path: Path) -> None:
     (written,) = atif_from_events(over_the_wire(events))
     assert same_json(written, document)
     assert events_from_atif(written, "acme") == events
+
+
+def test_a_prompt_that_refers_to_an_earlier_call_is_written_whole() -> None:
+    steps = [
+        {
+            "step_id": number + 1,
+            "source": "agent",
+            "message": "hi",
+            "metrics": {"prompt_token_ids": prompt, "completion_token_ids": [4]},
+        }
+        for number, prompt in enumerate([[1, 2, 3], [1, 2, 3, 4, 5]])
+    ]
+    document = {"schema_version": "ATIF-v1.7", "agent": {"name": "a"}, "steps": steps}
+    events = events_from_atif(document, "acme")
+    first, second = (e for e in events if isinstance(e.body, Action) and e.body.generation)
+    assert isinstance(second.body, Action)
+    assert second.body.generation is not None
+    generation = replace(
+        second.body.generation,
+        prompt_prefix_event_id=first.event_id,
+        prompt_prefix_tokens=4,
+        prompt_token_ids=(5,),
+    )
+    short = replace(second, body=replace(second.body, generation=generation))
+    (written,) = atif_from_events([short if each is second else each for each in events])
+    assert written["steps"] == steps
 
 
 @given(place=st.sampled_from(places(FULL)), odd=ODD)

@@ -248,7 +248,7 @@ def test_prompts_refer_to_acknowledged_generations_only(world: Make) -> None:
         None,
         first[0].event_id,
         first[0].event_id,  # the owed one was not acknowledged when this was made
-        after[0].event_id,
+        owed[0].event_id,
     ]
-    assert last[1] is not None
-    assert last[1].prompt_token_ids == (0, 7)
+    assert after[1] is not None
+    assert after[1].prompt_token_ids == (0, 5, 70, 0, 6)

@@ -33,7 +33,7 @@ from atdp.lakehouse.tables import (
 )
 
 VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
-MACROS: Sequence[str] = ("held_out",)
+MACROS: Sequence[str] = ("held_out", "whole_prompts")
 
 ANALYTICS = "analytics"
 

@@ -28,6 +28,7 @@ from atdp.schemas import (
     TrajectoryEnded,
     TrajectoryStarted,
     Usage,
+    with_whole_prompts,
 )
 
 CONTINUED_BY = "continued_by"
@@ -71,10 +72,11 @@ class RootFields:
 def atif_from_events(events: Iterable[Event]) -> list[dict[str, Any]]:
     """Return the documents of events that were read from ATIF, in order.
 
-    Events of one trajectory must follow each other in the order of `seq`.
+    Events of one trajectory must follow each other in the order of `seq`. Prompts that refer to an
+    earlier generation are written whole.
     """
     trajectories: dict[str, list[Event]] = {}
-    for event in events:
+    for event in with_whole_prompts(events):
         trajectories.setdefault(event.trajectory_id, []).append(event)
     documents: dict[str, dict[str, Any]] = {}
     roots = []
