@@ -12,9 +12,11 @@ from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import Event
 from atdp.schemas.codec import encode
 from atdp.schemas.headers import REDELIVERY
-from atdp.schemas.topics import TopicRole
+from atdp.schemas.topics import TopicRole, topic
 
 PARTITIONS = 3
+CLOCK = "message.timestamp.type"
+"""The setting of a topic that says whose clock dates its records."""
 
 
 @dataclass(slots=True)
@@ -36,9 +38,14 @@ class GovernedProducer:
         self.producer.init_transactions(60)
 
     def produce(
-        self, events: Iterable[Event], *, redelivered: bool = False, abort: bool = False
+        self,
+        events: Iterable[Event],
+        *,
+        redelivered: bool = False,
+        abort: bool = False,
+        clock_ms: int = 0,
     ) -> None:
-        """One transaction of governed events."""
+        """One transaction of governed events; `clock_ms` is this producer's time, 0 is now."""
         self.producer.begin_transaction()
         for event in events:
             self.producer.produce(
@@ -47,6 +54,7 @@ class GovernedProducer:
                 key=event.key,
                 partition=zlib.crc32(event.key) % PARTITIONS,
                 headers=[(REDELIVERY, b"1")] if redelivered else [],
+                timestamp=clock_ms,
             )
             self.producer.poll(0)
         if abort:
@@ -66,7 +74,10 @@ def kafka(kafka_bootstrap: str) -> KafkaSettings:
 @pytest.fixture
 def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
     return {
-        role: new_topic(partitions=PARTITIONS if role == "events_governed" else 1)
+        role: new_topic(
+            partitions=PARTITIONS if role == "events_governed" else 1,
+            **{CLOCK: topic(role).config[CLOCK]},
+        )
         for role in SOURCES
     }
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from atdp.lakehouse.testing import SampleTrajectory, many
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import Event
 from atdp.stack.kafka_log import KafkaLog
+
+from .conftest import CLOCK
 
 pytestmark = pytest.mark.kafka
 
@@ -137,6 +140,43 @@ def test_an_event_that_is_sent_again_lands_once(
             ),
         )
     assert rows(lake) == len(events(6))
+
+
+def arrivals(lake: Lake) -> dict[str, datetime]:
+    """Return the time of arrival of each row of `events`."""
+    landed = lake.table("events").scan(selected_fields=("event_id", "arrived_at")).to_arrow()
+    return {row["event_id"]: row["arrived_at"] for row in landed.to_pylist()}
+
+
+def test_the_broker_s_clock_dates_a_row_and_a_copy_of_its_event_changes_nothing(
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
+) -> None:
+    wrong_ms = 1_000_000_000_000  # a producer's clock that stands in the year 2001
+    topic = governed.topics["events_governed"]
+    began = datetime.now(UTC) - timedelta(minutes=1)
+    governed.produce(events(2), clock_ms=wrong_ms)
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(2)))
+        first = arrivals(lake)
+        governed.produce(events(2), redelivered=True, clock_ms=wrong_ms + 86_400_000)
+        until(writer, lambda: lake.committed_offsets("events") == ends(log, topic))
+    assert min(first.values()) > began
+    assert arrivals(lake) == first
+
+
+def test_a_topic_with_its_producers_clock_would_date_rows_by_it(
+    lake: Lake,
+    kafka: KafkaSettings,
+    new_topic: Callable[..., str],
+    governed: Any,
+    writer_settings: WriterSettings,
+) -> None:
+    """The setting itself: without it, the clock of a producer decides about the partition."""
+    governed.topics["events_governed"] = new_topic(**{CLOCK: "CreateTime"})
+    governed.produce(events(1), clock_ms=1_000_000_000_000)
+    with writing(lake, kafka, writer_settings) as writer:
+        until(writer, lambda: rows(lake) == len(events(1)))
+    assert {arrived.year for arrived in arrivals(lake).values()} == {2001}
 
 
 def test_the_group_s_offsets_follow_for_lag_monitoring(

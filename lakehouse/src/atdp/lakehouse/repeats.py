@@ -10,8 +10,10 @@ the records that `events` leaves out.
 
 An event keeps its key, so its copies come through one Kafka partition, which has one accepted
 writer: the one that decides now. What its look-up cannot see, the compare-and-swap of positions
-refuses. Only an id that its tenant uses in two trajectories, which is an error of the producer, can
-be in two partitions; then two writers may land one each at the same time.
+refuses. An id can be in two partitions if its tenant uses it in two trajectories, which is an error
+of the producer, or if partitions were added in between. Then two writers may decide at the same
+time, and the ids that another one has committed meanwhile are looked up again at the commit
+(`LandedIds.require_new`).
 
 A repeat whose content differs from the copy that landed is marked as conflicting, so that it can be
 counted. The stamp of the gate is no content: a copy is governed anew.
