@@ -1,5 +1,6 @@
 """Sessions over HTTP: open, reward, end."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -63,6 +64,20 @@ def test_a_reward_with_an_event_id_is_the_same_event_however_often_it_is_sent(
     assert rewards[0].body.label == "pass"
     # Copies leave no hole in the numbers of the trajectory's own producer.
     assert (started.producer_id, started.seq + 1) == (ended.producer_id, ended.seq)
+
+
+def test_ends_at_the_same_time_are_one_end(gateway: GatewayUnderTest) -> None:
+    with gateway.http() as client:
+        opened = [client.post("/v1/sessions", json={"task_id": "t"}).json() for _ in range(4)]
+        with ThreadPoolExecutor(16) as threads:
+            answers = threads.map(
+                lambda session: client.post(f"/v1/sessions/{session['session_id']}/end", json={}),
+                opened * 6,
+            )
+            assert {answer.status_code for answer in answers} == {200}
+    for session in opened:
+        kinds = [recorded.kind for recorded in gateway.events(session["session_id"])]
+        assert kinds == ["trajectory_started", "trajectory_ended"]
 
 
 def test_a_retried_end_or_reward_is_recorded_once(gateway: GatewayUnderTest) -> None:

@@ -166,10 +166,10 @@ async def _record_once(call: _SessionCall, body: Body, event_id: str | None = No
     second one is made. An event whose id the caller gave may come any number of times.
     """
     recorder = call.gateway.recorder
-    waiting = event_id is None and recorder.owes(call.row, body)
 
     def make(live: LiveTrajectory) -> Sequence[Event]:
-        if waiting:
+        # In its turn, because an equal request may have been answered since this one came.
+        if event_id is None and (recorder.owes(call.row, body) or _ends_again(call, body)):
             return []
         if event_id is None:
             return [live.event(body, at=datetime.now(UTC), status="ok")]
@@ -178,6 +178,12 @@ async def _record_once(call: _SessionCall, body: Body, event_id: str | None = No
         return [replace(event, producer_id=f"reward-{event_id}", seq=0)]
 
     return await recorder.record(call.row, call.caller.signing_key, make)
+
+
+def _ends_again(call: _SessionCall, body: Body) -> bool:
+    row = call.row
+    now = call.gateway.sessions.find(row.tenant, row.trajectory_id, row.attempt)
+    return isinstance(body, TrajectoryEnded) and now is not None and bool(now.ended)
 
 
 def _read_event_id(body: dict[str, Any]) -> str | None:
