@@ -7,6 +7,8 @@ from hypothesis import given, strategies as st
 
 from atdp.adapters import (
     UnreadableDocument,
+    atif_from_events,
+    events_from_atif,
     events_from_openinference,
     events_from_otel,
     openinference_from_events,
@@ -20,6 +22,14 @@ from .odd_documents import ODD, places, with_odd_value
 Converter = tuple[Callable[[object, str], list[Event]], Callable[[list[Event]], dict[str, Any]]]
 OTEL: Converter = (events_from_otel, otel_from_events)
 OPENINFERENCE: Converter = (events_from_openinference, openinference_from_events)
+
+
+def only_atif_document(events: list[Event]) -> dict[str, Any]:
+    (document,) = atif_from_events(events)
+    return document
+
+
+ATIF: Converter = (events_from_atif, only_atif_document)
 
 
 def over_the_wire(events: list[Event]) -> list[Event]:

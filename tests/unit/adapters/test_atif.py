@@ -22,14 +22,13 @@ from atdp.schemas import (
     Observation,
     Outcome,
     TrajectoryEnded,
-    check,
-    decode,
-    encode,
     fold_context,
 )
 
+from . import round_trip
 from .odd_documents import ODD, places, with_odd_value
 from .real_documents import ATIF
+from .round_trip import assert_comes_back, over_the_wire
 
 FULL: dict[str, Any] = {
     "schema_version": "ATIF-v1.7",
@@ -140,26 +139,14 @@ def actions(kind: str) -> list[Action]:
     return [body for body in bodies if isinstance(body, Action) and body.type == kind]
 
 
-def over_the_wire(events: list[Event]) -> list[Event]:
-    return [decode(encode(event)) for event in events]
-
-
 def test_a_document_with_every_field_comes_back_whole() -> None:
-    events = events_from_atif(FULL, "acme")
-    (written,) = atif_from_events(over_the_wire(events))
-    assert same_json(written, FULL)
-    assert events_from_atif(written, "acme") == events
-    assert [violation for event in events for violation in check(event)] == []
+    assert_comes_back(FULL, round_trip.ATIF)
 
 
 @pytest.mark.skipif(not ATIF, reason="the real documents are not at hand")
 @pytest.mark.parametrize("path", ATIF, ids=lambda path: path.stem)
 def test_a_real_document_comes_back_whole(path: Path) -> None:
-    document = json.loads(path.read_text("utf-8"))
-    events = events_from_atif(document, "acme")
-    (written,) = atif_from_events(over_the_wire(events))
-    assert same_json(written, document)
-    assert events_from_atif(written, "acme") == events
+    assert_comes_back(json.loads(path.read_text("utf-8")), round_trip.ATIF)
 
 
 def test_a_prompt_that_refers_to_an_earlier_call_is_written_whole() -> None:

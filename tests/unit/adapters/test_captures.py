@@ -8,9 +8,9 @@ import pytest
 
 from atdp.adapters import ImportOptions, run_import
 from atdp.adapters.otlp.records import merged
-from atdp.schemas import Action, Event, InternalState
+from atdp.schemas import Action, Event, InternalState, Outcome
 
-from .round_trip import OPENINFERENCE, OTEL, Converter, assert_comes_back
+from .round_trip import ATIF, OPENINFERENCE, OTEL, Converter, assert_comes_back
 
 CAPTURES = sorted((Path(__file__).parent / "captures").glob("*.jsonl"))
 
@@ -113,6 +113,16 @@ def test_a_history_is_not_kept_a_second_time() -> None:
             assert not kept.get("raw")
             rests = [rest for key, rest in kept.get("attributes", {}).items() if "messages" in key]
             assert "Zürich" not in json.dumps(rests, ensure_ascii=False)
+
+
+def test_a_document_of_another_writer_of_atif_comes_back_whole_with_its_sub_agent() -> None:
+    path = Path(__file__).parent / "captures" / "nat_subagent.atif.json"
+    events = assert_comes_back(json.loads(path.read_text("utf-8")), ATIF)
+    (sub_agent,) = {event.parent_trajectory_id for event in events} - {None}
+    assert len(generations(events)) == 3
+    assert sub_agent == events[0].trajectory_id
+    (outcome,) = [event.body for event in events if isinstance(event.body, Outcome)]
+    assert outcome.subagent_trajectory_id in {event.trajectory_id for event in events}
 
 
 def test_an_event_without_a_time_has_the_time_of_its_observation() -> None:
