@@ -21,6 +21,7 @@ from atdp.schemas import (
     AvroType,
     SchemaName,
     all_topics,
+    contract_rules,
     newest,
 )
 from atdp.stack.cli.app import whole_command
@@ -132,7 +133,26 @@ def events_page() -> str:
         lines += [f"## {schema.tree.name} (v{schema.version})", ""]
         lines += [f"Fingerprint `{schema.fingerprint.hex()}`.", ""]
         lines += record_section(schema.tree, level=2, described=set())
+    lines += rules_section()
     return "\n".join(lines).rstrip() + "\n"
+
+
+def rules_section() -> list[str]:
+    """Return the rules that every event keeps, as a table."""
+    return [
+        "## Rules of events",
+        "",
+        "Every door checks these rules (`atdp.schemas.check`) and names the rule in its refusal.",
+        "The rules of sequences are in [conformance.md](conformance.md).",
+        "",
+        "| rule | record | fields | an event keeps it when |",
+        "|--|--|--|--|",
+        *(
+            f"| `{rule.id}` | {rule.record} | {', '.join(f'`{name}`' for name in rule.fields)} "
+            f"| {rule.sentence} |"
+            for rule in contract_rules()
+        ),
+    ]
 
 
 def record_section(record: AvroRecord, level: int, described: set[str]) -> list[str]:

@@ -100,7 +100,9 @@ class RuleWalk:
         for compiled in self.rules:
             if not _holds(compiled, record, latest):
                 rule = compiled.rule
-                yield ContractViolation(rule.id, _place(path, rule), rule.sentence)
+                yield ContractViolation(
+                    rule.id, _place(path, compiled, record, latest), rule.sentence
+                )
         inners = _got(self.get_records, record) if self.records else ()
         for inner, (name, walk) in zip(inners or (), self.records, strict=False):
             if inner is not None:
@@ -139,8 +141,24 @@ def _got(get: Getter, record: Any) -> Any:
         return None
 
 
-def _place(path: str, rule: ContractRule) -> str:
-    return f"{path}.{rule.fields[0]}" if len(rule.fields) == 1 else path
+def _place(path: str, compiled: _CompiledRule, record: Any, latest: datetime) -> str:
+    """Return the place of the field that breaks a rule; of the record where several may."""
+    names = compiled.rule.fields
+    if len(names) > 1:
+        names = tuple(
+            name
+            for index, name in enumerate(names)
+            if _holds_without(compiled, record, latest, index)
+        )
+    return f"{path}.{names[0]}" if len(names) == 1 else path
+
+
+def _holds_without(compiled: _CompiledRule, record: Any, latest: datetime, index: int) -> bool:
+    """Return whether the record would keep the rule if the field at `index` were None."""
+    values = _got(compiled.get, record) or ()
+    others = [None if number == index else value for number, value in enumerate(values)]
+    more = [latest] if compiled.rule.latest else []
+    return bool(_got(lambda given: compiled.rule.holds(*given), [*others, *more]))
 
 
 class _WalkCompiler:

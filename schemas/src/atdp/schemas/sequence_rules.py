@@ -2,9 +2,9 @@
 
 The rules of `atdp.schemas.rule_catalogue` look at one event alone; a door refuses an event that
 breaks one. The rules here need the other events of the trajectory. No door can apply them, because
-events arrive late, again and from several producers; readers of the lake apply them, and the
-conformance suite does so before (`atdp.schemas.sequence_check`). Examples of kept and broken rules
-are the vectors in `conformance/sequences.jsonl`.
+events arrive late, again and from several producers. Readers of the lake apply the ones about the
+context and the prompts; the conformance suite applies all of them (`atdp.schemas.sequence_check`).
+Examples of kept and broken rules are the vectors in `conformance/sequences.jsonl`.
 """
 
 from dataclasses import dataclass

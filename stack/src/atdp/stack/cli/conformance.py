@@ -54,7 +54,7 @@ def conformance(  # noqa: PLR0913 (one for each option of the command)
     form: TableFormatOption = Format.TABLE,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Hold a producer's events or a receiver against the rules of the contract.
+    r"""Check a producer or a receiver of events, rule by rule.
 
     With --file, each event is held against all rules of events, and each trajectory against the
     rules of sequences. With --url, vectors are posted, and what is accepted and rejected is

@@ -64,7 +64,7 @@ def up(
 
 
 def down(form: FormatOption = None, as_json: JsonOption = False) -> None:
-    r"""Stop the stack of this home: the gateway first, the broker last.
+    r"""Stop the stack of this home: gateway first, broker last.
 
     Exit code 3 when none is running.
 
