@@ -1,5 +1,6 @@
 """Sessions over HTTP: open, reward, end."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -66,7 +67,16 @@ def test_a_reward_with_an_event_id_is_the_same_event_however_often_it_is_sent(
     assert (started.producer_id, started.seq + 1) == (ended.producer_id, ended.seq)
 
 
-def test_ends_at_the_same_time_are_one_end(gateway: GatewayUnderTest) -> None:
+def test_ends_at_the_same_time_are_one_end(
+    gateway: GatewayUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = gateway.log.append
+
+    async def append_slowly(records: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.05)  # so that requests meet
+        return await append(records, **options)
+
+    monkeypatch.setattr(gateway.log, "append", append_slowly)
     with gateway.http() as client:
         opened = [client.post("/v1/sessions", json={"task_id": "t"}).json() for _ in range(4)]
         with ThreadPoolExecutor(16) as threads:
