@@ -7,7 +7,7 @@ from typing import Any
 
 from atdp.lakehouse import Lake, connect
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.schemas import Cost, Reward, Usage
+from atdp.schemas import Cost, Reward, TrajectoryEnded, Usage
 
 T = SampleTrajectory(turns=2, reward=None)
 
@@ -213,3 +213,20 @@ def test_a_task_is_held_out_by_its_id_alone_in_nested_shares(lake: Lake) -> None
 
 def test_without_a_task_nothing_is_held_out(lake: Lake) -> None:
     assert one(lake, "SELECT held_out(NULL) AS found") == {"found": False}
+
+
+def test_a_trajectory_that_was_idle_is_open_again_when_it_goes_on(
+    lake: Lake, log: LogDouble
+) -> None:
+    events = T.events()
+    end = len(events) - 1
+    idle = replace(events[end], body=TrajectoryEnded(status="idle"))
+    log.land([*events[:end], idle])
+    status = "SELECT status, ended_at IS NULL AS no_end FROM trajectories"
+    assert one(lake, status) == {"status": "idle", "no_end": False}
+    log.land([T.event(T.reward_body(1.0), seq=end + 1)])
+    assert one(lake, status)["status"] == "idle"
+    log.land([T.event(events[2].body, seq=end + 2)])
+    assert one(lake, status) == {"status": "open", "no_end": True}
+    log.land([T.event(TrajectoryEnded(status="idle"), seq=end + 3)])
+    assert one(lake, status) == {"status": "idle", "no_end": False}

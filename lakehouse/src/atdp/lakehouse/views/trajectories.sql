@@ -2,9 +2,10 @@
 --
 -- `reward` is the latest reward for the whole trajectory, dimension `outcome` before any other (see
 -- latest_rewards), whenever it came; NULL means that there is none yet, which is not a reward of 0.
--- `status` is `open` until the trajectory has ended. `training_eligible` is true when every event
--- is eligible; `eligibility_reason` is the first reason against it. `token_fidelity` is the worst
--- of its generations, NULL without any. `messages` counts the messages that its events added to the
+-- `status` is `open` until the trajectory has ended, and again when messages or actions follow an end
+-- with the status `idle`. `training_eligible` is true when every event is eligible;
+-- `eligibility_reason` is the first reason against it. `token_fidelity` is the worst of its
+-- generations, NULL without any. `messages` counts the messages that its events added to the
 -- context. Offsets include late rewards, so `last_offset` moves when one arrives. `started_at` and
 -- `ended_at` are NULL where nobody knows the times. A sum of tokens or microseconds that is beyond
 -- 64 bits is NULL.
@@ -25,6 +26,11 @@ WITH folded AS (
             arg_max(trajectory_ended.status, kafka_offset) FILTER (kind = 'trajectory_ended'),
             'open'
         ) AS status,
+        coalesce(
+            max(kafka_offset) FILTER (kind IN ('observation', 'action', 'outcome'))
+            > max(kafka_offset) FILTER (kind = 'trajectory_ended'),
+            false
+        ) AS goes_on,
         count(DISTINCT step) FILTER (kind = 'action') AS steps,
         count(*) FILTER (kind = 'action' AND action.type = 'generation') AS generations,
         count(*) FILTER (kind = 'action' AND action.type = 'tool_call') AS tool_calls,
@@ -96,7 +102,10 @@ SELECT
     folded.* EXCLUDE (
         weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
         training_eligible, eligibility_reason, token_fidelity, first_offset, last_offset,
-        kafka_partition, source_format
+        kafka_partition, source_format, goes_on
+    ) REPLACE (
+        if(status = 'idle' AND goes_on, NULL, ended_at) AS ended_at,
+        if(status = 'idle' AND goes_on, 'open', status) AS status
     ),
     rewarded.reward,
     rewarded.reward_source,

@@ -19,6 +19,7 @@ In this order, within one scope (tenant, key, model, and the hints that narrow i
 `recognise` decides and stores in one transaction; the caller reports the answer or the failure.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -224,8 +225,7 @@ class Recognizer:
         lost = [call for call in same if self._is_lost(call, request.at)]
         if lost:
             return _Decision(lost[-1].trajectory_id, "retry", lost[-1])
-        later = [call for call in same if not call.opening]
-        return _Decision(later[0].trajectory_id, "sample", later[0])
+        return _sampled([call for call in same if not call.opening])
 
     def _by_messages(self, history: ShownHistory) -> _Decision | None:
         states = self._states_to_continue(history)
@@ -336,6 +336,17 @@ class Recognizer:
 # A request that is sent again repeats a call that failed rather than one on its way, and that
 # rather than one that was answered.
 _RETRY_ORDER = {"failed": 0, "pending": 1, "answered": 2}
+
+
+def _sampled(same: Sequence[KnownCall]) -> _Decision:
+    """Return the decision that a request is one more sample of a call that was made before.
+
+    Of several trajectories that made the call, the one with the fewest samples, then the newest:
+    so that each comes to hold an answer that its client goes on from.
+    """
+    samples = Counter(call.trajectory_id for call in same)
+    call = min(same, key=lambda each: (samples[each.trajectory_id], -each.id))
+    return _Decision(call.trajectory_id, "sample", call)
 
 
 def _new_marks(history: ShownHistory, *, is_opening: bool) -> list[bytes]:
