@@ -5,13 +5,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from atdp.lakehouse import CatalogError, Lake, commit, open_lake
+from atdp.lakehouse import CatalogError, Lake, commit, connect, open_lake
 from atdp.lakehouse.errors import CommitRefused
 from atdp.lakehouse.landed_ids import LandedIds
 from atdp.lakehouse.record_batch import RecordBatch
@@ -107,6 +108,28 @@ def test_an_id_in_two_partitions_lands_once_when_two_writers_commit_at_the_same_
         other.reload()
     assert [committed.repeats for committed in other.write(yours)] == [0, 0, 1]
     assert counts(lake)["events"] == 1
+
+
+def test_what_a_refused_batch_left_in_a_projection_is_found_by_its_place(lake: Lake) -> None:
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "exactly-once.md"
+    statement = page.read_text("utf-8").split("```sql")[1].split("```")[0]
+    log = LogDouble(lake, partitions=2)
+    first, second = in_two_partitions()
+    names = first.trajectory_id, second.trajectory_id
+    one, two = (reward(1.0, of=SampleTrajectory(name=name)) for name in names)
+    two = replace(two, event_id=one.event_id)
+    mine, yours = (log.batch([(each.key, encode(each))]) for each in (one, two))
+    other = TopicSink.open(lake, log.role, log.identity)
+    frame = other.read(yours)
+    log.sink.write(mine)
+    with connect(lake=lake) as connection:
+        assert connection.sql(statement).rows() == []
+    with pytest.raises(CommitRefused):
+        [other._write(sink, frame, yours.end) for sink in other.sinks]
+    other.reload()
+    other.write(yours)
+    with connect(lake=lake) as connection:
+        assert connection.sql(statement).rows() == [(one.event_id,)]
 
 
 def test_without_the_second_look_an_id_in_two_partitions_lands_twice(
