@@ -1,0 +1,100 @@
+"""Gate, lake and SQL of one home, without a broker."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from atdp.governance.decisions import RawRecord
+from atdp.governance.master_secret import MasterSecret
+from atdp.governance.policy import PolicyStore
+from atdp.governance.record_governor import RecordGovernor
+from atdp.lakehouse import connect, open_lake
+from atdp.lakehouse.testing import LogDouble
+from atdp.lakehouse.visible_files import ANY_PURPOSE
+from atdp.runtime import Home
+from atdp.runtime.keys import KeyStore
+from atdp.schemas import Event, SigningKey, encode, newest, record_to_event, signed_headers
+
+from .contract_events import TENANT
+
+Headers = Sequence[tuple[str, bytes]]
+
+POLICY = """
+apiVersion: atdp.governance/v1
+kind: GovernancePolicy
+metadata: {{id: nothing, version: 1}}
+applies_to: {{tenants: ["*"]}}
+consent: {{train: granted}}
+limits: {{json_depth: 32}}
+entities: {{NOTHING: {{do: replace}}}}
+patterns: [{{id: nothing, entity: NOTHING, pattern: '{pattern}'}}]
+fields: [{{path: "**", do: scan}}]
+"""
+NEVER = "(?!)"
+"""A pattern that no text has."""
+
+
+class ReadableTokens:
+    """Tokenizers to which every id is the text of its number."""
+
+    def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
+        return [" ".join(map(str, ids))]
+
+    def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
+        return True
+
+
+class GatedPath:
+    """A gate under a policy that replaces what has `pattern`, and the lake behind it."""
+
+    def __init__(self, folder: Path, pattern: str = NEVER) -> None:
+        self.home = Home(folder / "home")
+        policies = folder / "policies"
+        policies.mkdir()
+        (policies / "nothing.yaml").write_text(POLICY.format(pattern=pattern), "utf-8")
+        self.keys = KeyStore(self.home.keys_db)
+        self.key = SigningKey.parse(self.keys.create(TENANT, "agent")[0])
+        self.gate = RecordGovernor(
+            keys=self.keys.get,
+            policies=PolicyStore(policies),
+            secret=MasterSecret("k1", b"m" * 32),
+            tokenizers=ReadableTokens(),
+        )
+        self.gate.policies.refresh()
+        self.log = LogDouble(open_lake(self.home))
+
+    def land(self, events: Sequence[Event]) -> None:
+        """Govern events, and land those that the gate passes."""
+        values = [encode(event) for event in events]
+        self.log.sink.write(
+            self.log.batch(
+                self.governed((value, signed_headers(self.key, value)) for value in values)
+            )
+        )
+
+    def governed(self, raw: Iterable[tuple[bytes, Headers]]) -> list[tuple[bytes, bytes]]:
+        """Return key and value of each record that the gate passes, in the order of the log."""
+        governed = []
+        for offset, (value, headers) in enumerate(raw):
+            record = RawRecord(
+                value=value,
+                headers=headers,
+                topic="raw",
+                partition=0,
+                offset=offset,
+                timestamp=datetime.now(UTC),
+            )
+            decision = self.gate.decide(record, datetime.now(UTC))
+            if decision.governed is not None:
+                governed.append((decision.governed.key, decision.governed.value))
+        return governed
+
+    def landed(self, events: Sequence[Event]) -> Mapping[str, Event]:
+        """Return what SQL finds of these events, by event id."""
+        names = ", ".join(f"'{event.event_id.replace(chr(39), chr(39) * 2)}'" for event in events)
+        fields = [field.name for field in newest("event").tree.fields]
+        statement = f"SELECT {', '.join(fields)} FROM events WHERE event_id IN ({names})"
+        with connect(lake=self.log.lake, purpose=ANY_PURPOSE) as connection:
+            rows = connection.sql(statement).arrow().to_pylist()
+        assert len({row["event_id"] for row in rows}) == len(rows)
+        return {row["event_id"]: record_to_event(row) for row in rows}
