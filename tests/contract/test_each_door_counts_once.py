@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import httpx
 import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -64,7 +63,7 @@ class Doors:
     """The ways into the raw topic, which is a list of values with their headers."""
 
     path: GatedPath
-    gateway: httpx.Client
+    gateway: TestClient
     accepted: MemoryEventLog
     folder: Path
     tenant: str = ""
