@@ -176,6 +176,15 @@ def test_a_failed_call_that_is_made_again_is_a_retry(gateway: Gateway) -> None:
     assert again.related_event == f"gap-{failed.call}"
 
 
+def test_a_retry_does_not_fall_to_a_conversation_in_the_same_state(gateway: Gateway) -> None:
+    trajectory, _ = (gateway.ask(OPENING, says(GREETING)).trajectory_id for _ in range(2))
+    gateway.ask([*OPENED, user("7?")])
+    again = gateway.ask([*OPENED, user("7?")], says("Sent."))
+    assert (again.trajectory_id, again.rule) == (trajectory, "retry")
+    twin = gateway.ask([*OPENED, user("7?")], says("Sent."))
+    assert twin.trajectory_id != trajectory
+
+
 def test_an_answered_request_that_is_made_again_is_another_sample(gateway: Gateway) -> None:
     trajectory = open_conversation(gateway)
     asked = [*OPENED, user("7?")]

@@ -220,12 +220,14 @@ class Recognizer:
         if repeated or request.hints.is_retry:
             call = min(repeated or same, key=lambda each: (_RETRY_ORDER[each.state], -each.id))
             return _Decision(call.trajectory_id, "retry", call)
-        if all(call.opening for call in same) or self._states_to_continue(history):
+        later = [call for call in same if not call.opening]
+        answered = {call.trajectory_id for call in later if call.state == "answered"}
+        for call in later:
+            if self._is_lost(call, request.at) and call.trajectory_id not in answered:
+                return _Decision(call.trajectory_id, "retry", call)
+        if not later or self._states_to_continue(history):
             return None
-        lost = [call for call in same if self._is_lost(call, request.at)]
-        if lost:
-            return _Decision(lost[-1].trajectory_id, "retry", lost[-1])
-        return _sampled([call for call in same if not call.opening])
+        return _sampled(later)
 
     def _by_messages(self, history: ShownHistory) -> _Decision | None:
         states = self._states_to_continue(history)
