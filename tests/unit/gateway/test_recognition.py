@@ -288,6 +288,16 @@ def test_a_history_cut_in_the_middle_does_not_fall_to_a_fresh_twin(gateway: Gate
     assert twin != long_one
 
 
+def test_the_same_request_for_ever_costs_no_more_with_time(gateway: Gateway) -> None:
+    for _ in range(600):
+        gateway.ask(OPENING, says(GREETING))
+    digests = gateway.recognizer.digests
+    scope = digests.of_values("acme")
+    history = digests.history(scope, messages_from_chat(OPENING))
+    assert len(gateway.store.with_request(scope, history.request)) == 256
+    assert gateway.ask([*OPENED, user("7?")], says("Sent.")).trajectory_id == "one-0"
+
+
 def test_scopes_have_nothing_in_common(gateway: Gateway) -> None:
     first = open_conversation(gateway, user(LONG), calls("c1"))
     chat = [*OPENED, user(LONG), calls("c1"), result("c1", "a")]

@@ -8,6 +8,7 @@ bounded by age and by count; what is pruned is recognised no more, and nothing e
 `scope` separates callers (tenant, key, model and so on); each query is bound to one.
 """
 
+import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +31,8 @@ CREATE TABLE IF NOT EXISTS calls (
     state TEXT NOT NULL, process TEXT NOT NULL,
     idempotency BLOB, response BLOB, event_id TEXT, at REAL NOT NULL
 ) STRICT;
-CREATE INDEX IF NOT EXISTS calls_after ON calls (scope, after);
+CREATE INDEX IF NOT EXISTS calls_after ON calls (scope, after, continued);
 CREATE INDEX IF NOT EXISTS calls_request ON calls (scope, request);
-CREATE INDEX IF NOT EXISTS calls_answer ON calls (scope, answer);
 CREATE INDEX IF NOT EXISTS calls_response ON calls (scope, response);
 CREATE INDEX IF NOT EXISTS calls_trajectory ON calls (trajectory_id);
 CREATE TABLE IF NOT EXISTS marks (
@@ -54,6 +54,11 @@ _CALL_COLUMNS = """id, trajectory_id, request, after, opening, continued, state,
     idempotency, event_id, at"""
 # Parameters of one query; sqlite takes far more, and a long list is a long statement.
 _BATCH = 64
+# Calls that one query gives, the newest ones: many clients may make the same first call for ever.
+_MAX_CALLS = 256
+# Trajectories that are noted for one message, and tool calls for one line of an argument: what so
+# many share distinguishes none of them.
+_MAX_HOLDERS = 32
 # Writes between two rounds of pruning.
 _PRUNE_EVERY = 1_000
 
@@ -138,8 +143,14 @@ class RecognitionStore:
         self._db.execute("COMMIT")
 
     def with_request(self, scope: bytes, request: bytes) -> list[KnownCall]:
-        """Return the calls that were shown exactly this history, oldest first."""
+        """Return the newest calls that were shown exactly this history, oldest first."""
         return self._calls("scope = ? AND request = ?", (scope, request))
+
+    def state_to_continue(self, scope: bytes, after: bytes) -> KnownCall | None:
+        """Return the oldest call after whose answer the history was this, if none continued it."""
+        query = f"SELECT {_CALL_COLUMNS} FROM calls WHERE scope = ? AND after = ? AND continued = 0"  # noqa: S608
+        row = self._db.execute(f"{query} ORDER BY id LIMIT 1", (scope, after)).fetchone()
+        return None if row is None else _call(row)
 
     def with_response(self, scope: bytes, response: bytes) -> list[KnownCall]:
         """Return the calls whose answer has this response id."""
@@ -167,16 +178,11 @@ class RecognitionStore:
                 holders.setdefault(digest, set()).add(trajectory_id)
         return holders
 
-    def open_answers(self, scope: bytes, digests: Sequence[bytes]) -> dict[str, list[int]]:
-        """Return, by trajectory, the calls with one of these answers that nothing continued."""
-        found: dict[str, list[int]] = {}
-        for batch in _batches(digests):
-            places = ",".join("?" * len(batch))
-            for call in self._calls(
-                f"scope = ? AND continued = 0 AND answer IN ({places})", (scope, *batch)
-            ):
-                found.setdefault(call.trajectory_id, []).append(call.id)
-        return found
+    def open_answers(self, trajectory_id: str, digests: Sequence[bytes]) -> list[int]:
+        """Return the calls of a trajectory with one of these answers that nothing continued."""
+        query = "SELECT id, answer FROM calls WHERE trajectory_id = ? AND continued = 0"
+        wanted = set(digests)
+        return [row[0] for row in self._db.execute(query, (trajectory_id,)) if row[1] in wanted]
 
     def delegations_with(self, scope: bytes, lines: frozenset[bytes]) -> list[sqlite3.Row]:
         """Return tool calls with an argument that shares lines with a text, oldest first.
@@ -230,18 +236,19 @@ class RecognitionStore:
     ) -> None:
         """Store that a trajectory holds these messages."""
         self._db.executemany(
-            "INSERT OR IGNORE INTO marks VALUES (?,?,?,?)",
-            [(scope, digest, trajectory_id, at) for digest in digests],
+            "INSERT OR IGNORE INTO marks SELECT ?1, ?2, ?3, ?4 WHERE (SELECT count(*) FROM"
+            " (SELECT 1 FROM marks WHERE scope = ?1 AND digest = ?2 LIMIT ?5)) < ?5",
+            [(scope, digest, trajectory_id, at, _MAX_HOLDERS) for digest in digests],
         )
 
     def add_delegations(self, scope: bytes, delegations: Sequence[Delegation], at: float) -> None:
         """Store tool calls that may begin a sub-agent."""
         for delegation in delegations:
-            text = self._db.execute(
-                "SELECT coalesce(max(text), 0) + 1 FROM delegations WHERE scope = ?", (scope,)
-            ).fetchone()[0]
+            text = secrets.randbits(62)
             self._db.executemany(
-                "INSERT OR IGNORE INTO delegations VALUES (?,?,?,?,?,?,?,0,?)",
+                "INSERT OR IGNORE INTO delegations SELECT ?1,?2,?3,?4,?5,?6,?7,0,?8"
+                " WHERE (SELECT count(*) FROM (SELECT 1 FROM delegations"
+                " WHERE scope = ?1 AND line = ?2 LIMIT ?9)) < ?9",
                 [
                     (
                         scope,
@@ -252,6 +259,7 @@ class RecognitionStore:
                         delegation.event_id,
                         delegation.call,
                         at,
+                        _MAX_HOLDERS,
                     )
                     for line in delegation.lines
                 ],
@@ -304,17 +312,9 @@ class RecognitionStore:
         return inserted.lastrowid
 
     def _calls(self, where: str, values: tuple[Any, ...]) -> list[KnownCall]:
-        query = f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where} ORDER BY id"  # noqa: S608
-        return [
-            KnownCall(
-                **{
-                    **dict(row),
-                    "opening": bool(row["opening"]),
-                    "continued": bool(row["continued"]),
-                }
-            )
-            for row in self._db.execute(query, values)
-        ]
+        query = f"SELECT {_CALL_COLUMNS} FROM calls WHERE {where}"  # noqa: S608
+        newest = self._db.execute(f"{query} ORDER BY id DESC LIMIT {_MAX_CALLS}", values)
+        return [_call(row) for row in reversed(newest.fetchall())]
 
     def _prune(self, now: float) -> None:
         oldest = now - self._max_age_s
@@ -329,6 +329,13 @@ class RecognitionStore:
         self._db.execute("DELETE FROM calls WHERE at <= ?", (oldest,))
         self._db.execute("DELETE FROM marks WHERE at <= ?", (oldest,))
         self._db.execute("DELETE FROM delegations WHERE at <= ?", (oldest,))
+
+
+def _call(row: sqlite3.Row) -> KnownCall:
+    columns: dict[str, Any] = dict(row)
+    columns["opening"] = bool(columns["opening"])
+    columns["continued"] = bool(columns["continued"])
+    return KnownCall(**columns)
 
 
 def _batches(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:

@@ -225,16 +225,14 @@ class Recognizer:
         for call in later:
             if self._is_lost(call, request.at) and call.trajectory_id not in answered:
                 return _Decision(call.trajectory_id, "retry", call)
-        if not later or self._states_to_continue(history):
+        if not later or self._state_to_continue(history) is not None:
             return None
         return _sampled(later)
 
     def _by_messages(self, history: ShownHistory) -> _Decision | None:
-        states = self._states_to_continue(history)
-        if states:
-            return _Decision(
-                states[0].trajectory_id, "extends", states[0], continues=(states[0].id,)
-            )
+        state = self._state_to_continue(history)
+        if state is not None:
+            return _Decision(state.trajectory_id, "extends", state, continues=(state.id,))
         known = self._states(history)
         if not known and not history.has_answer_after(0):
             return None
@@ -254,13 +252,13 @@ class Recognizer:
             return None
         chosen = next(iter(own), None) or next(iter(passed))
         newest = self._store.open_answers(
-            history.scope,
+            chosen,
             [
                 digest
                 for digest, role in zip(history.digests, history.roles, strict=True)
                 if role == "assistant"
-            ][-_NEWEST_MARKS:],
-        ).get(chosen, [])
+            ],
+        )
         enough = own.get(chosen, 0) >= _ENOUGH_MARKS or bool(newest and own)
         if chosen not in passed and not enough:
             return None
@@ -298,13 +296,12 @@ class Recognizer:
             history.scope, [history.chain[length] for length in history.answered_prefixes()]
         )
 
-    def _states_to_continue(self, history: ShownHistory) -> list[KnownCall]:
-        """Return the calls that a request plainly continues and that nothing has continued."""
+    def _state_to_continue(self, history: ShownHistory) -> KnownCall | None:
+        """Return the oldest call that a request plainly continues and that nothing continued."""
         lengths = history.answered_prefixes()
         if not lengths:
-            return []
-        newest = self._store.after_longest(history.scope, [history.chain[lengths[0]]])
-        return [call for call in newest if not call.continued]
+            return None
+        return self._store.state_to_continue(history.scope, history.chain[lengths[0]])
 
     def _is_lost(self, call: KnownCall, now: float) -> bool:
         return call.state == "failed" or (
