@@ -32,7 +32,7 @@ from atdp.lakehouse.tables import (
     table_definitions,
 )
 
-VIEWS: Sequence[str] = ("latest_rewards", "steps", "trajectories")
+VIEWS: Sequence[str] = ("latest_rewards", "rewards_effective", "steps", "trajectories")
 MACROS: Sequence[str] = ("held_out", "whole_prompts")
 
 ANALYTICS = "analytics"

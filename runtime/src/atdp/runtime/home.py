@@ -74,6 +74,11 @@ class Home:
         return self.root / "policies"
 
     @property
+    def reward_rules(self) -> Path:
+        """Reward rules, one YAML file per tenant."""
+        return self.root / "rewards"
+
+    @property
     def catalog_db(self) -> Path:
         """Default Iceberg catalog (sqlite)."""
         return self.root / "catalog.sqlite"

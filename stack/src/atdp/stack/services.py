@@ -20,9 +20,13 @@ from atdp.runtime import Home
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 """Services that are alive but not ready without weights, as on a fresh home. That is no fault."""
 
+_NEEDED_BY_NONE = frozenset({"rewards"})
+"""Services without which the stack is up: a wrong rules file stops nobody else."""
+
 _MODULES = {
     "governance": "atdp.governance.worker",
     "lake-writer": "atdp.lakehouse.writer",
+    "rewards": "atdp.rewards.worker",
     "inference-0": "atdp.inference.worker",
     "inference-1": "atdp.inference.worker",
     "gateway": "atdp.stack.gateway",
@@ -86,7 +90,7 @@ def _python_service(name: str, home: Home, port: int, after: tuple[str, ...]) ->
         port=port,
         after=() if name in WAITS_FOR_WEIGHTS else after,
         wave=2 if name == "gateway" else 1,
-        needed=name not in WAITS_FOR_WEIGHTS,
+        needed=name not in WAITS_FOR_WEIGHTS | _NEEDED_BY_NONE,
     )
 
 

@@ -1,7 +1,8 @@
 -- latest_rewards: the reward that counts, per target and dimension.
 --
 -- A reward that another one names in `supersedes` does not count, whatever the other one says; a
--- successor without a value retracts it. Of the remaining rewards with a value, the latest by
+-- successor without a value retracts it. Of the remaining rewards with a value, one that was derived
+-- by a rule comes before those that were observed, which are its evidence; else the latest by
 -- `observed_at` counts; a reward whose time nobody knows comes before all others, and on a tie the
 -- one that is later in the log counts. All rewards stay in `rewards`.
 -- A target without a row here has no reward, which is not a reward of 0.
@@ -19,5 +20,6 @@ WHERE r.value IS NOT NULL
 QUALIFY row_number() OVER (
     PARTITION BY
         tenant_id, trajectory_id, attempt, target_kind, target_event_id, target_step, dimension
-    ORDER BY observed_at DESC NULLS LAST, kafka_partition DESC, kafka_offset DESC
+    ORDER BY
+        rule IS NULL, observed_at DESC NULLS LAST, kafka_partition DESC, kafka_offset DESC
 ) = 1;

@@ -20,6 +20,7 @@ from atdp.stack.cli import (
     dataset,
     import_files,
     keys,
+    rewards,
     sql,
     status,
     train,
@@ -96,7 +97,18 @@ def build() -> typer.Typer:
         add_completion=False,
     )
     app.callback()(set_home)
-    for module in (up_down, status, keys, import_files, conformance, wait, sql, dataset, train):
+    for module in (
+        up_down,
+        status,
+        keys,
+        import_files,
+        conformance,
+        wait,
+        sql,
+        dataset,
+        rewards,
+        train,
+    ):
         module.add_to(app)
     return app
 

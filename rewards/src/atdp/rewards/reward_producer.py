@@ -1,0 +1,80 @@
+"""Derived rewards to the raw topic, signed with the operator's key.
+
+They pass governance like the events of every other producer. An event is sent once it is
+acknowledged by all in-sync replicas; a repeated event has the same id and counts once.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from confluent_kafka import KafkaException, Producer
+
+from atdp.rewards.errors import EmissionFailed
+from atdp.runtime import KafkaSettings
+from atdp.schemas import Event, SigningKey, encode, signed_headers, topic
+
+_FLUSH_TIMEOUT_S = 60.0
+_FULL_QUEUE_WAIT_S = 0.1
+
+
+class RewardProducer(Protocol):
+    """Takes reward events to the log."""
+
+    def send(self, events: Sequence[Event]) -> None:
+        """Return once all events are acknowledged.
+
+        Raises:
+            EmissionFailed: at least one was not; any of them may be in the log.
+        """
+        ...
+
+
+class KafkaRewardProducer:
+    """Sends to the raw topic of a home's broker."""
+
+    def __init__(self, kafka: KafkaSettings, key: SigningKey) -> None:
+        self._key = key
+        self._topic = topic("events_raw").name
+        self._producer = Producer(
+            kafka.config(
+                acks="all",
+                enable_idempotence=True,
+                compression_type="zstd",
+                partitioner="murmur2_random",
+                message_timeout_ms=int(_FLUSH_TIMEOUT_S * 1000),
+            )
+        )
+
+    def send(self, events: Sequence[Event]) -> None:
+        """See `RewardProducer`."""
+        failed: list[str] = []
+        for event in events:
+            value = encode(event)
+            self._produce(event, value, failed)
+        left = self._producer.flush(_FLUSH_TIMEOUT_S)
+        if left or failed:
+            raise EmissionFailed(
+                f"{left + len(failed)} of {len(events)} derived rewards were not acknowledged"
+                f"{': ' + failed[0] if failed else ''}; they are sent again"
+            )
+
+    def _produce(self, event: Event, value: bytes, failed: list[str]) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    value=value,
+                    key=event.key,
+                    headers=list(signed_headers(self._key, value)),
+                    on_delivery=lambda error, _message: (
+                        failed.append(error.str()) if error is not None else None
+                    ),
+                )
+            except BufferError:
+                self._producer.poll(_FULL_QUEUE_WAIT_S)
+            except KafkaException as error:
+                failed.append(str(error))
+                return
+            else:
+                self._producer.poll(0)
+                return

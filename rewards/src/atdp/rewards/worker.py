@@ -1,0 +1,110 @@
+"""The rewards worker's process: it derives rewards by the tenants' rules.
+
+`python -m atdp.rewards.worker --home DIR --port N`.
+
+Several workers of one home do no harm: what each derives has the same ids. While nothing has been
+governed, the worker does not open the lake, so an idle one is small.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from atdp.lakehouse import LakehouseError
+from atdp.rewards.errors import EmissionFailed, RewardError
+from atdp.rewards.governed_log import GovernedLog
+from atdp.rewards.metrics import RewardMetrics
+from atdp.runtime import Home, KafkaSettings, PlatformError, Service
+from atdp.schemas import SigningKey
+
+if TYPE_CHECKING:
+    from atdp.rewards.rewarder import Rewarder
+
+_log = logging.getLogger("atdp.rewards")
+
+_PAUSE_S = 1.0
+_FAILURE_PAUSE_S = 5.0
+_IDLE_PAUSE_S = 5.0
+_LANDING_S = 30.0
+"""Time after a new record in which it may still land; later steps are rarer."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM; returns 1 when an error ended the worker."""
+    service = Service.start(
+        "rewards", argv, description="Derive rewards by the rules of each tenant."
+    )
+    with service.serving():
+        try:
+            run(service)
+        except (RewardError, LakehouseError, PlatformError):
+            _log.exception("the rewards worker stops because of an error")
+            return 1
+    return 0
+
+
+def open_rewarder(home: Home, metrics: RewardMetrics) -> "Rewarder":
+    """Return the rewarder of a home, which emits with the operator's key.
+
+    Raises:
+        RewardError: the operator's key cannot be read.
+    """
+    # These load the lake's libraries.
+    from atdp.lakehouse import open_lake
+    from atdp.rewards.reward_producer import KafkaRewardProducer
+    from atdp.rewards.rewarder import Rewarder
+    from atdp.rewards.rules_store import RulesStore
+
+    try:
+        key = SigningKey.parse(home.operator_key_file.read_text("utf-8").strip())
+    except OSError as error:
+        raise RewardError(
+            f"cannot read the operator's key ({error}); start the stack with `atdp up`"
+        ) from error
+    return Rewarder(
+        open_lake(home),
+        RulesStore(home.reward_rules),
+        KafkaRewardProducer(KafkaSettings.from_env(home), key),
+        metrics,
+        state_file=home.root / "rewards.json",
+    )
+
+
+def run(
+    service: Service, open_one: "Callable[[Home, RewardMetrics], Rewarder]" = open_rewarder
+) -> None:
+    """Derive rewards until the service is asked to stop.
+
+    Raises:
+        RewardError, LakehouseError, PlatformError: the worker cannot continue without a person.
+    """
+    metrics = RewardMetrics(service.health.registry)
+    log = GovernedLog(KafkaSettings.from_env(service.home))
+    service.health.ready()
+    while log.is_empty() and not service.stop.wait(_PAUSE_S):
+        pass
+    if service.stop.is_set():
+        return
+    rewarder = open_one(service.home, metrics)
+    service.health.add_ready_check("rules", rewarder.problem)
+    changed_at = time.monotonic()
+    while not service.stop.is_set():
+        if log.has_grown():
+            changed_at = time.monotonic()
+        recently = time.monotonic() - changed_at < _LANDING_S
+        pause_s = _PAUSE_S if recently else _IDLE_PAUSE_S
+        try:
+            if rewarder.step():
+                changed_at = time.monotonic()
+        except (EmissionFailed, LakehouseError) as error:
+            # A lake that is being written, or a broker that restarts: the step is repeated.
+            _log.warning("rewards are derived again: %s", error)
+            metrics.failures.inc()
+            pause_s = _FAILURE_PAUSE_S
+        service.stop.wait(pause_s)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
