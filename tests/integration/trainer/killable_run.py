@@ -3,19 +3,20 @@
 Reads one JSON command per line on stdin and does each in a fresh child process (forked after the
 slow imports); answers with one JSON line: the child's exit (negative: the signal that killed it).
 
-`{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool}`: train on 96
-deterministic trajectories; at the nth time the run passes `point`, SIGKILL. `late`: twelve
-trajectories that began early are only seen from step 4 on (or from the start of a resumed process,
-as they then have arrived).
+`{"directory", "kill_at": [point, nth] | null, "late": bool, "forget_position": bool, "publish":
+bool}`: train on 96 deterministic trajectories; at the nth time the run passes `point`, SIGKILL.
+`late`: twelve trajectories that began early are only seen from step 4 on (or from the start of a
+resumed process, as they then have arrived). `publish`: the tasks have no ids, so the trajectories
+are compared with the running baseline, and a version is published every two steps.
 """
 
-import dataclasses
 import hashlib
 import json
 import os
 import signal
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
-from atdp.trainer.model import CausalLM, ModelShape, new_model
+from atdp.trainer.model import CausalLM, ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.position import StreamPosition
-from atdp.trainer.run_settings import Pace, RunSettings
+from atdp.trainer.registry import Lineage, Published, WeightRegistry
+from atdp.trainer.run_publications import RunPublications
+from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.source import MemorySource
 from atdp.trainer.step import StepRules
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
@@ -68,13 +71,14 @@ def load_without_position(
 ) -> TrainerState | None:
     """Load weights and optimizer, but not the position: the guard is switched off."""
     state = _load(self, model, optimizer, settings=settings)
-    return state and dataclasses.replace(state, position=StreamPosition())
+    return state and replace(state, position=StreamPosition())
 
 
 def train(command: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     directory = Path(command["directory"])
-    everything = trajectories()
+    publishes = bool(command.get("publish"))
+    everything = [replace(t, task=None) if publishes else t for t in trajectories()]
     late = everything[8:20] if command.get("late") else []
     resumed = directory.exists()
     source = MemorySource([t for t in everything if resumed or t not in late])
@@ -104,21 +108,61 @@ def train(command: dict[str, Any]) -> None:
         groups_per_step=2,
         learning_rate=1e-2,
     )
+    if publishes:
+        settings = replace(
+            settings,
+            groups=GroupRules(comparison="auto"),
+            trajectories_per_step=8,
+            publish_every=2,
+        )
+    publications = Publications(directory, model)
+
+    def publish(steps: RunResult) -> None:
+        on_point("publishing")
+        publications.publish(steps, run_step=steps.steps)
+
     run = GrpoRun(
         model=model,
         source=source,
         settings=settings,
         version_numbers=lambda: {"v1": 0},
         directory=directory,
-        hooks=RunHooks(on_step=on_step, on_point=on_point),
+        hooks=RunHooks(on_step=on_step, on_point=on_point, publish=publish),
     )
     result = run.run(Pace(steps=STEPS, checkpoint_every=2))
     report = {
         "weights": weights_digest(model),
         "steps": result.steps,
         "trained": sorted(map(list, result.trained)),
+        "versions": [described(version) for version in publications.all],
     }
     (directory / "report.json").write_text(json.dumps(report))
+
+
+class Publications(RunPublications):
+    """The publications of the run, over the model that it starts with."""
+
+    def __init__(self, directory: Path, model: CausalLM) -> None:
+        registry = WeightRegistry(directory / "weights")
+        if not registry.versions("m"):
+            save_tokenizer(TOKENIZER, directory / "tokenizer", context=64)
+            registry.publish(
+                "m",
+                lambda path: save_model(model, path, tokenizer_from=directory / "tokenizer"),
+                Lineage(run_id="warm", kind="sft", parent=None),
+            )
+        super().__init__(registry, registry.get("m", "v1"), model, run_id="run", config={})
+
+
+def described(version: Published) -> list[Any]:
+    manifest = version.manifest
+    return [
+        version.version,
+        version.parent,
+        manifest["run_step"],
+        manifest["sha256"]["model.safetensors"],
+        sorted(map(list, version.trained_on)),
+    ]
 
 
 def weights_digest(model: CausalLM) -> str:

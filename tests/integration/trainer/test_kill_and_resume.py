@@ -130,3 +130,45 @@ def test_data_that_arrive_between_the_kill_and_the_resume_do_not_change_the_step
     assert report(tmp_path / "killed") == report(tmp_path / "whole")
     assert runner(tmp_path / "planless", late=True) == 0
     assert report(tmp_path / "planless") != report(tmp_path / "whole")
+
+
+@pytest.fixture(scope="module")
+def publishing(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    directory = tmp_path_factory.mktemp("publishing") / "run"
+    assert runner(directory, publish=True) == 0
+    return report(directory)
+
+
+def test_a_run_that_publishes_on_its_way_names_every_trajectory_in_one_version_of_its_chain(
+    publishing: dict[str, Any],
+) -> None:
+    versions = publishing["versions"]
+    assert [version[:3] for version in versions] == [
+        ["v2", "v1", 2],
+        ["v3", "v2", 4],
+        ["v4", "v3", 6],
+    ]
+    assert len({weights for _, _, _, weights, _ in versions}) == 3
+    listed = [key for *_, keys in versions for key in keys]
+    assert sorted(listed) == publishing["trained"]
+    assert len(listed) == 6 * 8
+
+
+@pytest.mark.parametrize(
+    "kill_at",
+    [
+        ["publishing", 1],
+        ["version published", 2],
+        pytest.param(["step done", 5], marks=pytest.mark.faults),
+        pytest.param(["checkpoint committed", 2], marks=pytest.mark.faults),
+        pytest.param(["version published", 3], marks=pytest.mark.faults),
+        pytest.param(["micro-batch done", 3], marks=pytest.mark.faults),
+    ],
+)
+def test_a_publishing_run_killed_anywhere_publishes_the_same_versions_once_with_the_same_bits(
+    runner: Runner, publishing: dict[str, Any], tmp_path: Path, kill_at: list[Any]
+) -> None:
+    directory = tmp_path / "run"
+    assert runner(directory, publish=True, kill_at=kill_at) == KILLED
+    assert runner(directory, publish=True) == 0
+    assert report(directory) == publishing

@@ -15,7 +15,7 @@ from atdp.inference.worker.app import create_app
 from atdp.lakehouse import connect, create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime.home import Home
-from atdp.schemas import Action, Event
+from atdp.schemas import Action, Event, Reward
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
 from atdp.trainer.model import ModelShape
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
@@ -46,6 +46,11 @@ def run(
     on_begin: OnBegin = lambda _: None,
     **more: Any,
 ) -> TrainResult:
+    options = options_of(home, algo, **more)
+    return train(options, on_progress=on_progress, on_begin=on_begin)
+
+
+def options_of(home: Home, algo: str, **more: Any) -> TrainOptions:
     options: dict[str, Any] = {
         "home": home,
         "model": "desk",
@@ -55,7 +60,7 @@ def run(
         "vocabulary": 270,
         "hold_out": 0.0,  # too few tasks to keep some back
     }
-    return train(TrainOptions(**{**options, **more}), on_progress=on_progress, on_begin=on_begin)
+    return TrainOptions(**{**options, **more})
 
 
 def attempts(home: Home, names: str, **more: Any) -> list[Event]:
@@ -141,7 +146,7 @@ def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
     manifest = result.published.manifest
     assert (manifest["parent"], manifest["data_versions"], manifest["trajectories_used"]) == (
         "v1",
-        ("v1",),
+        ["v1"],
         len(used),
     )
 
@@ -353,6 +358,59 @@ def test_the_same_command_goes_on_with_a_killed_run_and_begins_another_after_a_p
     assert [line.split(", ")[0] for line in announced] == [f"run {name}"] * 3 + [f"run {name}-2"]
     assert announced[2] == f"run {name}, from desk v1; continues after step 1"
     assert (again.published.parent, again.published.manifest["run_id"]) == ("v1", f"{name}-2")
+
+
+def test_a_paused_run_that_publishes_on_its_way_is_continued_by_the_same_command(
+    home: Home, log: LogDouble
+) -> None:
+    warm_start(home, log)
+    log.land(
+        replace(event, task_id=None) for name in ("a", "b", "c") for event in attempts(home, name)
+    )
+    options: dict[str, Any] = {
+        "compare": "auto",
+        "trajectories_per_step": 8,
+        "publish_every": 1,
+        "steps": 3,
+    }
+    steps_done: list[int] = []
+    paused = train(
+        options_of(home, "grpo", **options),
+        on_progress=lambda done, _of, _metrics: steps_done.append(done),
+        pause=lambda: len(steps_done) == 2,
+    )
+    assert (paused.paused, paused.versions, paused.published.version) == (
+        True,
+        ("v2", "v3"),
+        "v3",
+    )
+    result = run(home, "grpo", **options)
+    assert (result.paused, result.steps, result.versions) == (False, 3, ("v2", "v3", "v4"))
+    chain = WeightRegistry(home.weights).lineage("desk", "v4")
+    assert [version.version for version in chain] == ["v4", "v3", "v2", "v1"]
+    assert len(set().union(*(version.trained_on for version in chain[:3]))) == 24
+    # The run has published its last version. The same command now begins another one.
+    with pytest.raises(SourceError, match="already trained on by an ancestor"):
+        run(home, "grpo", **options)
+
+
+def test_credit_by_turn_reads_the_rewards_of_steps(home: Home, log: LogDouble) -> None:
+    warm_start(home, log)
+    samples = [SampleTrajectory(name=f"s{n}", task="s", reward=0.0) for n in range(4)]
+    log.land(attempts(home, "s"))
+    log.land(
+        sample.event(
+            Reward(value=float(n % 2), source_name="s", target_kind="step", target_step=0),
+            seq=100,
+        )
+        for n, sample in enumerate(samples)
+    )
+    run(home, "grpo", group_size=4, groups_per_step=1, credit="turn", steps=1)
+    (group, *_) = plans(home)[0]["groups"]
+    assert [len(member[-1]) for member in group["members"]] == [2] * 4
+    first, second = group["members"][:2]
+    assert second[-1][0] - second[-1][1] > 0.9
+    assert first[-1][0] == first[-1][1]
 
 
 def test_two_processes_do_not_train_one_run(home: Home, log: LogDouble) -> None:

@@ -1,11 +1,19 @@
 """The governed reader refuses what is not stamped for its purpose, and says how much and why."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from atdp.lakehouse import Lake, LakehouseError, QueryFailed, ReadOptions, governed_trajectories
+from atdp.lakehouse import (
+    Lake,
+    LakehouseError,
+    QueryFailed,
+    ReadOptions,
+    StepReward,
+    governed_trajectories,
+)
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many, with_content_hash
 from atdp.schemas import (
     Action,
@@ -14,6 +22,7 @@ from atdp.schemas import (
     Governance,
     Message,
     Observation,
+    Reward,
     Sampling,
     encode,
     fold_context,
@@ -358,3 +367,30 @@ def test_each_observation_is_read_with_the_tools_that_it_names(lake: Lake, log: 
     log.land(events)
     (record,) = governed_trajectories(lake, purpose="train", options=TEXT)
     assert record.tools_json == "[1]"
+
+
+def test_rewards_of_steps_and_events_are_read_where_they_are_asked_for(
+    lake: Lake, log: LogDouble
+) -> None:
+    events = GOOD.events()
+    tool_result = next(e for e in events if e.kind == "outcome" and e.step == 1)
+    failed = replace(tool_result.body, result="error")  # type: ignore[arg-type]
+    events[events.index(tool_result)] = replace(tool_result, body=failed)
+    first = Reward(
+        value=-1.0, source_name="s", target_kind="event", target_event_id=tool_result.event_id
+    )
+    latest = replace(first, value=-0.5, observed_at=GOOD.start + timedelta(seconds=9))
+    of_step = Reward(value=0.25, source_name="s", target_kind="step", target_step=0)
+    rewards = [
+        GOOD.event(body, seq=100 + n, step=1) for n, body in enumerate((first, of_step, latest))
+    ]
+    log.land([*events, *rewards])
+    asked = ReadOptions(with_step_rewards=True)
+    (record,) = governed_trajectories(lake, purpose="train", options=asked)
+    assert record.step_rewards == (
+        StepReward(step=0, event_id=None, value=0.25),
+        StepReward(step=1, event_id=str(tool_result.event_id), value=-0.5),
+    )
+    assert (record.reward, record.tool_errors, record.agent_id) == (1.0, 1, events[0].agent.id)
+    (plain,) = governed_trajectories(lake, purpose="train")
+    assert plain.step_rewards == ()

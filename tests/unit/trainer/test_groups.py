@@ -52,7 +52,7 @@ def test_a_complete_group_is_ready_and_keeps_the_order_of_start() -> None:
     assembly = run([trajectory(n, reward=float(n % 2)) for n in (3, 1, 2, 0)], size=4)
     (group,) = assembly.ready
     assert [t.started_us for t in group.members] == [0, 1, 2, 3]
-    assert group.rewards == (0.0, 1.0, 0.0, 1.0)
+    assert group.returns == ((0.0,), (1.0,), (0.0,), (1.0,))
 
 
 def test_tasks_of_the_same_name_in_two_tenants_are_two_groups() -> None:
@@ -170,7 +170,7 @@ def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
         [trajectory(0, reward=0.0), trajectory(1, reward=1.0), trajectory(2, reward=reward)]
     )
     assert reasons(assembly) == {"reward is not a finite number": 1}
-    assert assembly.ready[0].rewards == (0.0, 1.0)
+    assert assembly.ready[0].returns == ((0.0,), (1.0,))
 
 
 @given(
@@ -194,4 +194,65 @@ def test_every_candidate_is_in_exactly_one_place(
     everywhere = [*members(assembly.ready), *members(assembly.set_aside), *assembly.waiting]
     assert Counter(t.key for t in everywhere) == Counter(t.key for t in candidates)
     assert not (exhausted and assembly.waiting)
-    assert all(len(set(group.rewards)) > 1 for group in assembly.ready)
+    assert all(len(set(group.returns)) > 1 for group in assembly.ready)
+
+
+def test_trajectories_without_a_task_are_compared_one_by_one_where_that_is_asked_for() -> None:
+    lone = [trajectory(n, task=None, reward=1.0) for n in range(3)]
+    assert reasons(run(lone)) == {"no task id, so no group": 3}
+    for comparison in ("running", "auto"):
+        ready = run(lone, exhausted=False, comparison=comparison).ready
+        assert [(group.alone, len(group.members)) for group in ready] == [(True, 1)] * 3
+
+
+def test_attempts_form_groups_where_they_exist_and_are_compared_one_by_one_elsewhere() -> None:
+    mixed = [
+        *(trajectory(n, task="a", reward=float(n % 2)) for n in range(4)),
+        trajectory(4, task="b", reward=1.0),
+        trajectory(5, task=None, reward=1.0),
+    ]
+    ready = run(mixed, size=4, comparison="auto").ready
+    assert [(group.alone, len(group.members)) for group in ready] == [
+        (False, 4),
+        (True, 1),
+        (True, 1),
+    ]
+    alone = run(mixed, size=4, comparison="running").ready
+    assert [group.alone for group in alone] == [True] * 6
+
+
+def test_a_lone_attempt_waits_for_others_at_its_task_until_its_window_has_closed() -> None:
+    first = trajectory(0, task="b", reward=1.0)
+    later = [trajectory(n, task=None, reward=1.0) for n in range(1, 5)]
+    for started, waits in ((2, True), (4, False)):
+        assembly = run(
+            [first, *later[:started]], size=4, window=3, comparison="auto", exhausted=False
+        )
+        assert (first in assembly.waiting) is waits
+
+
+def test_a_group_id_comes_before_the_task() -> None:
+    attempts = [trajectory(n, task=f"t{n}", group="g", reward=float(n % 2)) for n in range(4)]
+    (group,) = run(attempts, size=4).ready
+    assert len(group.members) == 4
+
+
+def test_unrated_sessions_wait_for_their_window_and_are_then_set_aside_as_such() -> None:
+    unrated = trajectory(0, task=None, reward=None)
+    rated = [trajectory(n, task=None, reward=1.0) for n in range(1, 5)]
+    waiting = run([unrated, *rated[:2]], comparison="running", window=3, exhausted=False)
+    assert (waiting.waiting, len(waiting.ready)) == ((unrated,), 2)
+    closed = run([unrated, *rated], comparison="running", window=3, exhausted=False)
+    assert (reasons(closed), closed.waiting, len(closed.ready)) == ({"no reward": 1}, (), 4)
+
+
+def test_what_only_turns_are_rewarded_for_is_used_when_the_outcome_comes_no_more() -> None:
+    turns = (replace(TURN, reward=0.5), TURN)
+    partly = trajectory(0, task=None, reward=None, turns=turns)
+    rated = [trajectory(n, task=None, reward=1.0, turns=turns) for n in range(1, 5)]
+    rules: dict[str, Any] = {"comparison": "running", "credit": "turn", "discount": 0.5}
+    assert partly in run([partly, *rated[:2]], window=3, exhausted=False, **rules).waiting
+    first, second = run([partly, *rated], window=3, exhausted=False, **rules).ready[:2]
+    assert (first.members, first.returns) == ((partly,), ((0.5, 0.0),))
+    assert second.returns == ((1.0, 1.0),)
+    assert reasons(run([partly, *rated], comparison="running")) == {"no reward": 1}

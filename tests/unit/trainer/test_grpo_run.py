@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from atdp.inference.tokenizer import train_tokenizer
+from atdp.trainer.checkpoint import TrainerState
 from atdp.trainer.errors import CheckpointError
 from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges
@@ -263,7 +264,8 @@ def test_however_long_the_stream_the_position_stays_small(forgotten: str) -> Non
         )
         ages = VersionAges(numbers={"v1": 0}, current=0)
         assembly = assemble_groups(candidates, rules, ages)
-        plan = make_plan(step, position, assembly, settings, poll)
+        state = TrainerState(step=step - 1, position=position, settings=settings.hash)
+        plan = make_plan(step, state, assembly, settings, poll)
         assert len(plan.groups) == 1
         position = plan.after
         largest = max(largest, len(position.decided))
@@ -307,3 +309,74 @@ def test_steps_make_rewarded_outputs_more_likely(tmp_path: Path, rules: StepRule
     )
     fresh.run(Pace(steps=1))
     assert again[0]["loss"] < metrics[0]["loss"]
+
+
+RUNNING = replace(
+    SETTINGS, groups=GroupRules(comparison="running"), trajectories_per_step=8, publish_every=1
+)
+
+
+def test_trajectories_without_tasks_are_trained_on_and_plan_and_checkpoint_hold_the_baseline(
+    tmp_path: Path,
+) -> None:
+    lone = [replace(t, task=None) for t in trajectories()]
+    run = start(tmp_path, MemorySource(lone), RUNNING)
+    assert run.run(Pace(steps=2)).steps == 2
+    written = plan(tmp_path, 2)
+    (agent, _) = written.baselines.averages.values()
+    assert agent[1] / agent[0] == pytest.approx(0.5, abs=0.01)
+    resumed = start(tmp_path, MemorySource(lone), RUNNING)
+    resumed.run(Pace(steps=3))
+    assert plan(tmp_path, 3).baselines.averages != written.baselines.averages
+    whole = start(tmp_path / "whole", MemorySource(lone), RUNNING)
+    whole.run(Pace(steps=3))
+    assert plan(tmp_path, 3) == plan(tmp_path / "whole", 3)
+
+
+def test_a_turn_is_trained_with_the_advantage_of_its_own_return(tmp_path: Path) -> None:
+    def two_turns(t: TrainingTrajectory, reward: float | None) -> TrainingTrajectory:
+        (turn,) = t.turns
+        second = replace(turn, prompt_ids=(*turn.prompt_ids, *turn.output_ids, 7))
+        return replace(t, turns=(replace(turn, reward=reward), second), reward=0.0)
+
+    made = [two_turns(t, float(n % 2)) for n, t in enumerate(trajectories(8))]
+    settings = replace(SETTINGS, groups=GroupRules(size=4, credit="turn"))
+    start(tmp_path, MemorySource(made), settings).run(Pace(steps=1))
+    first, second = plan(tmp_path, 1).groups[0].members[:2]
+    # Returns (0, 0) and (1, 0): the second turn is not credited with what the first one earned.
+    assert first.advantages[0] == first.advantages[1] == second.advantages[1] < 0
+    assert second.advantages[0] > 0
+
+
+def test_versions_grow_older_with_every_publication_of_the_run_itself(tmp_path: Path) -> None:
+    lone = [replace(t, task=None) for t in trajectories()]
+    settings = replace(RUNNING, groups=GroupRules(comparison="running", max_staleness=1))
+    result = start(tmp_path, MemorySource(lone), settings).run(Pace(steps=9))
+    # After two publications the data of the first version are two versions old.
+    assert (result.steps, dict(result.set_aside)) == (
+        2,
+        {"stale: 2 versions old, limit 1": 16},
+    )
+
+
+def test_a_run_that_pauses_between_two_steps_goes_on_as_if_it_had_not(tmp_path: Path) -> None:
+    asked = iter((False, True))
+    paused = start(tmp_path / "paused", MemorySource(trajectories())).run(
+        Pace(steps=3, pause=lambda: next(asked))
+    )
+    assert (paused.paused, paused.steps) == (True, 1)
+    resumed = start(tmp_path / "paused", MemorySource(trajectories())).run(Pace(steps=3))
+    whole = start(tmp_path / "whole", MemorySource(trajectories())).run(Pace(steps=3))
+    assert (resumed.paused, resumed.trained) == (False, whole.trained)
+    assert plan(tmp_path / "paused", 3) == plan(tmp_path / "whole", 3)
+
+
+def test_unrated_sessions_are_compared_with_the_rated_ones(tmp_path: Path) -> None:
+    lone = [
+        replace(t, task=None, reward=None if n % 4 else 1.0, tool_errors=n % 4)
+        for n, t in enumerate(trajectories())
+    ]
+    result = start(tmp_path, MemorySource(lone), RUNNING).run(Pace(steps=9))
+    assert (result.ratings.rated.sessions, result.ratings.unrated.sessions) == (8, 24)
+    assert result.ratings.unrated.mean("tool_errors") == 2.0
+    assert result.ratings.differing() == ("tool_errors",)

@@ -33,5 +33,6 @@ from .tables import TableName as TableName, table_definitions as table_definitio
 from .trajectory_records import (
     GenerationRecord as GenerationRecord,
     GovernedTrajectories as GovernedTrajectories,
+    StepReward as StepReward,
     TrajectoryRecord as TrajectoryRecord,
 )

@@ -21,7 +21,7 @@ list.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from atdp.lakehouse import stamps
@@ -39,6 +39,7 @@ from atdp.lakehouse.trajectory_records import (
     GenerationRecord,
     GovernedTrajectories,
     Key,
+    StepReward,
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE
@@ -64,6 +65,10 @@ _CANDIDATE_COLUMNS = (
     "status",
     "reward",
     "reward_source",
+    "agent_id",
+    "prompt_version",
+    "tools_version",
+    "tool_errors",
     "first_offset",
     "last_offset",
     "kafka_partition",
@@ -86,6 +91,8 @@ class ReadOptions:
     consent are still required."""
     with_messages: bool = True
     """Also fold the messages, which reads the text columns."""
+    with_step_rewards: bool = False
+    """Also read the rewards of steps and events."""
 
 
 def governed_trajectories(
@@ -128,6 +135,7 @@ def governed_trajectories(
     with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
         contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
         generations = _generations(content, filters, accepted, contexts)
+        rewards = _step_rewards(content, filters) if options.with_step_rewards else {}
     records = []
     for key, row in accepted.items():
         calls = generations.get(key, [])
@@ -138,7 +146,8 @@ def governed_trajectories(
         ):
             reason = stamps.DISAGREES
         if reason is None:
-            records.append(_trajectory(row, calls, context, options))
+            record = _trajectory(row, calls, context, options)
+            records.append(replace(record, step_rewards=tuple(rewards.get(key, ()))))
         else:
             refused[reason] += 1
     position = lake.committed_offsets("events", pinned["events"])
@@ -173,6 +182,16 @@ def _trajectory(
         messages=tuple(map(_message, messages)),
         tools_json=context.tools_json,
     )
+
+
+def _step_rewards(
+    connection: Connection, filters: Mapping[str, str]
+) -> Mapping[Key, list[StepReward]]:
+    rewards: dict[Key, list[StepReward]] = defaultdict(list)
+    for row in _rows(connection, "step_rewards", filters):
+        reward = StepReward(step=row["step"], event_id=row["event_id"], value=row["value"])
+        rewards[_key(row)].append(reward)
+    return rewards
 
 
 def _generations(

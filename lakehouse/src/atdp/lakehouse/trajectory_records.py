@@ -64,6 +64,16 @@ class GenerationRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StepReward:
+    """The reward that counts for a step, or for one event of it."""
+
+    step: int
+    event_id: str | None
+    """`None`: the reward is for the step as a whole."""
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TrajectoryRecord:
     """One whole trajectory that may be used for the purpose.
 
@@ -80,11 +90,20 @@ class TrajectoryRecord:
     reward: float | None
     """None: no reward has come, which is not a reward of 0."""
     reward_source: str | None
+    agent_id: str | None
+    prompt_version: str | None
+    """Version of the prompt at the first model call; `None` where nobody recorded it."""
+    tools_version: str | None
+    """Version of the tools at the first model call; `None` where nobody recorded it."""
+    tool_errors: int
+    """Number of outcomes of tools that are errors."""
     generations: tuple[GenerationRecord, ...]
     messages: tuple[Message, ...]
     """The context after the last event."""
     tools_json: str | None
     """The last tool definitions that were shown to the model."""
+    step_rewards: tuple[StepReward, ...] = ()
+    """The rewards of steps and of their events, where `ReadOptions` asks for them."""
     first_offset: int
     last_offset: int
     kafka_partition: int

@@ -1,6 +1,7 @@
 from .errors import SourceError as SourceError, TrainerError as TrainerError
 from .model import ModelShape as ModelShape
 from .options import TrainOptions as TrainOptions, TrainResult as TrainResult
+from .rating_comparison import RatingComparison as RatingComparison
 from .registry import Published as Published, WeightRegistry as WeightRegistry
 from .training import train as train
 from .trajectory import TrajectoryKey as TrajectoryKey

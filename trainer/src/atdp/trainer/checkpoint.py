@@ -10,13 +10,14 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from atdp.runtime import clear_directory, sync_directory, sync_tree, write_durably
+from atdp.trainer.algo.baseline import Baselines
 from atdp.trainer.errors import CheckpointError
 from atdp.trainer.model import CausalLM
 from atdp.trainer.position import StreamPosition
@@ -34,6 +35,7 @@ class TrainerState:
     position: StreamPosition
     settings: str
     """Hash of the run's settings; a checkpoint is continued only under the same settings."""
+    baselines: Baselines = field(default_factory=Baselines)
 
 
 class CheckpointStore:
@@ -61,6 +63,7 @@ class CheckpointStore:
             "step": state.step,
             "position": state.position.to_json(),
             "settings": state.settings,
+            "baselines": state.baselines.to_json(),
         }
         (partial / "state.json").write_text(json.dumps(state_json, indent=1, sort_keys=True))
         sync_tree(partial)
@@ -111,6 +114,7 @@ class CheckpointStore:
             step=state_json["step"],
             position=StreamPosition.from_json(state_json["position"]),
             settings=state_json["settings"],
+            baselines=Baselines.from_json(state_json["baselines"]),
         )
 
     def _prune(self, newest: str) -> None:

@@ -1,11 +1,12 @@
-"""The assembly of groups for GRPO from a log.
+"""The assembly of the trajectories that a step compares, from a log.
 
 An online trainer samples the members of a group on purpose. In a log, the members of a group are
 the attempts at the same task that happen to exist. So a group can stay incomplete, have one member,
 or contain attempts that must not be trained on. The rules:
 
-- members share tenant and task. A trajectory that cannot be trained on (ineligible, no token ids,
-  too stale) is set aside alone, so it does not change the statistics of its group;
+- members share the tenant, and the group id or else the task. A trajectory that cannot be trained
+  on (ineligible, no token ids, too stale) is set aside alone, so it does not change the statistics
+  of its group;
 - groups form in the order in which trajectories start. The order in which they end would favour
   short trajectories;
 - a group is *ready* with `size` members. An incomplete one waits until its window has closed (or
@@ -16,7 +17,14 @@ or contain attempts that must not be trained on. The rules:
   wrong clock of an agent cannot keep a window open. A position lists at most `window` trajectories
   per partition. A trajectory that is not offered (it has not ended, or the run does not select it
   yet) is waited for in the same way;
-- a group with equal rewards is set aside, since it has no signal.
+- a group with equal rewards is set aside, since it has no signal;
+- where the comparison is with the running baseline, a trajectory is a group of its own, which is
+  ready as soon as it has its reward. With `auto`, trajectories that name neither a group nor a task
+  are, and those that are left alone when the window of their group has closed;
+- with credit by turn, a trajectory of which only turns have rewards is waited for until its window
+  has closed, since the reward of the whole may still come. Then it is compared with others of its
+  kind only: the returns of a trajectory without outcome are not comparable with returns that
+  contain one.
 
 Every candidate is in a ready group, set aside with a reason, or waiting. The next run considers the
 trajectories again that this run has set aside, since a reward may have come.
@@ -34,6 +42,9 @@ from atdp.trainer.groups import (
     VersionAges,
 )
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, refusal_for_rl
+from atdp.trainer.turn_credit import has_reward, returns_of
+
+_Attempts = Sequence[TrainingTrajectory]
 
 
 def assemble_groups(
@@ -50,24 +61,28 @@ def assemble_groups(
     closed_to = _closed_to(candidates, rules.window)
     set_aside: list[SetAside] = []
     tasks: dict[tuple[str, str], list[TrainingTrajectory]] = {}
+    parts: list[_Attempts] = []
     for trajectory in sorted(candidates.trajectories, key=_start_order):
         reason = _refusal(trajectory, rules, ages, already_trained)
+        within = None if rules.comparison == "running" else trajectory.comparison_id
         if reason is not None:
             set_aside.append(SetAside(reason=reason, members=(trajectory,)))
-        elif trajectory.task is not None:
-            tasks.setdefault((trajectory.key.tenant, trajectory.task), []).append(trajectory)
-    ready: list[tuple[tuple[int, TrajectoryKey], Group]] = []
+        elif within is not None:
+            tasks.setdefault((trajectory.key.tenant, within), []).append(trajectory)
+        else:
+            parts.append((trajectory,))
+    parts += _parts(tasks, rules.size)
+    ready: list[Group] = []
     waiting: list[TrainingTrajectory] = []
-    for (_, task), part in _parts(tasks, rules.size):
+    for part in parts:
         if not candidates.exhausted and _is_waited_for(part, rules, closed_to):
             waiting += part
             continue
-        group, refusals = _form_group(task, part, rules)
+        groups, refusals = _form_groups(part, rules)
         set_aside += refusals
-        if group is not None:
-            ready.append((_start_order(part[0]), group))
+        ready += groups
     return Assembly(
-        ready=tuple(group for _, group in sorted(ready, key=lambda item: item[0])),
+        ready=tuple(sorted(ready, key=lambda group: _start_order(group.members[0]))),
         set_aside=tuple(set_aside),
         waiting=tuple(waiting),
         open_starts=tuple(
@@ -78,46 +93,66 @@ def assemble_groups(
     )
 
 
-def _parts(
-    tasks: Mapping[tuple[str, str], Sequence[TrainingTrajectory]], size: int
-) -> Iterator[tuple[tuple[str, str], Sequence[TrainingTrajectory]]]:
+def _parts(tasks: Mapping[tuple[str, str], _Attempts], size: int) -> Iterator[_Attempts]:
     """Split the attempts at every task into parts of `size`, in order of start."""
-    for task, attempts in tasks.items():
+    for attempts in tasks.values():
         for start in range(0, len(attempts), size):
-            yield task, attempts[start : start + size]
+            yield attempts[start : start + size]
 
 
-def _is_waited_for(
-    part: Sequence[TrainingTrajectory], rules: GroupRules, closed_to: Mapping[int, int]
-) -> bool:
+def _is_waited_for(part: _Attempts, rules: GroupRules, closed_to: Mapping[int, int]) -> bool:
     """Return True when a part is incomplete and the window of one of its members is open."""
-    if sum(t.reward is not None for t in part) == rules.size:
+    size = 1 if _is_alone(part[0], rules) else rules.size
+    if sum(t.reward is not None for t in part) == size:
         return False
     return any(t.first_offset > closed_to.get(t.partition, -1) for t in part)
 
 
-def _form_group(
-    task: str, part: Sequence[TrainingTrajectory], rules: GroupRules
-) -> tuple[Group | None, list[SetAside]]:
-    """Form the group of attempts at one task that are not waited for any more.
+def _is_alone(trajectory: TrainingTrajectory, rules: GroupRules) -> bool:
+    return rules.comparison == "running" or trajectory.comparison_id is None
 
-    Returns the group, or None where its members teach nothing, and the members set aside.
+
+def _form_groups(part: _Attempts, rules: GroupRules) -> tuple[list[Group], list[SetAside]]:
+    """Form the groups of attempts at one task that are not waited for any more.
+
+    Returns the groups, none where the members teach nothing, and the members set aside.
     """
-    rewarded = [(t, t.reward) for t in part if t.reward is not None]
-    unrewarded = tuple(t for t in part if t.reward is None)
+    rewarded = _comparable(part, rules)
+    taken = {t.key for t in rewarded}
+    unrewarded = tuple(t for t in part if t.key not in taken)
     set_aside = [SetAside(reason="no reward", members=unrewarded)] if unrewarded else []
-    attempts = tuple(t for t, _ in rewarded)
-    rewards = tuple(reward for _, reward in rewarded)
-    if not attempts:
-        return None, set_aside
-    if len(attempts) < rules.min_size:
-        reason = "singleton group" if len(attempts) == 1 else "group too small"
-        return None, [*set_aside, SetAside(reason=reason, members=attempts)]
-    if is_uniform(rewards):
+    if not rewarded:
+        return [], set_aside
+    if _is_alone(part[0], rules):
+        return [_group((part[0],), rules, alone=True)], set_aside
+    if len(rewarded) < rules.min_size:
+        if rules.comparison == "auto":
+            return [_group((t,), rules, alone=True) for t in rewarded], set_aside
+        reason = "singleton group" if len(rewarded) == 1 else "group too small"
+        return [], [*set_aside, SetAside(reason=reason, members=rewarded)]
+    group = _group(rewarded, rules)
+    if is_uniform(group.returns):
         reason = "equal rewards in the group"
-        return None, [*set_aside, SetAside(reason=reason, members=attempts)]
-    group = Group(tenant=part[0].key.tenant, task=task, members=attempts, rewards=rewards)
-    return group, set_aside
+        return [], [*set_aside, SetAside(reason=reason, members=rewarded)]
+    return [group], set_aside
+
+
+def _comparable(part: _Attempts, rules: GroupRules) -> tuple[TrainingTrajectory, ...]:
+    """Return the members with an outcome, or else those whose turns have rewards."""
+    with_outcome = tuple(t for t in part if t.reward is not None)
+    return with_outcome or tuple(t for t in part if has_reward(t, rules.credit))
+
+
+def _group(
+    members: tuple[TrainingTrajectory, ...], rules: GroupRules, *, alone: bool = False
+) -> Group:
+    return Group(
+        tenant=members[0].key.tenant,
+        task=members[0].task,
+        members=members,
+        returns=tuple(returns_of(t, rules.credit, rules.discount) for t in members),
+        alone=alone,
+    )
 
 
 def _closed_to(candidates: GroupCandidates, window: int) -> dict[int, int]:
@@ -149,6 +184,8 @@ def _refusal(
     """Return why a trajectory cannot be a member of any group; None when it can."""
     if trajectory.key in already_trained:
         return "already trained on by an ancestor"
+    if rules.comparison == "group" and trajectory.comparison_id is None:
+        return "no task id, so no group"
     return refusal_for_rl(trajectory) or _refusal_of_versions(trajectory, rules, ages)
 
 

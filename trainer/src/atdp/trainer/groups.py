@@ -1,13 +1,19 @@
-"""Values of the assembly of groups: its rules, its candidates and its result.
+"""Values of the assembly of comparisons: its rules, its candidates and its result.
 
 The rules are explained in group_assembly.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from atdp.trainer.algo.returns import Credit
 from atdp.trainer.position import Start
 from atdp.trainer.trajectory import TrainingTrajectory
+
+Comparison = Literal["group", "running", "auto"]
+"""`group`: with the other attempts at the same task. `running`: with a running baseline, each
+trajectory for itself. `auto`: with its group where there is one, else with the running baseline."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +30,10 @@ class GroupRules:
     """Number of trajectories that may start after a member, in its partition, before its group no
     longer waits: about 500 of a stream in four partitions, which the platform has. With a larger
     number, rewards are waited for longer, and positions are longer."""
+    comparison: Comparison = "group"
+    credit: Credit = "trajectory"
+    discount: float = 1.0
+    """Gamma of the returns of turns (credit by turn only), above 0 and at most 1."""
     max_staleness: int = 4
     """Largest distance between the trained version and the oldest version that produced a member,
     in updates."""
@@ -37,6 +47,8 @@ class GroupRules:
                 "group sizes must satisfy 2 <= min_size <= size, "
                 f"got {self.min_size} and {self.size}"
             )
+        if not 0 < self.discount <= 1:
+            raise ValueError(f"the discount must be above 0 and at most 1, got {self.discount}")
         if self.window < 0:
             raise ValueError(f"window must be at least 0, got {self.window}")
 
@@ -65,12 +77,18 @@ class VersionAges:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Attempts at one task that are compared with each other, in order of start."""
+    """Attempts at one task that are compared with each other, in order of start.
+
+    A trajectory that is compared with the running baseline is a group of its own.
+    """
 
     tenant: str
-    task: str
+    task: str | None
     members: tuple[TrainingTrajectory, ...]
-    rewards: tuple[float, ...]
+    returns: tuple[tuple[float, ...], ...]
+    """Of each member: the return of every turn, or a single value that holds for all turns."""
+    alone: bool = False
+    """It has one member, which is compared with the running baseline."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,6 @@
-"""GRPO from the options to the published version: base, settings, run and lineage.
+"""GRPO from the options to the published versions: base, settings, run and lineage.
 
-The run itself is in grpo_run.py.
+The run itself is in grpo_run.py, the publication of its versions in run_publications.py.
 """
 
 import shutil
@@ -16,33 +16,76 @@ from atdp.trainer.base_version import (
 from atdp.trainer.errors import SourceError
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
-from atdp.trainer.model import load_model, save_model
+from atdp.trainer.model import load_model
 from atdp.trainer.options import TrainResult, describe_counts
-from atdp.trainer.registry import Lineage, Published
+from atdp.trainer.registry import Published
+from atdp.trainer.run_directory import RunDirectory
 from atdp.trainer.run_lock import lock_run
 from atdp.trainer.run_name import unpublished_name
+from atdp.trainer.run_publications import RunPublications
 from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.step import StepRules
 from atdp.trainer.training_job import TrainingJob
 
 
 def train_grpo(job: TrainingJob) -> TrainResult:
-    """Train a version further by GRPO on groups of attempts at the same task, and publish it.
+    """Train a version further by GRPO on what was rewarded, and publish it.
+
+    With `publish_every`, versions are published on the way. A run that was killed or paused is
+    continued, with its optimizer, by the same options.
 
     Raises:
-        SourceError: no group can be formed.
+        SourceError: nothing can be trained on.
+    """
+    options, registry = job.options, job.registry
+    base, settings = _base_and_settings(job)
+    goes_on = options.publish_every is not None
+    done = published_result(options, registry, settings.hash)
+    if done is not None and not (goes_on and _is_unfinished(job, options.run_name or "")):
+        return done
+    name = options.run_name or unpublished_name(
+        registry,
+        options.model,
+        "grpo",
+        base,
+        settings.hash,
+        goes_on=lambda name: goes_on and _is_unfinished(job, name),
+    )
+    directory = _run_path(job, name)
+    with lock_run(directory):
+        return _train(job, base, settings, directory)
+
+
+def _base_and_settings(job: TrainingJob) -> tuple[Published, RunSettings]:
+    """Return the version to start from and the settings.
+
+    The newest version may be one that a run with these settings published on its way, before it was
+    killed or paused. Then the run is to go on, and its base is the version that it started from.
     """
     options, registry = job.options, job.registry
     base = base_version(registry, options)
     settings = _settings(job, base)
-    if (done := published_result(options, registry, settings.hash)) is not None:
-        return done
-    name = options.run_name or unpublished_name(
-        registry, options.model, "grpo", base, settings.hash
-    )
-    directory = options.home.root / "runs" / options.model / name
-    with lock_run(directory):
-        return _train(job, base, settings, directory)
+    run_id = base.manifest["run_id"]
+    if options.from_version is not None or not _is_unfinished(job, run_id):
+        return base, settings
+    first = registry.published_by(options.model, run_id)
+    if first is None or first.parent is None:
+        return base, settings
+    start = registry.verify(options.model, first.parent)
+    of_run = _settings(job, start)
+    same = of_run.hash == base.manifest["config"]["settings"]
+    return (start, of_run) if same else (base, settings)
+
+
+def _is_unfinished(job: TrainingJob, run_id: str) -> bool:
+    """Return True when a run publishes on its way and has not published its last version."""
+    versions = job.registry.all_published_by(job.options.model, run_id)
+    on_its_way = any(version.manifest.get("run_step") is not None for version in versions)
+    return on_its_way and not RunDirectory(_run_path(job, run_id)).finished
+
+
+def _run_path(job: TrainingJob, run_id: str) -> Path:
+    return job.options.home.root / "runs" / job.options.model / run_id
 
 
 def _settings(job: TrainingJob, base: Published) -> RunSettings:
@@ -52,15 +95,25 @@ def _settings(job: TrainingJob, base: Published) -> RunSettings:
         version_now=job.registry.generations(options.model)[base.version],
         groups=GroupRules(
             size=options.group_size,
+            window=options.reward_window,
+            comparison=options.compare,
+            credit=options.credit,
+            discount=options.discount,
             max_staleness=options.max_staleness,
             tokenizer=tokenizer_hash(base.path / "tokenizer.json"),
         ),
-        step=StepRules(correction=options.correction, minibatches=options.minibatches),
+        step=StepRules(
+            correction=options.correction, minibatches=options.minibatches, epochs=options.epochs
+        ),
         advantage=options.advantage,
         groups_per_step=options.groups_per_step,
+        trajectories_per_step=options.trajectories_per_step,
+        baseline_horizon=options.baseline_horizon,
+        whiten=options.whiten,
         learning_rate=options.rate,
         seed=options.seed,
         selection=options.selection,
+        publish_every=options.publish_every,
         already_trained=trained_by_ancestors(job.registry, base),
     )
 
@@ -70,43 +123,74 @@ def _train(
 ) -> TrainResult:
     options, registry = job.options, job.registry
     model = load_model(base.path)
+    publications = RunPublications(
+        registry,
+        base,
+        model,
+        run_id=directory.name,
+        config={"settings": settings.hash, **options.to_json()},
+    )
     run = GrpoRun(
         model=model,
         source=job.source,
         settings=settings,
         version_numbers=lambda: registry.generations(options.model),
         directory=directory,
-        hooks=RunHooks(on_step=job.report_step),
+        hooks=RunHooks(
+            on_step=job.report_step,
+            publish=lambda steps: job.on_publish(publications.publish(steps, run_step=steps.steps)),
+        ),
     )
     job.on_begin(_beginning(job, base, directory, steps_done=run.step))
-    pace = Pace(
-        steps=options.steps,
-        checkpoint_every=options.checkpoint_every,
-        follow=options.follow,
-        give_up_after_s=options.give_up_after_s,
-    )
-    result = run.run(pace)
-    if not result.steps:
-        raise SourceError(
-            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
-            "groups need at least 2 rewarded attempts at the same task, "
-            f"produced by {base.version} or a recent ancestor"
-        )
-    published = registry.publish(
-        options.model,
-        lambda path: save_model(model, path, tokenizer_from=base.path),
-        _lineage(job, base, settings, directory.name, result),
-    )
-    # Plans and reports stay, since they are part of the version's lineage.
-    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
+    result = run.run(_pace(job))
+    if not result.paused:
+        _finish(job, run, result, publications, directory)
+    published = publications.all
     return TrainResult(
-        published=published,
+        published=published[-1] if published else base,
+        versions=tuple(version.version for version in published),
         steps=result.steps,
         trajectories_used=len(set(result.trained)),
         set_aside=result.set_aside,
         refused=result.refused,
         metrics=result.last_metrics,
+        ratings=result.ratings,
+        paused=result.paused,
     )
+
+
+def _pace(job: TrainingJob) -> Pace:
+    options = job.options
+    return Pace(
+        steps=options.steps,
+        checkpoint_every=options.checkpoint_every,
+        follow=options.follow,
+        give_up_after_s=options.give_up_after_s,
+        pause=job.pause,
+    )
+
+
+def _finish(
+    job: TrainingJob,
+    run: GrpoRun,
+    result: RunResult,
+    publications: RunPublications,
+    directory: Path,
+) -> None:
+    """Publish what has not been published yet, and mark the run as finished."""
+    if not result.steps:
+        raise SourceError(
+            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
+            "groups need at least 2 rewarded attempts at the same task, "
+            f"produced by {job.options.model} in a version that is recent enough; "
+            "where each task is attempted once, use --compare auto"
+        )
+    published_to = result.steps - result.steps % (job.options.publish_every or result.steps + 1)
+    if published_to < result.steps:
+        publications.publish(run.result(after_step=published_to))
+    RunDirectory(directory).mark_finished()
+    # Plans and reports stay, since they are part of the version's lineage.
+    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
 
 
 def _beginning(job: TrainingJob, base: Published, directory: Path, *, steps_done: int) -> str:
@@ -116,19 +200,3 @@ def _beginning(job: TrainingJob, base: Published, directory: Path, *, steps_done
     if steps_done:
         text += f"; continues after step {steps_done}"
     return text
-
-
-def _lineage(
-    job: TrainingJob, base: Published, settings: RunSettings, run_id: str, result: RunResult
-) -> Lineage:
-    return Lineage(
-        run_id=run_id,
-        kind="grpo",
-        parent=base.version,
-        snapshots=result.snapshots,
-        policy_versions=result.policies,
-        data_versions=result.data_versions,
-        trained_on=result.tasks,
-        config={"settings": settings.hash, **job.options.to_json()},
-        metrics=result.last_metrics,
-    )

@@ -1,20 +1,26 @@
-"""A GRPO run: poll, plan, write the plan, step, checkpoint. It may be killed at any moment.
+"""A GRPO run: poll, plan, step, checkpoint, publish. It may be killed at any moment.
 
 Every step has its effect on the weights exactly once. Steps after the last checkpoint are lost with
 the process and are done again from the written plans, in the same order with the same content. On
 one CPU thread the resumed run ends with the same bits.
 
+A run that publishes on its way saves a checkpoint before every publication. A process that begins
+at such a checkpoint publishes first, if the one before it was killed in between; so every version
+is published once, with the weights of its step.
+
 The files of a run are described in run_directory.py.
 """
 
 import logging
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState, seed_everything
@@ -23,9 +29,11 @@ from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import GroupCandidates, SetAside, VersionAges
 from atdp.trainer.linearize import Row, linearize
 from atdp.trainer.model import CausalLM
+from atdp.trainer.packing import TokenAdvantages
 from atdp.trainer.plan import StepPlan
-from atdp.trainer.planner import make_plan, planned_trajectories
+from atdp.trainer.planner import is_full, make_plan, planned_trajectories
 from atdp.trainer.position import StreamPosition
+from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.run_directory import RunDirectory
 from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.source import TrajectorySource
@@ -42,6 +50,9 @@ class RunHooks:
 
     on_step: Callable[[int, Mapping[str, Any]], None] = lambda _step, _metrics: None
     """Called after every step with its number and its report."""
+    publish: Callable[[RunResult], None] = lambda _: None
+    """Called every `publish_every` steps with the result of the steps since the last call, when a
+    checkpoint has been saved; after a kill it is called again with the same result."""
     on_point: Callable[[str], None] = lambda _: None
     """Called at the moments between which a crash has different effects (for tests)."""
 
@@ -89,10 +100,14 @@ class GrpoRun:
         return self._state.step
 
     def run(self, pace: Pace) -> RunResult:
-        """Train until `pace.steps`, or until there is no more data."""
+        """Train until `pace.steps`, until there is no more data, or until the run is to pause."""
         saved = self._state.step
+        self._publish_if_due()
         waited_since = time.monotonic()
+        paused = False
         while self._state.step < pace.steps:
+            if paused := pace.pause():
+                break
             plan = self._next_plan()
             if plan is None:
                 if not pace.follow or time.monotonic() - waited_since > pace.give_up_after_s:
@@ -101,12 +116,30 @@ class GrpoRun:
                 continue
             self._do_step(plan)
             waited_since = time.monotonic()
-            if self._state.step % pace.checkpoint_every == 0:
+            if self._state.step % pace.checkpoint_every == 0 or self._publishes_now:
                 self._save()
                 saved = self._state.step
+            self._publish_if_due()
         if self._state.step != saved:
             self._save()
-        return self._result()
+        return replace(self.result(), paused=paused)
+
+    @property
+    def _publishes_now(self) -> bool:
+        every = self._settings.publish_every
+        return bool(every and self._state.step and self._state.step % every == 0)
+
+    def _publish_if_due(self) -> None:
+        if self._publishes_now:
+            every = self._settings.publish_every or 0
+            self._hooks.publish(self.result(after_step=self._state.step - every))
+            self._hooks.on_point("version published")
+
+    @property
+    def _version_now(self) -> int:
+        """Age of the weights that are trained, in updates: it grows with every publication."""
+        settings = self._settings
+        return settings.version_now + self._state.step // (settings.publish_every or sys.maxsize)
 
     # --- plans ---
 
@@ -141,11 +174,11 @@ class GrpoRun:
                 open_starts=poll.open_starts,
             ),
             settings.groups,
-            VersionAges(numbers=self._version_numbers(), current=settings.version_now),
+            VersionAges(numbers=self._version_numbers(), current=self._version_now),
             already_trained=settings.already_trained,
         )
-        plan = make_plan(number, position, assembly, settings, poll, replaces=replaces)
-        enough = len(plan.groups) == settings.groups_per_step or (poll.exhausted and plan.groups)
+        plan = make_plan(number, self._state, assembly, settings, poll, replaces=replaces)
+        enough = is_full(plan, assembly, settings) or (poll.exhausted and plan.groups)
         self._unplanned = () if enough else assembly.set_aside
         return plan if enough else None
 
@@ -176,7 +209,10 @@ class GrpoRun:
             "cpu_seconds": time.process_time() - cpu,
         }
         self._state = TrainerState(
-            step=plan.step, position=plan.after, settings=self._settings.hash
+            step=plan.step,
+            position=plan.after,
+            settings=self._settings.hash,
+            baselines=plan.baselines,
         )
         self._files.write_report(plan.step, report)
         self._hooks.on_point("step done")
@@ -187,13 +223,13 @@ class GrpoRun:
 
     # --- the result ---
 
-    def _result(self) -> RunResult:
-        """Return the result of the whole run, from the plans and reports of the steps done.
+    def result(self, *, after_step: int = 0) -> RunResult:
+        """Return the result of the steps after `after_step`, from their plans and reports.
 
         So it also covers the steps that earlier processes of this run have done.
         """
-        plans = self._files.plans(self._state.step)
-        reports = self._files.reports(self._state.step)
+        plans = self._files.plans(self._state.step, after_step=after_step)
+        reports = self._files.reports(self._state.step, after_step=after_step)
         return RunResult(
             steps=self._state.step,
             position=self._state.position,
@@ -210,6 +246,7 @@ class GrpoRun:
             policies=distinct_values(reports, "policies"),
             data_versions=distinct_values(reports, "data_versions"),
             last_metrics=reports[-1] if reports else {},
+            ratings=sum((plan.ratings for plan in plans), RatingComparison()),
         )
 
     def _set_aside(self, plans: list[StepPlan]) -> Counter[str]:
@@ -230,15 +267,22 @@ class GrpoRun:
 
 def _training_rows(
     plan: StepPlan, members: Mapping[TrajectoryKey, TrainingTrajectory]
-) -> tuple[list[Row], list[float], int]:
-    """Return the rows of a plan, the advantage of each row, and the number of forks."""
+) -> tuple[list[Row], list[TokenAdvantages], int]:
+    """Return the rows of a plan, the advantages of each row, and the number of forks."""
     rows: list[Row] = []
-    advantages: list[float] = []
+    advantages: list[TokenAdvantages] = []
     forks = 0
     for group in plan.groups:
         for member in group.members:
             merged = linearize(members[member.key].turns)
             rows += merged.rows
-            advantages += [member.advantage] * len(merged.rows)
+            advantages += [_token_advantages(row, member.advantages) for row in merged.rows]
             forks += merged.forks
     return rows, advantages, forks
+
+
+def _token_advantages(row: Row, of_turns: tuple[float, ...]) -> TokenAdvantages:
+    """Return the advantage of every token of a row; one value for all turns stays one value."""
+    if len(of_turns) == 1 or row.turns is None:
+        return of_turns[0]
+    return np.asarray(of_turns, np.float32)[row.turns]

@@ -1,6 +1,7 @@
 """Conversion of the governed reader's records to the trainer's trajectories."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from atdp.lakehouse import GenerationFacts, GenerationRecord, TrajectoryRecord
@@ -16,7 +17,11 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
     return TrainingTrajectory(
         key=TrajectoryKey(record.tenant_id, record.trajectory_id, record.attempt),
         task=record.task_id,
-        turns=tuple(_turn(call) for call in record.generations),
+        group=record.group_id,
+        turns=tuple(
+            replace(_turn(call), reward=reward)
+            for call, reward in zip(record.generations, rewards_of_calls(record), strict=True)
+        ),
         reward=record.reward,
         status=record.status,
         started_us=0 if started is None else round(started.timestamp() * 1_000_000),
@@ -25,7 +30,27 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
         messages=tuple(openai_message(message) for message in record.messages),
         tools=tuple(json.loads(record.tools_json)) if record.tools_json else (),
         policy=policies[-1] if policies else None,
+        agent=record.agent_id or "",
+        prompt_and_tools=f"{record.prompt_version or ''} {record.tools_version or ''}",
+        tool_errors=record.tool_errors,
     )
+
+
+def rewards_of_calls(record: TrajectoryRecord) -> list[float | None]:
+    """Return the reward of every model call: the sum of the rewards that belong to it.
+
+    A reward for a model call belongs to this call. A reward for another event (the result of a
+    tool), or for a step as a whole, belongs to the last call of the step, or else to the last one
+    before it, or else to the first. `None`: a call has no reward, which is not a reward of 0.
+    """
+    calls = record.generations
+    rewards: list[float | None] = [None] * len(calls)
+    numbers = {call.event_id: number for number, call in enumerate(calls)}
+    for reward in record.step_rewards if calls else ():
+        until = [number for number, call in enumerate(calls) if call.step <= reward.step]
+        number = numbers.get(reward.event_id or "", until[-1] if until else 0)
+        rewards[number] = (rewards[number] or 0.0) + reward.value
+    return rewards
 
 
 def _turn(call: GenerationRecord) -> Turn:

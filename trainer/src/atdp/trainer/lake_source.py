@@ -32,7 +32,7 @@ _NO_TIME_LIMIT_S = 3600.0
 class LakeSource:
     """Implements `atdp.trainer.source.TrajectorySource`; see the module docstring."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one for each property of the selection)
         self,
         lake: Lake,
         *,
@@ -41,6 +41,7 @@ class LakeSource:
         snapshots: Mapping[TableName, int] | None = None,
         too_old: Sequence[str] = (),
         learn_from_text: bool = False,
+        step_rewards: bool = False,
     ) -> None:
         """Read from `lake`; `where` is SQL over the columns of `trajectories`.
 
@@ -49,7 +50,8 @@ class LakeSource:
         trained on.
 
         `learn_from_text` reads messages for supervised training and does not require exact token
-        ids; purpose and consent are required in any case.
+        ids; purpose and consent are required in any case. `step_rewards` also reads the rewards of
+        steps and events.
         """
         self._lake = lake
         self._tenant = tenant
@@ -58,6 +60,7 @@ class LakeSource:
         self._old = f"list_has_any(coalesce(weight_versions, []), [{listed}])" if too_old else None
         self._snapshots = snapshots
         self._text = learn_from_text
+        self._step_rewards = step_rewards
         self._last_read: _LakeRead | None = None
 
     def poll(self, position: StreamPosition) -> Poll:
@@ -127,7 +130,10 @@ class LakeSource:
                 where=where,
                 snapshots=self._snapshots,
                 options=ReadOptions(
-                    after=after, require_exact=not self._text, with_messages=self._text
+                    after=after,
+                    require_exact=not self._text,
+                    with_messages=self._text,
+                    with_step_rewards=self._step_rewards,
                 ),
             )
         except LakehouseError as error:

@@ -26,6 +26,8 @@ class Row:
     """Tokens that carry loss. The first token never does, since no token precedes it."""
     logprobs: npt.NDArray[np.float32]
     """Behaviour log-probabilities where trained, 0 elsewhere."""
+    turns: npt.NDArray[np.int32] | None = None
+    """Number of the turn, from 0, that wrote each token or read it first; None: not of turns."""
     temperature: float = 1.0
 
     def __len__(self) -> int:
@@ -55,6 +57,7 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
     tokens: list[int] = []
     trained: list[bool] = []
     logprobs: list[float] = []
+    numbers: list[int] = []
     temperature = 1.0
     clean = forks = 0
     for number, turn in enumerate(turns):
@@ -68,8 +71,8 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
             clean += 1
         elif number > 0:
             forks += 1
-            rows.append(_row(tokens, trained, logprobs, temperature))
-            tokens, trained, logprobs = [], [], []
+            rows.append(_row(tokens, trained, logprobs, numbers, temperature))
+            tokens, trained, logprobs, numbers = [], [], [], []
         context = turn.prompt_ids[len(tokens) :]
         mask = turn.loss_mask or (1,) * len(turn.output_ids)
         tokens += [*context, *turn.output_ids]
@@ -77,18 +80,26 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
         logprobs += [0.0] * len(context) + [
             p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)
         ]
+        numbers += [number] * (len(tokens) - len(numbers))
         temperature = turn.temperature
     if tokens:
-        rows.append(_row(tokens, trained, logprobs, temperature))
+        rows.append(_row(tokens, trained, logprobs, numbers, temperature))
     return Linearized(rows=tuple(rows), clean=clean, forks=forks)
 
 
-def _row(tokens: list[int], trained: list[bool], logprobs: list[float], temperature: float) -> Row:
+def _row(
+    tokens: list[int],
+    trained: list[bool],
+    logprobs: list[float],
+    numbers: list[int],
+    temperature: float,
+) -> Row:
     marks = np.array(trained, bool)
     marks[0] = False
     return Row(
         tokens=np.array(tokens, np.int64),
         trained=marks,
         logprobs=np.array(logprobs, np.float32),
+        turns=np.array(numbers, np.int32),
         temperature=temperature,
     )

@@ -8,8 +8,11 @@ from typing import Any
 from atdp.runtime import Home
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.algo.losses import Correction
+from atdp.trainer.algo.returns import Credit
 from atdp.trainer.errors import OptionsError
+from atdp.trainer.groups import Comparison
 from atdp.trainer.model import ModelShape
+from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.registry import Published, TrainingKind, check_name
 
 OnProgress = Callable[[int, int, Mapping[str, Any]], None]
@@ -48,6 +51,21 @@ class TrainOptions:
     advantage: AdvantageKind = "grpo"
     correction: Correction = "bypass"
     minibatches: int = 1
+    epochs: int = 1
+    """Passes over the trajectories of each step."""
+    compare: Comparison = "group"
+    credit: Credit = "trajectory"
+    discount: float = 1.0
+    """Gamma of credit by turn."""
+    trajectories_per_step: int = 32
+    """Where trajectories are compared with the running baseline."""
+    baseline_horizon: int = 256
+    """Trajectories over which the running baseline forgets."""
+    whiten: bool = False
+    reward_window: int = 128
+    """Trajectories that may start after one, in its partition, while its reward is waited for."""
+    publish_every: int | None = None
+    """Steps after which a version is published while the run goes on; None: only at its end."""
     learning_rate: float | None = None
     """Above 0. Default 1e-4 (grpo) or 2e-3 (sft): for models of about a million weights."""
     batch: int = 64
@@ -73,6 +91,12 @@ class TrainOptions:
             check_name("run", self.run_name)
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise OptionsError(f"the learning rate must be above 0, not {self.learning_rate:g}")
+        if self.publish_every is not None and self.publish_every < 1:
+            raise OptionsError(
+                f"a version can be published every step at most, not every {self.publish_every}"
+            )
+        if not 0 < self.discount <= 1:
+            raise OptionsError(f"the discount must be above 0 and at most 1, not {self.discount:g}")
         if not 0 <= self.hold_out < 1:
             raise OptionsError(
                 "the share of tasks to hold out must be at least 0 and below 1, "
@@ -113,6 +137,13 @@ class TrainResult:
     set_aside: Mapping[str, int]
     refused: Mapping[str, int]
     metrics: Mapping[str, Any]
+    versions: tuple[str, ...] = ()
+    """Every version that the run has published, oldest first."""
+    ratings: RatingComparison | None = None
+    """GRPO: how the rated sessions compare with the unrated ones."""
+    paused: bool = False
+    """The run was asked to pause, and the same options continue it; `published` may then be the
+    version that it started from."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -126,6 +157,9 @@ class TrainResult:
             "set_aside": dict(self.set_aside),
             "refused": dict(self.refused),
             "metrics": dict(self.metrics),
+            "versions": list(self.versions),
+            "ratings": None if self.ratings is None else self.ratings.summary(),
+            "paused": self.paused,
         }
 
 

@@ -9,9 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from atdp.trainer.linearize import Row
+
+TokenAdvantages = float | npt.NDArray[np.floating]
+"""The advantage of a row: one for all of its tokens, or an array with one per token."""
 
 DEFAULT_BUDGET = 4096
 """Tokens per packed batch. It bounds the memory (about 0.3 GB for a model of a million weights);
@@ -41,7 +45,7 @@ class PackedBatch:
 
 
 def pack(
-    rows: Sequence[Row], advantages: Sequence[float], *, budget: int = DEFAULT_BUDGET
+    rows: Sequence[Row], advantages: Sequence[TokenAdvantages], *, budget: int = DEFAULT_BUDGET
 ) -> list[PackedBatch]:
     """Pack rows with their advantages; a row longer than `budget` has a batch of its own.
 
@@ -64,12 +68,17 @@ def pack(
     return batches
 
 
-def _batch(rows: Sequence[Row], advantages: Sequence[float]) -> PackedBatch:
+def _batch(rows: Sequence[Row], advantages: Sequence[TokenAdvantages]) -> PackedBatch:
     lengths = [len(row) for row in rows]
     trained = np.concatenate([row.trained for row in rows])
     tokens = np.concatenate([row.tokens for row in rows])
     (marks,) = np.nonzero(trained)
-    spread = np.repeat(np.asarray(advantages, np.float32), lengths)
+    spread = np.concatenate(
+        [
+            np.broadcast_to(np.asarray(advantage, np.float32), (length,))
+            for advantage, length in zip(advantages, lengths, strict=True)
+        ]
+    )
     temperatures = np.repeat(np.array([row.temperature for row in rows], np.float32), lengths)
     logprobs = np.concatenate([row.logprobs for row in rows])
     return PackedBatch(

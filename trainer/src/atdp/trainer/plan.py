@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atdp.trainer.algo.baseline import Baselines
 from atdp.trainer.position import StreamPosition
+from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.stored_hash import stored_hash
 from atdp.trainer.trajectory import TrajectoryKey
 
@@ -18,21 +20,23 @@ from atdp.trainer.trajectory import TrajectoryKey
 class PlannedMember:
     """A trajectory at the time of planning.
 
-    Its reward is fixed here; a correction that comes later does not change the step.
+    Its rewards are fixed here; a correction that comes later does not change the step.
     """
 
     key: TrajectoryKey
     digest: str
-    reward: float
-    advantage: float
+    reward: float | None
+    """Reward of the trajectory; None when only its turns have rewards."""
+    advantages: tuple[float, ...]
+    """One per turn, or a single one that holds for all its turns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedGroup:
-    """One group of a step."""
+    """One group of a step, or one trajectory that is compared with the running baseline."""
 
     tenant: str
-    task: str
+    task: str | None
     members: tuple[PlannedMember, ...]
 
 
@@ -60,6 +64,10 @@ class StepPlan:
     leaves them out."""
     refused: Mapping[str, int] = field(default_factory=dict)
     """Number of trajectories that governance refused, by reason. The hash leaves them out too."""
+    baselines: Baselines = field(default_factory=Baselines)
+    """The running baselines after the step."""
+    ratings: RatingComparison = field(default_factory=RatingComparison)
+    """The rated and the unrated sessions that this step decides."""
     replaces: str | None = None
     """Hash of a plan that could not be repeated because its data have been erased."""
 
@@ -83,7 +91,9 @@ class StepPlan:
                 {
                     "tenant": group.tenant,
                     "task": group.task,
-                    "members": [[*m.key, m.digest, m.reward, m.advantage] for m in group.members],
+                    "members": [
+                        [*m.key, m.digest, m.reward, list(m.advantages)] for m in group.members
+                    ],
                 }
                 for group in self.groups
             ],
@@ -95,6 +105,8 @@ class StepPlan:
             "settings": self.settings,
             "snapshots": dict(self.snapshots),
             "refused": dict(self.refused),
+            "baselines": self.baselines.to_json(),
+            "ratings": self.ratings.to_json(),
             "replaces": self.replaces,
         }
 
@@ -112,9 +124,9 @@ class StepPlan:
                             key=TrajectoryKey(t, i, a),
                             digest=digest,
                             reward=reward,
-                            advantage=advantage,
+                            advantages=tuple(advantages),
                         )
-                        for t, i, a, digest, reward, advantage in group["members"]
+                        for t, i, a, digest, reward, advantages in group["members"]
                     ),
                 )
                 for group in value["groups"]
@@ -130,5 +142,7 @@ class StepPlan:
             settings=value["settings"],
             snapshots=value["snapshots"],
             refused=value["refused"],
+            baselines=Baselines.from_json(value["baselines"]),
+            ratings=RatingComparison.from_json(value["ratings"]),
             replaces=value["replaces"],
         )

@@ -1,23 +1,28 @@
 """Planning of the next step.
 
-A plan is a pure function of the step's number, the position, the candidates and the settings; its
-hash identifies all of them.
+A plan is a pure function of the step's number, the state (position and running baselines), the
+candidates and the settings; its hash identifies all of them.
 """
 
 from collections.abc import Sequence
+from itertools import accumulate
 
-from atdp.trainer.algo.advantages import AdvantageKind, advantages
+from atdp.trainer.algo.advantages import turn_advantages, whitened
+from atdp.trainer.algo.baseline import Baselines, Cluster
+from atdp.trainer.checkpoint import TrainerState
 from atdp.trainer.groups import Assembly, Group, members
 from atdp.trainer.plan import PlannedGroup, PlannedMember, PlannedRefusals, StepPlan
-from atdp.trainer.position import StreamPosition
+from atdp.trainer.rating_comparison import RatingComparison, SessionSums
 from atdp.trainer.run_settings import RunSettings
 from atdp.trainer.source import Poll
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
+_Advantages = Sequence[tuple[float, ...]]
+
 
 def make_plan(
     step: int,
-    position: StreamPosition,
+    state: TrainerState,
     assembly: Assembly,
     settings: RunSettings,
     poll: Poll,
@@ -30,14 +35,18 @@ def make_plan(
     Trajectories that wait, or that are not offered yet, hold the marks of the position back.
     `replaces` is the hash of an earlier plan of this step whose data have been erased.
     """
-    chosen = assembly.ready[: settings.groups_per_step]
-    later = assembly.ready[settings.groups_per_step :]
+    position, baselines = state.position, state.baselines
+    taken = _taken(assembly.ready, settings)
+    chosen, later = assembly.ready[:taken], assembly.ready[taken:]
     decided = members(chosen) + members(assembly.set_aside)
     undecided = [*members(later), *assembly.waiting]
     starts = {*assembly.open_starts, *((t.partition, t.first_offset) for t in undecided)}
+    alone = [group for group in chosen if group.alone]
+    clusters = [_cluster(group.members[0]) for group in alone]
+    returns = [group.returns[0] for group in alone]
     return StepPlan(
         step=step,
-        groups=tuple(_planned(group, settings.advantage) for group in chosen),
+        groups=_planned_groups(chosen, _against_baseline(alone, baselines, settings), settings),
         set_aside=tuple(
             PlannedRefusals(reason=aside.reason, keys=tuple(t.key for t in aside.members))
             for aside in assembly.set_aside
@@ -47,19 +56,94 @@ def make_plan(
         settings=settings.hash,
         snapshots=poll.snapshots,
         refused=poll.refused,
+        baselines=baselines.after(clusters, returns, horizon=settings.baseline_horizon),
+        ratings=_ratings(decided),
         replaces=replaces,
     )
 
 
-def _planned(group: Group, kind: AdvantageKind) -> PlannedGroup:
-    values = advantages(group.rewards, kind)
+def is_full(plan: StepPlan, assembly: Assembly, settings: RunSettings) -> bool:
+    """Return True when a plan that was made from `assembly` has all that a step takes."""
+    return _size(assembly.ready[: len(plan.groups)], settings) >= _full_size(settings)
+
+
+def _taken(ready: Sequence[Group], settings: RunSettings) -> int:
+    """Return the number of groups, from the first, that fill a step."""
+    sizes = accumulate(_size([group], settings) for group in ready)
+    below = sum(size < _full_size(settings) for size in sizes)
+    return min(below + 1, len(ready))
+
+
+def _size(groups: Sequence[Group], settings: RunSettings) -> int:
+    """Return the share of a step that groups fill, as a multiple of `1 / _full_size`.
+
+    A step is full with `groups_per_step` groups, or with `trajectories_per_step` trajectories that
+    are compared with the running baseline, or with a mixture of as much.
+    """
+    alone = sum(group.alone for group in groups)
+    return alone * settings.groups_per_step + (len(groups) - alone) * settings.trajectories_per_step
+
+
+def _full_size(settings: RunSettings) -> int:
+    return settings.groups_per_step * settings.trajectories_per_step
+
+
+def _against_baseline(
+    alone: Sequence[Group], baselines: Baselines, settings: RunSettings
+) -> _Advantages:
+    """Return the advantages of the trajectories that are compared with the running baseline."""
+    clusters = [_cluster(group.members[0]) for group in alone]
+    values = baselines.compare(clusters, [group.returns[0] for group in alone])
+    if not settings.whiten:
+        return values
+    return whitened(values, [_loss_tokens(group) for group in alone])
+
+
+def _loss_tokens(group: Group) -> list[int]:
+    """Return the number of loss tokens that each return of a lone trajectory stands for."""
+    turns = group.members[0].turns
+    tokens = [len(t.output_ids) if t.loss_mask is None else sum(t.loss_mask) for t in turns]
+    return tokens if len(group.returns[0]) == len(turns) else [sum(tokens)]
+
+
+def _cluster(trajectory: TrainingTrajectory) -> Cluster:
+    return Cluster(
+        tenant=trajectory.key.tenant,
+        agent=trajectory.agent,
+        has_outcome=trajectory.reward is not None,
+        versions=trajectory.prompt_and_tools,
+    )
+
+
+def _planned_groups(
+    chosen: Sequence[Group], alone: _Advantages, settings: RunSettings
+) -> tuple[PlannedGroup, ...]:
+    """Return the groups with their advantages; `alone` are those of the lone trajectories."""
+    of_alone = iter(alone)
+    return tuple(
+        _planned(
+            group,
+            [next(of_alone)] if group.alone else turn_advantages(group.returns, settings.advantage),
+        )
+        for group in chosen
+    )
+
+
+def _planned(group: Group, values: _Advantages) -> PlannedGroup:
     return PlannedGroup(
         tenant=group.tenant,
         task=group.task,
         members=tuple(
-            PlannedMember(key=t.key, digest=t.digest, reward=reward, advantage=float(value))
-            for t, reward, value in zip(group.members, group.rewards, values, strict=True)
+            PlannedMember(key=t.key, digest=t.digest, reward=t.reward, advantages=tuple(value))
+            for t, value in zip(group.members, values, strict=True)
         ),
+    )
+
+
+def _ratings(decided: Sequence[TrainingTrajectory]) -> RatingComparison:
+    return RatingComparison(
+        rated=SessionSums.of(t for t in decided if t.reward is not None),
+        unrated=SessionSums.of(t for t in decided if t.reward is None),
     )
 
 

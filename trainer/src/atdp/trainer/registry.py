@@ -36,7 +36,10 @@ class Lineage:
     run_id: str
     kind: TrainingKind
     parent: str | None
-    """Version that training started from; None for the first."""
+    """Version that training started from; None for the first. Of a run that publishes on its way,
+    the version that it published before."""
+    run_step: int | None = None
+    """The step of the run after which it was published, while the run went on; None: at its end."""
     snapshots: Mapping[str, int] = field(default_factory=dict)
     """Last table snapshots that were read."""
     policy_versions: tuple[str, ...] = ()
@@ -182,9 +185,13 @@ class WeightRegistry:
         return published
 
     def published_by(self, model: str, run_id: str) -> Published | None:
-        """Return the version that a run has published; None when it has published none."""
+        """Return the first version that a run has published; None when it has published none."""
+        return next(iter(self.all_published_by(model, run_id)), None)
+
+    def all_published_by(self, model: str, run_id: str) -> list[Published]:
+        """Return the versions that a run has published, oldest first."""
         published = (self.get(model, version) for version in self.versions(model))
-        return next((each for each in published if each.manifest["run_id"] == run_id), None)
+        return [each for each in published if each.manifest["run_id"] == run_id]
 
     def lineage(self, model: str, version: str) -> list[Published]:
         """Return a version and its ancestors, newest first."""

@@ -5,6 +5,7 @@ The run directory::
     plans/step-00000001.json    written before the step
     steps/step-00000001.json    the report with the step's metrics, written after it
     checkpoints/…               see checkpoint.py
+    finished                    a run that publishes on its way has published its last version
 """
 
 import json
@@ -14,6 +15,8 @@ from typing import Any
 
 from atdp.runtime import write_durably
 from atdp.trainer.plan import StepPlan
+
+_FINISHED = "finished"
 
 
 class RunDirectory:
@@ -31,19 +34,28 @@ class RunDirectory:
         file = self._plan_file(step)
         return StepPlan.from_json(json.loads(file.read_text())) if file.is_file() else None
 
-    def plans(self, last_step: int) -> list[StepPlan]:
-        """Return the written plans of the steps up to `last_step`, inclusive."""
-        plans = (self.read_plan(step) for step in range(1, last_step + 1))
+    def plans(self, last_step: int, *, after_step: int = 0) -> list[StepPlan]:
+        """Return the written plans of the steps above `after_step`, up to `last_step` inclusive."""
+        plans = (self.read_plan(step) for step in range(after_step + 1, last_step + 1))
         return [plan for plan in plans if plan is not None]
 
     def write_report(self, step: int, report: Mapping[str, Any]) -> None:
         """Write the report of a step, which is on the disk when this returns."""
         write_durably(self._report_file(step), json.dumps(report, indent=1))
 
-    def reports(self, last_step: int) -> list[dict[str, Any]]:
-        """Return the written reports of the steps up to `last_step`, inclusive."""
-        files = (self._report_file(step) for step in range(1, last_step + 1))
+    def reports(self, last_step: int, *, after_step: int = 0) -> list[dict[str, Any]]:
+        """Return the written reports of the steps above `after_step`, up to `last_step`."""
+        files = (self._report_file(step) for step in range(after_step + 1, last_step + 1))
         return [json.loads(file.read_text()) for file in files if file.is_file()]
+
+    def mark_finished(self) -> None:
+        """Write that the run has published its last version."""
+        write_durably(self.path / _FINISHED, "")
+
+    @property
+    def finished(self) -> bool:
+        """True when the run is marked as finished."""
+        return (self.path / _FINISHED).is_file()
 
     def _plan_file(self, step: int) -> Path:
         return self.path / "plans" / f"step-{step:08d}.json"

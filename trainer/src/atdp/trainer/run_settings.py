@@ -1,12 +1,13 @@
 """The settings of a GRPO run, its pace, and its result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.position import StreamPosition
+from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.step import StepRules
 from atdp.trainer.stored_hash import stored_hash
 from atdp.trainer.trajectory import TrajectoryKey
@@ -27,6 +28,14 @@ class RunSettings:
     step: StepRules = field(default_factory=StepRules)
     advantage: AdvantageKind = "grpo"
     groups_per_step: int = 8
+    trajectories_per_step: int = 32
+    """Where trajectories are compared with the running baseline."""
+    baseline_horizon: int = 256
+    """Trajectories after which the weight of one in the running baseline has fallen to 1/e."""
+    whiten: bool = False
+    """Whiten the advantages against the running baseline over the tokens of each step."""
+    publish_every: int | None = None
+    """Publish a version after so many steps, while the run goes on; None: only at its end."""
     learning_rate: float = 1e-4
     weight_decay: float = 0.0
     seed: int = 0
@@ -55,6 +64,8 @@ class Pace:
     poll_every_s: float = 0.5
     give_up_after_s: float = 60.0
     """While following: stop when no step has become possible for so long."""
+    pause: Callable[[], bool] = lambda: False
+    """Asked between steps; when it returns True, the run saves a checkpoint and returns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +76,8 @@ class RunResult:
     position: StreamPosition
     trained: tuple[TrajectoryKey, ...]
     """Every trajectory trained on, once per training."""
-    tasks: Mapping[TrajectoryKey, str]
-    """The task of each of them."""
+    tasks: Mapping[TrajectoryKey, str | None]
+    """The task of each of them; None without a task id."""
     set_aside: Mapping[str, int]
     """Number of trajectories that were not trained on, by reason."""
     refused: Mapping[str, int]
@@ -76,3 +87,7 @@ class RunResult:
     data_versions: tuple[str, ...]
     last_metrics: Mapping[str, Any]
     """The report of the last step."""
+    ratings: RatingComparison
+    """The rated and the unrated sessions that were decided."""
+    paused: bool = False
+    """It was asked to pause; the same run can be continued."""

@@ -13,7 +13,7 @@ from atdp.trainer.errors import TrainingError
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import TokenLogprobs, token_logprobs
 from atdp.trainer.model import CausalLM
-from atdp.trainer.packing import PackedBatch, pack
+from atdp.trainer.packing import PackedBatch, TokenAdvantages, pack
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,15 +26,17 @@ class StepRules:
     clip: Clip = field(default_factory=Clip)
     correction: Correction = "bypass"
     minibatches: int = 1
-    """Optimizer updates per step; decoupled correction needs at least 2 (see algo/losses.py)."""
+    """Optimizer updates per pass; decoupled correction needs at least 2 (see algo/losses.py)."""
+    epochs: int = 1
+    """Passes over the rows of a step. The trust region around the logged policy bounds them."""
     budget: int = 4096
     """Tokens per packed batch."""
     max_grad_norm: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the combination of values."""
-        if self.minibatches < 1:
-            raise ValueError("minibatches must be at least 1")
+        if self.minibatches < 1 or self.epochs < 1:
+            raise ValueError("minibatches and epochs must be at least 1")
         if self.correction == "decoupled" and self.minibatches < 2:
             raise ValueError(
                 "decoupled correction with one minibatch never clips; "
@@ -52,7 +54,9 @@ class StepMetrics:
     tokens: int
     """Tokens forwarded; none of them is padding."""
     loss_tokens: int
+    """Of one pass."""
     drift: Drift
+    """Over all passes."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the flat JSON form."""
@@ -93,12 +97,12 @@ def policy_step(
     model: CausalLM,
     optimizer: torch.optim.Optimizer,
     rows: Sequence[Row],
-    advantages: Sequence[float],
+    advantages: Sequence[TokenAdvantages],
     rules: StepRules,
     *,
     on_point: Callable[[str], None] = lambda _: None,
 ) -> StepMetrics:
-    """Train on `rows` once.
+    """Train on `rows`, `rules.epochs` times.
 
     Raises:
         TrainingError: the loss or the gradient is not finite, so that the weights are unusable;
@@ -111,7 +115,8 @@ def policy_step(
     proximal = _proximal_logprobs(model, minibatches, rules.correction)
     records = _TokenRecords()
     loss, grad_norm = 0.0, 0.0
-    for batches, old in zip(minibatches, proximal, strict=True):
+    updates = [*zip(minibatches, proximal, strict=True)] * rules.epochs
+    for batches, old in updates:
         denominator = sum(batch.targets.numel() for batch in batches)
         if not denominator:
             continue
@@ -128,7 +133,7 @@ def policy_step(
             )
             torch.autograd.backward(term.loss)
             records.add(term, tokens, batch)
-            loss += term.loss.item() / len(minibatches)
+            loss += term.loss.item() / len(updates)
             on_point("micro-batch done")
         grad_norm = update_weights(model, optimizer, loss, rules.max_grad_norm)
     if not records.terms:
@@ -138,7 +143,7 @@ def policy_step(
         loss=loss,
         grad_norm=grad_norm,
         tokens=sum(batch.tokens.numel() for batches in minibatches for batch in batches),
-        loss_tokens=drift_of_step.tokens,
+        loss_tokens=drift_of_step.tokens // rules.epochs,
         drift=drift_of_step,
     )
 

@@ -16,15 +16,20 @@ def plan_report(
     forks: int,
 ) -> dict[str, Any]:
     """Return the part of a step's report that describes its plan and data."""
-    rewards = [member.reward for group in plan.groups for member in group.members]
+    planned = [member for group in plan.groups for member in group.members]
+    rewards = [member.reward for member in planned if member.reward is not None]
     policies = {t.policy for t in members.values() if t.policy is not None}
     versions = {v for t in members.values() for turn in t.turns for v in turn.versions}
     return {
         "step": plan.step,
         "plan": plan.hash,
         "groups": len(plan.groups),
-        "trajectories": len(rewards),
-        "reward_mean": sum(rewards) / len(rewards),
+        "trajectories": len(planned),
+        "reward_mean": sum(rewards) / len(rewards) if rewards else None,
+        "baselines": {
+            "/".join(key): total / weight
+            for key, (weight, total) in plan.baselines.averages.items()
+        },
         "rows": rows,
         "forks": forks,
         "set_aside": dict(count_by_reason(plan.set_aside)),

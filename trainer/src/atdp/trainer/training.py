@@ -6,7 +6,8 @@ command continues a GRPO run that was killed (see grpo_run.py). Supervised runs 
 again.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -17,10 +18,12 @@ from atdp.trainer.errors import SourceError
 from atdp.trainer.grpo import train_grpo
 from atdp.trainer.lake_source import LakeSource
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
-from atdp.trainer.registry import WeightRegistry
+from atdp.trainer.registry import Published, WeightRegistry
 from atdp.trainer.sft import train_sft
 from atdp.trainer.training_job import TrainingJob
 from atdp.trainer.weight_sync import WeightSyncError, load_into_engine
+
+_log = logging.getLogger("atdp.trainer")
 
 
 def train(
@@ -28,10 +31,13 @@ def train(
     *,
     on_progress: OnProgress = lambda _done, _of, _metrics: None,
     on_begin: OnBegin = lambda _: None,
+    pause: Callable[[], bool] = lambda: False,
 ) -> TrainResult:
     """Train, publish, and load the result into an engine where one is named.
 
-    A run that has published is not trained again.
+    A run that has published its last version is not trained again. `pause` is asked between the
+    steps of a GRPO run; when it returns True, the run saves a checkpoint and ends without a further
+    publication, and the same options continue it.
 
     Raises:
         TrainerError: training failed and nothing was published; the subclass names the boundary
@@ -50,6 +56,8 @@ def train(
         source=source,
         on_progress=on_progress,
         on_begin=on_begin,
+        on_publish=lambda version: _load_on_the_way(options, version),
+        pause=pause,
     )
     result = train_sft(job) if options.algo == "sft" else train_grpo(job)
     published = result.published
@@ -64,6 +72,19 @@ def train(
                 f"with --run {published.manifest['run_id']} to load it without training again"
             ) from error
     return result
+
+
+def _load_on_the_way(options: TrainOptions, version: Published) -> None:
+    """Load a version into the engine while the run goes on.
+
+    An engine that does not take it keeps the version that it has, and is offered the next one.
+    """
+    if options.engine_url is None:
+        return
+    try:
+        load_into_engine(options.engine_url, version)
+    except WeightSyncError as error:
+        _log.warning("the engine did not load %s: %s", version.version, error)
 
 
 def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> LakeSource:
@@ -85,4 +106,5 @@ def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> Lake
         snapshots=snapshots,
         too_old=() if text else stale_versions(options, registry),
         learn_from_text=text,
+        step_rewards=options.credit == "turn",
     )

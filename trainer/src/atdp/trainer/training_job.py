@@ -1,11 +1,11 @@
 """One training with everything that it uses."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions
-from atdp.trainer.registry import WeightRegistry
+from atdp.trainer.registry import Published, WeightRegistry
 from atdp.trainer.source import TrajectorySource
 
 
@@ -18,6 +18,11 @@ class TrainingJob:
     source: TrajectorySource
     on_progress: OnProgress
     on_begin: OnBegin
+    on_publish: Callable[[Published], None] = lambda _: None
+    """Called with every version that is published while the run goes on, perhaps again after a
+    kill."""
+    pause: Callable[[], bool] = lambda: False
+    """Asked between steps; when it returns True, the run saves a checkpoint and ends."""
 
     def report_step(self, steps_done: int, metrics: Mapping[str, Any]) -> None:
         """Call `on_progress` after a step."""

@@ -68,6 +68,8 @@ class Turn:
     min_p: float = 0.0
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
+    reward: float | None = None
+    """Reward of this turn alone; None: it has none, which is not a reward of 0."""
     refusal: str | None = None
     """The source's reason why RL must not train on this turn; None: there is none."""
 
@@ -78,7 +80,8 @@ class TrainingTrajectory:
 
     key: TrajectoryKey
     task: str | None
-    """Trajectories of the same tenant and task form groups; None belongs to no group."""
+    """Trajectories of the same tenant and task form groups; without a task or group id a trajectory
+    belongs to no group."""
     turns: tuple[Turn, ...]
     reward: float | None
     """None: no reward has been observed (yet), which is not a reward of 0."""
@@ -93,10 +96,22 @@ class TrainingTrajectory:
     """The conversation in OpenAI's shape, for supervised training."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Tool definitions that were offered."""
+    group: str | None = None
+    """Id of the attempts that were made to be compared with each other; it comes before `task`."""
+    agent: str = ""
+    prompt_and_tools: str = ""
+    """Versions of prompt and tools, which name the cluster of tasks that it belongs to."""
+    tool_errors: int = 0
+    """Number of tool calls that failed."""
     policy: str | None = None
     """Governance policy under which it was admitted, `id@version`."""
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """The digest once it has been computed: a plan compares it several times."""
+
+    @property
+    def comparison_id(self) -> str | None:
+        """The group or the task that it is compared within; None when it names neither."""
+        return self.task if self.group is None else self.group
 
     @property
     def digest(self) -> str:
@@ -119,11 +134,10 @@ def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
     every token was sampled. So a turn is refused when its sampling was restricted by something that
     is not part of the logged probability (top-p, top-k, min-p, temperature 0).
     """
-    if trajectory.task is None:
-        return "no task id, so no group"
     if not trajectory.turns:
         return "no model call"
-    if trajectory.reward is not None and not math.isfinite(trajectory.reward):
+    rewards = (trajectory.reward, *(turn.reward for turn in trajectory.turns))
+    if not all(reward is None or math.isfinite(reward) for reward in rewards):
         return "reward is not a finite number"
     for turn in trajectory.turns:
         reason = turn.refusal or generation_refusal(_facts(turn))

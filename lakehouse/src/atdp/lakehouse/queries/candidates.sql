@@ -1,5 +1,5 @@
--- candidates: every trajectory that was asked for, with its stamps only, so that a refusal can be
--- counted with its reason before any content is read. {purpose} is a string literal, {where} a
+-- candidates: every trajectory that was asked for, with its stamps, versions and counts only, so that
+-- a refusal can be counted with its reason before any content is read. {purpose} is a string literal, {where} a
 -- boolean expression over `trajectories`; {after} and {named} select the trajectories that are
 -- newer than a position (see reader).
 SELECT
@@ -9,6 +9,7 @@ SELECT
     t.task_id,
     t.group_id,
     t.session_id,
+    t.agent_id,
     t.status,
     t.reward,
     t.reward_source,
@@ -18,6 +19,9 @@ SELECT
     t.first_offset,
     t.last_offset,
     t.kafka_partition,
+    stamps.prompt_version,
+    stamps.tools_version,
+    stamps.tool_errors,
     stamps.without_stamp,
     stamps.without_purpose,
     stamps.without_consent,
@@ -28,6 +32,11 @@ INNER JOIN (
         tenant_id,
         trajectory_id,
         attempt,
+        arg_min(versions.prompt, kafka_offset)
+            FILTER (kind = 'action' AND action.type = 'generation') AS prompt_version,
+        arg_min(versions.tools, kafka_offset)
+            FILTER (kind = 'action' AND action.type = 'generation') AS tools_version,
+        count(*) FILTER (kind = 'outcome' AND outcome.result = 'error') AS tool_errors,
         bool_or(governance.policy_id IS NULL) AS without_stamp,
         bool_or(
             NOT coalesce(list_contains(governance.purposes, {purpose}), false)

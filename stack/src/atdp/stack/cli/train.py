@@ -1,8 +1,10 @@
 """`atdp train`: train a new version of a model on logged trajectories."""
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
 if TYPE_CHECKING:
-    from atdp.trainer import TrainResult
+    from atdp.trainer import RatingComparison, TrainResult
 
 
 class Algorithm(StrEnum):
@@ -27,6 +29,21 @@ class Advantage(StrEnum):
     GRPO = "grpo"
     DR = "dr"
     RLOO = "rloo"
+
+
+class CompareWith(StrEnum):
+    """The trajectories that a trajectory is compared with."""
+
+    GROUP = "group"
+    RUNNING = "running"
+    AUTO = "auto"
+
+
+class CreditBy(StrEnum):
+    """The unit that a reward is credited to."""
+
+    TRAJECTORY = "trajectory"
+    TURN = "turn"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -73,6 +90,45 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         int, typer.Option(help="Versions that data may be behind.", min=0)
     ] = 4,
     advantage: Annotated[Advantage, typer.Option(help="Kind of advantage.")] = Advantage.GRPO,
+    compare: Annotated[
+        CompareWith,
+        typer.Option(
+            help="group: with the other attempts at the task; running: with a running baseline; "
+            "auto: with the group where there is one, else with the running baseline."
+        ),
+    ] = CompareWith.GROUP,
+    credit: Annotated[
+        CreditBy,
+        typer.Option(
+            help="Credit all turns with the trajectory's reward, or each with its return."
+        ),
+    ] = CreditBy.TRAJECTORY,
+    discount: Annotated[
+        float, typer.Option(help="Gamma of credit by turn; above 0.", min=0, max=1)
+    ] = 1.0,
+    trajectories_per_step: Annotated[
+        int, typer.Option(help="Trajectories in one step without groups.", min=1)
+    ] = 32,
+    whiten: Annotated[
+        bool, typer.Option("--whiten", help="Whiten the advantages against the running baseline.")
+    ] = False,
+    epochs: Annotated[int, typer.Option(help="Passes over the data of each step.", min=1)] = 1,
+    reward_window: Annotated[
+        int,
+        typer.Option(
+            help="Trajectories that may start after one, in its partition of the log, "
+            "while its reward is waited for.",
+            min=0,
+        ),
+    ] = 128,
+    publish_every: Annotated[
+        int | None,
+        typer.Option(
+            help="Publish a version after so many steps, while the run goes on "
+            "(default: only at its end).",
+            min=1,
+        ),
+    ] = None,
     learning_rate: Annotated[
         float | None, typer.Option(help="Above 0; default 1e-4 (grpo), 2e-3 (sft).")
     ] = None,
@@ -98,12 +154,14 @@ def train(  # noqa: PLR0913 (one for each option of the command)
 ) -> None:
     r"""Train a model on governed trajectories; publish a version.
 
-    Reads only trajectories that allow training. The version is published with its lineage.
+    Reads only trajectories that allow training. The version is published with its lineage. With
+    --follow, Ctrl-C or SIGTERM pauses the run after the current step; the same command continues.
 
     \b
     Example:
       atdp train --model orderdesk --algo sft --dataset logs-1 --steps 300
       atdp train --model orderdesk --dataset week-12 --steps 20 --json
+      atdp train --model orderdesk --follow --compare auto --publish-every 4 --steps 1000
     """
     from atdp.trainer import TrainOptions, train as run_training
 
@@ -122,6 +180,14 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         groups_per_step=groups_per_step,
         max_staleness=max_staleness,
         advantage=advantage.value,
+        compare=compare.value,
+        credit=credit.value,
+        discount=discount,
+        trajectories_per_step=trajectories_per_step,
+        whiten=whiten,
+        epochs=epochs,
+        reward_window=reward_window,
+        publish_every=publish_every,
         learning_rate=learning_rate,
         batch=batch,
         seed=seed,
@@ -130,9 +196,12 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         engine_url=engine_url,
     )
     form = choose_format(form, as_json)
-    with _progress_bar(steps, shown=form is None) as progress:
+    with _progress_bar(steps, shown=form is None) as progress, _pause_signal(follow) as pause:
         result = run_training(
-            options, on_progress=progress, on_begin=lambda line: typer.echo(line, err=True)
+            options,
+            on_progress=progress,
+            on_begin=lambda line: typer.echo(line, err=True),
+            pause=pause,
         )
     if form is None:
         _show(result, run)
@@ -140,7 +209,31 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         print_record(result.to_json(), form)
 
 
+@contextmanager
+def _pause_signal(following: bool) -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns True once SIGINT or SIGTERM came to a following run."""
+    if not following:
+        yield lambda: False
+        return
+    asked = Event()
+    before = {
+        number: signal.signal(number, lambda *_: asked.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _show(result: "TrainResult", run: str | None) -> None:
+    if result.paused:
+        typer.echo(
+            f"paused after step {result.steps}; "
+            f"published {', '.join(result.versions) or 'nothing yet'}; the same command continues"
+        )
+        return
     if not result.steps:
         typer.echo(
             f"run {run} had already published {result.published.model} {result.published.version}"
@@ -154,7 +247,26 @@ def _show(result: "TrainResult", run: str | None) -> None:
     for label, counts in (("set aside", result.set_aside), ("refused", result.refused)):
         for reason, count in counts.items():
             typer.echo(f"{label}: {count} {reason}")
+    if result.ratings is not None and result.ratings.unrated.sessions:
+        _show_ratings(result.ratings)
     typer.echo(str(result.published.path))
+
+
+def _show_ratings(ratings: "RatingComparison") -> None:
+    """Print how the rated sessions compare with those without a reward."""
+    summary = ratings.summary()
+    for name in ("rated", "unrated"):
+        means = "  ".join(
+            f"{measure} {value:.2f}"
+            for measure, value in summary[name].items()
+            if isinstance(value, float)
+        )
+        typer.echo(f"{name}: {summary[name]['sessions']} sessions  {means}")
+    if summary["differing"]:
+        typer.echo(
+            f"rated sessions differ from the others in {', '.join(summary['differing'])}: "
+            "what is learned holds for sessions like the rated ones"
+        )
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""The versions that one GRPO run publishes, on its way and at its end.
+
+Every version is published once. The run saves a checkpoint before it publishes, and a process that
+continues from that checkpoint asks for the same publication again; the registry is searched for it
+first. A version's parent is the version that the run published before it, and its list of
+trajectories has those of the steps in between. So the lists along the chain of parents name every
+trajectory once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from atdp.trainer.model import CausalLM, save_model
+from atdp.trainer.registry import Lineage, Published, WeightRegistry
+from atdp.trainer.run_settings import RunResult
+
+
+class RunPublications:
+    """The published versions of one run over one base."""
+
+    def __init__(
+        self,
+        registry: WeightRegistry,
+        base: Published,
+        model: CausalLM,
+        *,
+        run_id: str,
+        config: Mapping[str, Any],
+    ) -> None:
+        """Publish `model` as it is at the time, in the registry of `base`."""
+        self._registry, self._base, self._model = registry, base, model
+        self._run_id, self._config = run_id, config
+
+    @property
+    def all(self) -> list[Published]:
+        """The versions that the run has published, oldest first."""
+        return self._registry.all_published_by(self._base.model, self._run_id)
+
+    def publish(self, steps: RunResult, *, run_step: int | None = None) -> Published:
+        """Publish the weights after the steps of `steps`; return the version.
+
+        `run_step` is the last of them when the run goes on. A version of the same step that was
+        published before is returned instead.
+        """
+        earlier = self.all
+        for version in earlier:
+            if version.manifest.get("run_step") == run_step:
+                return version
+        return self._registry.publish(
+            self._base.model,
+            lambda path: save_model(self._model, path, tokenizer_from=self._base.path),
+            Lineage(
+                run_id=self._run_id,
+                kind="grpo",
+                parent=earlier[-1].version if earlier else self._base.version,
+                run_step=run_step,
+                snapshots=steps.snapshots,
+                policy_versions=steps.policies,
+                data_versions=steps.data_versions,
+                trained_on=steps.tasks,
+                config=self._config,
+                metrics=steps.last_metrics,
+            ),
+        )
