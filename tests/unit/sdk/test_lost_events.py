@@ -4,6 +4,9 @@ A gap names it, the next observation begins a new context, and a fold of what la
 known to be broken.
 """
 
+import gc
+import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from atdp.schemas import ContextFold, Event, EventId, Gap, Message, Observation
+from atdp.schemas import (
+    ContextFold,
+    Error,
+    Event,
+    EventId,
+    Gap,
+    Message,
+    Observation,
+    TrajectoryId,
+)
 from atdp.sdk import MemorySender, Recorder, Trajectory, as_messages
 from atdp.sdk.record_framing import SpoolRecord
 
@@ -247,3 +259,96 @@ def test_the_spool_of_the_property_test_is_really_full(
     fill(recorder)
     lost = recorder.trajectory().gap("small")
     assert recorder.flush(0.1).fates[lost] == "dropped"
+
+
+def lost_tail(recorder: Recorder, sender: StoppableSender) -> TrajectoryId:
+    """Record a trajectory whose last events, with its end, find no room; return its id."""
+    with recorder.trajectory() as trajectory:
+        sender.is_stopped = True
+        fill(recorder)
+        trajectory.act_message("lost")
+    sender.is_stopped = False
+    return trajectory.trajectory_id
+
+
+def gaps_of(sender: StoppableSender, trajectory_id: TrajectoryId) -> list[tuple[int, Any]]:
+    return [
+        (event.seq, (event.body.code, event.body.from_seq, event.body.to_seq))
+        for event in sender.events
+        if event.trajectory_id == trajectory_id and isinstance(event.body, Gap)
+    ]
+
+
+@pytest.mark.parametrize("last_call", ["flush", "close"])
+def test_a_lost_tail_is_named_though_its_trajectory_records_nothing_more(
+    make_recorder: MakeRecorder, last_call: str
+) -> None:
+    sender = StoppableSender()
+    recorder = make_recorder(sender=sender, spool_limit_bytes=LIMIT_BYTES)
+    lost = lost_tail(recorder, sender)
+    gc.collect()
+    getattr(recorder, last_call)()
+    # The message, the gap that found no room before the end, and the end.
+    assert gaps_of(sender, lost) == [(4, ("not_taken", 1, 3))]
+
+
+def test_a_lost_tail_is_named_with_the_next_event_of_any_trajectory(
+    make_recorder: MakeRecorder,
+) -> None:
+    sender = StoppableSender()
+    recorder = make_recorder(sender=sender, spool_limit_bytes=LIMIT_BYTES)
+    lost = lost_tail(recorder, sender)
+    deadline = time.monotonic() + 10
+    while not gaps_of(sender, lost) and time.monotonic() < deadline:
+        recorder.emit_reward("other", 1.0)
+    assert gaps_of(sender, lost) == [(4, ("not_taken", 1, 3))]
+
+
+def test_a_refused_end_of_a_trajectory_that_is_forgotten_is_named(
+    make_recorder: MakeRecorder,
+) -> None:
+    sender = StoppableSender()
+    recorder = make_recorder(sender=sender)
+    sender.is_stopped = True
+    trajectory = recorder.trajectory().start()
+    trajectory.end("failed", Error(type="refuse-me"))
+    trajectory_id = trajectory.trajectory_id
+    del trajectory
+    gc.collect()
+    sender.is_stopped = False
+    recorder.flush()
+    assert gaps_of(sender, trajectory_id) == [(2, ("refused", 1, 1))]
+
+
+def test_a_receiver_that_refuses_everything_gets_one_gap_for_each_refused_event(
+    make_recorder: MakeRecorder,
+) -> None:
+    sender = MemorySender(lambda _: "refused")
+    recorder = make_recorder(sender=sender)
+    for _ in range(3):
+        recorder.trajectory().start().end()
+    first, second = recorder.flush(), recorder.flush()
+    assert (first.failed, first.pending) == (9, 0)
+    assert second.failed == first.failed
+
+
+def test_writers_that_are_not_used_are_kept_without_context_and_only_until_delivery(
+    make_recorder: MakeRecorder,
+) -> None:
+    sender = StoppableSender()
+    recorder = make_recorder(sender=sender)
+    sender.is_stopped = True
+    trajectory = recorder.trajectory().start()
+    trajectory.observe(chat("a"))
+    writer = weakref.ref(trajectory._writer)
+    del trajectory
+    gc.collect()
+    kept = writer()
+    assert kept is not None
+    assert not kept.builder.context.keys
+    del kept
+    sender.is_stopped = False
+    recorder.flush()
+    recorder.trajectory().start()
+    gc.collect()
+    assert writer() is None

@@ -6,14 +6,15 @@ after.
 
 Each event is settled once: its maker is told whether the spool took it. A maker that owes a gap
 event for earlier losses gets it into the spool first. While the gap finds no room, neither does the
-event: it is made, because it takes a number, and dropped.
+event: it is made, because it takes a number, and dropped. After an event that found room, the gaps
+that other makers owe are written, since these may never make an event again.
 """
 
 import contextlib
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -27,7 +28,17 @@ Append: TypeAlias = Callable[[EventId, SpoolRecord], str | None]
 """Puts a record into the spool; never raises, and returns the reason why it could not."""
 
 
-class OfferedEvent(Protocol):
+class GapOwner(Protocol):
+    """A maker of events that may owe gap events. All methods run in a turn of the intake."""
+
+    def owed_gap(self) -> Event | None:
+        """Return the next gap event that is owed; None when none is."""
+
+    def settle(self, event: Event, *, landed: bool) -> None:
+        """Note whether the spool took an event of this maker."""
+
+
+class OfferedEvent(GapOwner, Protocol):
     """One event to be taken. All methods run in its turn, in the thread that offers it."""
 
     @property
@@ -38,17 +49,11 @@ class OfferedEvent(Protocol):
     def redelivery(self) -> bool:
         """True for an event that may have been emitted before."""
 
-    def owed_gap(self) -> Event | None:
-        """Return the gap event that has to come first; None when none is owed."""
-
     def make(self) -> Event:
         """Build the event: numbers are given in the order of the spool."""
 
     def substitute(self, error: Exception) -> Event | None:
         """Build the gap event to record in place of one that cannot be built or encoded."""
-
-    def settle(self, event: Event, *, landed: bool) -> None:
-        """Note whether the spool took an event that one of the methods above has built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +81,22 @@ class SingleEvent:
 class EventIntake:
     """Takes the events of one recorder in one process."""
 
-    def __init__(self, signing_key: SigningKey, ledger: DeliveryLedger, append: Append) -> None:
-        """Sign with `signing_key`, hand records to `append` and count failures in `ledger`."""
+    def __init__(
+        self,
+        signing_key: SigningKey,
+        ledger: DeliveryLedger,
+        append: Append,
+        owing: Callable[[], Iterable[GapOwner]],
+    ) -> None:
+        """Sign with `signing_key`, hand records to `append` and count failures in `ledger`.
+
+        `owing` gives the makers that owe gap events, each of them once.
+        """
         self.lock = threading.RLock()
         self._signing_key = signing_key
         self._ledger = ledger
         self._append = append
+        self._owing = owing
         self._thread_inside: int | None = None
         self._deferred: deque[OfferedEvent] = deque()
 
@@ -90,14 +105,37 @@ class EventIntake:
         if self._thread_inside == threading.get_ident():
             self._deferred.append(offered)
             return
+        with self._turn():
+            self._take_now(offered)
+
+    def write_owed_gaps(self) -> bool:
+        """Append the gap events that are owed, as far as there is room.
+
+        Returns False when none was owed, or when this thread is inside already.
+        """
+        if self._thread_inside == threading.get_ident():
+            return False
+        with self._turn():
+            return self._write_owed_gaps()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
         with self.lock:
             self._thread_inside = threading.get_ident()
             try:
-                self._take_now(offered)
+                yield
                 while self._deferred:
                     self._take_now(self._deferred.popleft())
             finally:
                 self._thread_inside = None
+
+    def _write_owed_gaps(self) -> bool:
+        written = False
+        for owner in self._owing():
+            if self._take_owed_gaps(owner) is not None:
+                break
+            written = True
+        return written
 
     def _take_now(self, offered: OfferedEvent) -> None:
         refusal = self._take_owed_gaps(offered)
@@ -112,14 +150,16 @@ class EventIntake:
             if refusal is not None:
                 self._ledger.drop(offered.event_id, refusal)
             offered.settle(event, landed=refusal is None)
+            if refusal is None:
+                self._write_owed_gaps()
 
-    def _take_owed_gaps(self, offered: OfferedEvent) -> str | None:
+    def _take_owed_gaps(self, owner: GapOwner) -> str | None:
         """Append the gap events that are owed; return the reason why one could not be."""
         # The cause that spoils a gap, such as a tenant that cannot be encoded, spoils the event
         # too, where it is counted.
         with contextlib.suppress(Exception):
-            while (gap := offered.owed_gap()) is not None:
-                refusal = self._append_gap(offered, gap)
+            while (gap := owner.owed_gap()) is not None:
+                refusal = self._append_gap(owner, gap)
                 if refusal is not None:
                     return refusal
         return None
@@ -137,13 +177,13 @@ class EventIntake:
             else:
                 offered.settle(gap, landed=False)
 
-    def _append_gap(self, offered: OfferedEvent, gap: Event) -> str | None:
+    def _append_gap(self, owner: GapOwner, gap: Event) -> str | None:
         landed = False
         try:
             refusal = self._append(gap.event_id, self._record(gap, False))
             landed = refusal is None
         finally:
-            offered.settle(gap, landed=landed)
+            owner.settle(gap, landed=landed)
         return refusal
 
     def _record(self, event: Event, redelivery: bool) -> SpoolRecord:

@@ -60,6 +60,9 @@ class EventTaker(Protocol):
     def watch_refusals(self, producer_id: str, writer: "EventWriter") -> None:
         """Call `writer.note_refused` for each event of the producer that is refused later."""
 
+    def owe_gap(self, writer: "EventWriter") -> None:
+        """Ask for `writer.owed_gap` when there may be room, at the latest on flush and close."""
+
 
 class EventWriter:
     """Writes the events of one trajectory; safe under threads, as the recorder takes turns."""
@@ -76,11 +79,13 @@ class EventWriter:
         self.last_model_action: EventId | None = None
         self._recorder = recorder
         self._number = next(_writer_numbers)
-        self._producer_id = ""
+        self.producer_id = ""
         self._lost = LostNumbers()
         self._gap_id: EventId | None = None
         """Event id of the gap that was made last for lost numbers."""
-        self._refused: deque[Event] = deque()  # appended to by the shipper's thread
+        self._refused: deque[tuple[int, Gap | None]] = deque()
+        """Number of each refused event, with its body if that is a gap; the shipper's thread
+        appends."""
 
     def write(
         self, build: Callable[[EventId], Body], extras: Extras, *, adds_messages: bool = False
@@ -94,16 +99,24 @@ class EventWriter:
 
     def note_refused(self, event: Event) -> None:
         """Note that the receiver will never take an event; called from the shipper's thread."""
-        self._refused.append(event)
+        self._refused.append((event.seq, event.body if isinstance(event.body, Gap) else None))
 
-    def owed_gap(self, at: datetime) -> Event | None:
-        """Return the gap event for the oldest loss; None when none is owed."""
+    def release_context(self) -> None:
+        """Forget the messages held, because nobody records with this writer any more."""
+        self.builder.context = HeldContext(_message_key)
+
+    def owed_gap(self, at: datetime | None = None) -> Event | None:
+        """Return the gap event, of the time `at` or of now, for the oldest loss.
+
+        None means that none is owed.
+        """
         self._renew_producer()
         while self._refused:
-            self._lose_refused(self._refused.popleft())
+            self._lose_refused(*self._refused.popleft())
         if not self._lost:
             return None
-        gap = self.event(new_event_id(), self.take_seq(), at, self._lost.oldest_gap())
+        now = at or datetime.now(UTC)
+        gap = self.event(new_event_id(), self.take_seq(), now, self._lost.oldest_gap())
         self._gap_id = gap.event_id
         return gap
 
@@ -112,6 +125,7 @@ class EventWriter:
         if not landed:
             self._lost.add(NOT_TAKEN, event.seq, event.seq)
             self.builder.lose()
+            self._recorder.owe_gap(self)
             return
         self.builder.keep(event)
         if event.event_id == self._gap_id:
@@ -124,18 +138,17 @@ class EventWriter:
     def _renew_producer(self) -> str:
         """Return the producer id of this process; a forked child owes nothing for its parent."""
         producer_id = f"{self._recorder.producer_id}-{self._number}"
-        if producer_id != self._producer_id:
-            self._producer_id = producer_id
+        if producer_id != self.producer_id:
+            self.producer_id = producer_id
             self._lost.clear()
             self._refused.clear()
             self._recorder.watch_refusals(producer_id, self)
         return producer_id
 
-    def _lose_refused(self, event: Event) -> None:
-        self._lost.add(REFUSED, event.seq, event.seq)
-        body = event.body
-        if isinstance(body, Gap) and body.from_seq is not None and body.to_seq is not None:
-            self._lost.add(body.code, body.from_seq, body.to_seq)
+    def _lose_refused(self, seq: int, gap: Gap | None) -> None:
+        self._lost.add(REFUSED, seq, seq)
+        if gap is not None and gap.from_seq is not None and gap.to_seq is not None:
+            self._lost.add(gap.code, gap.from_seq, gap.to_seq)
         self.builder.lose()
 
     def event(

@@ -10,8 +10,8 @@ numbers of its own; the parent's stay untouched.
 """
 
 import atexit
+import time
 import uuid
-import weakref
 from datetime import UTC, datetime
 from typing import Unpack
 
@@ -50,6 +50,7 @@ from atdp.sdk.shipper import Shipper
 from atdp.sdk.spool import Spool
 from atdp.sdk.spool_source import SpoolSource
 from atdp.sdk.trajectory_handle import Trajectory, current_trajectory
+from atdp.sdk.writer_register import WriterRegister
 
 
 class Recorder:
@@ -62,7 +63,7 @@ class Recorder:
     producer_id: str
     _ledger: DeliveryLedger
     _intake: EventIntake
-    _writers: weakref.WeakValueDictionary[str, EventWriter]
+    _writers: WriterRegister
     _spool: Spool | None
     _shipper: Shipper | None
     _closed: bool
@@ -178,13 +179,29 @@ class Recorder:
 
     def watch_refusals(self, producer_id: str, writer: EventWriter) -> None:
         """Tell `writer`, as long as it lives, of each event of its producer that is refused."""
-        self._writers[producer_id] = writer
+        self._writers.add(producer_id, writer)
+
+    def owe_gap(self, writer: EventWriter) -> None:
+        """Ask for the gap of `writer` when there may be room, at the latest on flush and close."""
+        if not self._closed:
+            self._writers.owe(writer)
+
+    def retire(self, writer: EventWriter) -> None:
+        """Note that nobody records with `writer` any more; called by the garbage collector."""
+        if self._spool is not None:
+            self._writers.retire(writer, self._spool)
 
     def flush(self, timeout_s: float = 10.0) -> FlushReport:
-        """Wait up to `timeout_s` until every event has a final fate; return the fates reached."""
+        """Wait up to `timeout_s` until every event has a final fate; return the fates reached.
+
+        Then write the gap events that name lost events, and wait for these too.
+        """
         shipper = self._shipper
         if shipper is not None:
+            deadline = time.monotonic() + timeout_s
             shipper.wait_drained(timeout_s)
+            if self._intake.write_owed_gaps():
+                shipper.wait_drained(deadline - time.monotonic())
         return self._ledger.report(0 if shipper is None else shipper.recovering_bytes)
 
     def close(self, timeout_s: float = 10.0) -> FlushReport:
@@ -213,8 +230,10 @@ class Recorder:
     def _start_fresh(self) -> None:
         self.producer_id = uuid.uuid4().hex
         self._ledger = DeliveryLedger()
-        self._intake = EventIntake(self._signing_key, self._ledger, self._append)
-        self._writers = weakref.WeakValueDictionary()
+        self._writers = WriterRegister()
+        self._intake = EventIntake(
+            self._signing_key, self._ledger, self._append, self._writers.take_owing
+        )
         self._spool = None
         self._shipper = None
         self._closed = False
@@ -251,9 +270,7 @@ class Recorder:
             event = decode(value)
         except SchemaError:
             return
-        writer = self._writers.get(event.producer_id)
-        if writer is not None:
-            writer.note_refused(event)
+        self._writers.note_refused(event)
 
     def _append(self, event_id: EventId, record: SpoolRecord) -> str | None:
         """Put a record into the spool; return the reason why it could not be put there."""

@@ -7,6 +7,7 @@ in the log as well as in `flush()`.
 
 import contextlib
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
@@ -58,6 +59,9 @@ class RecorderPort(EventTaker, Protocol):
     def trajectory(self) -> Callable[..., "Trajectory"]:
         """Make a trajectory, `parent=` its parent; see `Recorder.trajectory`."""
 
+    def retire(self, writer: EventWriter) -> None:
+        """Note that the writer's trajectory is not used any more."""
+
 
 def current_trajectory() -> "Trajectory | None":
     """Return the trajectory whose `with` block is running, None outside of any."""
@@ -78,6 +82,7 @@ class Trajectory:
         self._recorder = recorder
         self._start_bodies = [started]
         self._writer = EventWriter(recorder, identity)
+        weakref.finalize(self, recorder.retire, self._writer).atexit = False
         self._ended = False
         self._tokens: list[Token[Trajectory | None]] = []
 

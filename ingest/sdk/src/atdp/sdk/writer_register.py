@@ -1,0 +1,71 @@
+"""The writers of one recorder: those that record, and those that owe a gap event.
+
+The register knows a writer only as long as its trajectory is in use, and then keeps it without its
+context until the events in the spool have a final fate: the receiver may still refuse one of them.
+A writer that lost events is kept until a gap event names them, up to `MAX_OWING` writers.
+"""
+
+import contextlib
+import weakref
+from collections import deque
+from collections.abc import Iterator
+
+from atdp.schemas import Event, Gap
+from atdp.sdk.event_writer import EventWriter
+from atdp.sdk.spool import Spool
+
+MAX_OWING = 10_000
+"""Writers that may owe a gap at the same time, at about 3 KB each. The loss of the oldest one
+beyond is only counted."""
+
+
+class WriterRegister:
+    """The writers of one recorder in one process.
+
+    The shipper and the garbage collector call it at any time, so no method waits for a lock.
+    """
+
+    def __init__(self) -> None:
+        """Know no writer."""
+        self._live: weakref.WeakValueDictionary[str, EventWriter] = weakref.WeakValueDictionary()
+        self._retired: deque[tuple[int, EventWriter]] = deque()
+        self._owing: dict[str, EventWriter] = {}
+
+    def add(self, producer_id: str, writer: EventWriter) -> None:
+        """Know `writer` as the one of the events of `producer_id`."""
+        self._live[producer_id] = writer
+
+    def retire(self, writer: EventWriter, spool: Spool) -> None:
+        """Keep a writer that is not used any more until the spool has delivered its events."""
+        writer.release_context()
+        self._retired.append((spool.end, writer))
+        with contextlib.suppress(IndexError):  # another thread may have been faster
+            while self._retired[0][0] <= spool.cursor:
+                self._retired.popleft()
+
+    def note_refused(self, event: Event) -> None:
+        """Note that the receiver will never take an event.
+
+        The refusal of a gap event alone makes no other trajectory write one more gap: with a
+        receiver that refuses everything, the two would never end.
+        """
+        writer = self._live.get(event.producer_id)
+        if writer is None:
+            return
+        writer.note_refused(event)
+        if not isinstance(event.body, Gap):
+            self.owe(writer)
+
+    def owe(self, writer: EventWriter) -> None:
+        """Note that a writer lost an event."""
+        self._owing[writer.producer_id] = writer
+        if len(self._owing) > MAX_OWING:
+            with contextlib.suppress(RuntimeError):  # another thread changes the dict
+                self._owing.pop(next(iter(self._owing)), None)
+
+    def take_owing(self) -> Iterator[EventWriter]:
+        """Yield the writers that owe a gap event, and forget each before it is yielded."""
+        for producer_id in list(self._owing):
+            writer = self._owing.pop(producer_id, None)
+            if writer is not None:
+                yield writer
