@@ -90,6 +90,14 @@ def test_ratings_beyond_the_limits_and_about_something_else_are_no_evidence() ->
     assert derive(STARS, replace(EMPTY, ratings=said)) == []
 
 
+def test_a_rating_of_an_answer_is_of_the_answer_or_by_the_rule_of_the_session() -> None:
+    answer = Target(kind="event", event_id="answer-1", step=2)
+    evidence = replace(EMPTY, ratings=(rating(5.0, target=answer),))
+    of_session = STARS.replace("}", ", target: trajectory}")
+    assert derive(STARS, evidence) == [("event", 1.0, "stars")]
+    assert derive(of_session, evidence) == [("trajectory", 1.0, "stars")]
+
+
 def test_types_have_values_of_their_own() -> None:
     said = (rating(None, type="reject"),)
     assert derive(EDITS, replace(EMPTY, ratings=said)) == [("trajectory", 0.0, "edits")]

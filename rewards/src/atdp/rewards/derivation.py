@@ -109,7 +109,8 @@ def _of_feedback(rule: FeedbackRule, ratings: Sequence[Rating]) -> Iterator[_Fin
     for rating in ratings:
         value = _rating_value(rule, rating)
         if value is not None:
-            newest.setdefault(rating.target, {})[rating.actor] = (rating, value)
+            target = rating.target if rule.target == "named" else TRAJECTORY
+            newest.setdefault(target, {})[rating.actor] = (rating, value)
     for target, by_actor in newest.items():
         counted = sorted((rating for rating, _ in by_actor.values()), key=lambda each: each.at)
         yield _Finding(

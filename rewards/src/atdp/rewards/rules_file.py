@@ -41,6 +41,9 @@ class FeedbackRule(_StrictRule):
     dimension: str | None = None
     """Only feedback about this dimension; None: about the outcome."""
     value: Literal["scaled"] | dict[FeedbackType, Number] = "scaled"
+    target: Literal["named", "trajectory"] = "named"
+    """The target that the feedback names (an answer, where it came by a response id), or always
+    the trajectory: what people say about an answer is then said about the whole session."""
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
