@@ -10,10 +10,10 @@ and are made again, with and without a mark; requests are made again for another
 edit an earlier message, a tenth have a twin with the same beginning. The gateway is started anew
 half-way.
 
-A call is right when it lands in the trajectory that holds most calls of its conversation and no
-other conversation's majority. Where the requests of two conversations are equal word by word up to
-a call, either's trajectory is right for it. The context that readers fold is compared with what
-each call showed.
+Each trajectory is matched with one conversation, and each conversation with one trajectory. A call
+is right when it lands in a trajectory whose conversation has the same request, word by word (two
+conversations that are equal up to a call may be swapped there). The context that readers fold is
+compared with what each call showed.
 """
 
 import argparse
@@ -357,41 +357,46 @@ def _said(message: Chat) -> list[Any]:
 
 def judge(outcomes: Sequence[Outcome], *, list_wrong: bool = False) -> dict[str, Any]:
     """Return the shares of right calls: all, by rule, and the trajectories with several keys."""
-    by_trajectory: dict[str, Counter[str]] = defaultdict(Counter)
-    by_conversation: dict[str, Counter[str]] = defaultdict(Counter)
     keys: dict[str, set[int]] = defaultdict(set)
     equal: dict[tuple[int, str], set[str]] = defaultdict(set)
     for each in outcomes:
-        by_trajectory[each.trajectory][each.conversation] += 1
-        by_conversation[each.conversation][each.trajectory] += 1
         keys[each.trajectory].add(each.key)
         equal[each.key, each.request].add(each.conversation)
-    home = {name: counts.most_common(1)[0][0] for name, counts in by_conversation.items()}
-    owner = {name: counts.most_common(1)[0][0] for name, counts in by_trajectory.items()}
+    votes: Counter[tuple[str, str]] = Counter()
+    word_by_word: Counter[tuple[str, str]] = Counter()
+    for each in outcomes:
+        word_by_word[each.trajectory, each.conversation] += 1
+        votes.update((each.trajectory, name) for name in equal[each.key, each.request])
+    home, strict_home = _matched(votes), _matched(word_by_word)
     rules: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     strict = 0
-    wrong_mix = 0
     for each in outcomes:
-        may_be = equal[each.key, each.request]
-        right = any(
-            home[name] == each.trajectory and owner[each.trajectory] == name for name in may_be
-        )
-        strict += home[each.conversation] == each.trajectory
-        wrong_mix += owner[each.trajectory] not in may_be
+        right = home.get(each.trajectory) in equal[each.key, each.request]
+        strict += strict_home.get(each.trajectory) == each.conversation
         rules[each.rule][0] += right
         rules[each.rule][1] += 1
         if list_wrong and not right:
             sys.stderr.write(f"{each.conversation}: {each.rule or 'failed call'} is not right\n")
     return {
-        "conversations": len(by_conversation),
+        "conversations": len({each.conversation for each in outcomes}),
         "calls": len(outcomes),
         "right": sum(right for right, _ in rules.values()) / len(outcomes),
         "right_word_by_word": strict / len(outcomes),
-        "in_another_conversation": wrong_mix,
         "trajectories_of_several_keys": sum(len(each) > 1 for each in keys.values()),
         "rules": {rule: {"right": r, "calls": n} for rule, (r, n) in sorted(rules.items())},
         "p50_ms": 1e3 * sorted(each.seconds for each in outcomes)[len(outcomes) // 2],
     }
+
+
+def _matched(votes: Counter[tuple[str, str]]) -> dict[str, str]:
+    """Return the conversation of each trajectory: the most votes first, each of both once."""
+    matched: dict[str, str] = {}
+    taken: set[str] = set()
+    for (trajectory, name), _ in sorted(votes.items(), key=lambda item: (-item[1], item[0])):
+        if trajectory not in matched and name not in taken:
+            matched[trajectory] = name
+            taken.add(name)
+    return matched
 
 
 def broken_contexts(made: Sequence[tuple[Call, int]], events: Sequence[Event]) -> int:

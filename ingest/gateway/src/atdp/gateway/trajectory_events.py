@@ -99,10 +99,10 @@ class FailedCall:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallOrigin:
-    """What is known of a call beside its request and its answer."""
+    """The place of a call in its trajectory, beside its request and its answer."""
 
     link: Link | None = None
-    """How the call belongs to its trajectory, where that was inferred."""
+    """The relation of the call to its trajectory, where that was inferred."""
     gap: str | None = None
     """Code of the gap event where the history shown is not the one that was recorded."""
     answers_before: int = 0

@@ -1,4 +1,6 @@
-"""What popular clients say about their conversation and their user, without knowing the platform.
+"""Hints of popular clients about their conversation and their user.
+
+They are read without knowing the client, which knows nothing of the platform either.
 
 A *session hint* names a conversation, or a family of conversations of one agent run. A *scope hint*
 separates callers and names no conversation: an end user, a cache key that may be one for a whole
