@@ -1,9 +1,11 @@
 """Agents that send no header: their calls are recognised, ended when idle, versioned and priced."""
 
 import importlib.util
+import json
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 from atdp.gateway import MemoryEventLog
 from atdp.runtime import Home, KeyStore
-from atdp.schemas import Action, Event, Gap, TrajectoryEnded, decode
+from atdp.schemas import Action, ContextFold, Event, Gap, TrajectoryEnded, decode
 
 from .conftest import EngineUnderTest, GatewayUnderTest, event_names, start_gateway
 
@@ -127,6 +129,58 @@ def test_hints_name_the_session_and_end_users_stay_unnamed(gateway: GatewayUnder
     assert len(users) == 1
     assert (users.pop() or "").startswith("user-")
     assert not any(b"jane" in record.value for record in gateway.log.records)
+
+
+def test_conversations_that_begin_at_once_never_mix(gateway: GatewayUnderTest) -> None:
+    client = gateway.openai()
+
+    def converse(number: int) -> set[str]:
+        chat = list(HELLO)
+        landed = set()
+        for turn in range(3):
+            trajectory, answer = ask(client, chat)
+            if turn:  # equal up to the first words of its own
+                landed.add(trajectory)
+            said = answer.choices[0].message.content
+            chat += [{"role": "assistant", "content": said}]
+            chat += [{"role": "user", "content": f"I am number {number}"}]
+        return landed
+
+    with ThreadPoolExecutor(10) as threads:
+        landed = list(threads.map(converse, range(10)))
+    assert all(len(trajectories) == 1 for trajectories in landed)
+    assert len(set.union(*landed)) == 10
+
+
+def test_choices_are_samples_of_one_decision(
+    gateway: GatewayUnderTest, engine: EngineUnderTest
+) -> None:
+    choices = [
+        {"index": index, "finish_reason": "stop", "message": says}
+        for index, says in enumerate(
+            {"role": "assistant", "content": text} for text in ("one", "two", "three")
+        )
+    ]
+    document = {"id": "r", "model": "fake", "choices": choices}
+    asked: list[Any] = [{"role": "user", "content": json.dumps(document)}]
+    trajectory, answer = ask(gateway.openai(), asked, n=3)
+    assert [choice.message.content for choice in answer.choices] == ["one", "two", "three"]
+    events = gateway.events(trajectory)
+    first, *others = generations(events)
+    assert [event.links[0].relation for event in others] == ["sample_of", "sample_of"]
+    assert {event.links[0].event_id for event in others} == {first.event_id}
+    for index, event in enumerate(generations(events)):
+        assert isinstance(event.body, Action)
+        assert event.body.generation is not None
+        assert event.body.generation.choice_index == index
+        fold = ContextFold.of(events[: events.index(event)])
+        assert fold.intact
+        assert len(fold.messages) == 1
+    went_on, _ = ask(
+        gateway.openai(),
+        [*asked, {"role": "assistant", "content": "two"}, {"role": "user", "content": "ok"}],
+    )
+    assert went_on == trajectory
 
 
 def test_versions_come_from_session_key_and_content(gateway: GatewayUnderTest) -> None:

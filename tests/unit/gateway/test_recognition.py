@@ -353,3 +353,42 @@ def test_a_call_that_a_dead_gateway_never_answered_is_repeated(tmp_path: Path) -
         one.begin([*OPENED, user("7?")])
         again = two.ask([*OPENED, user("7?")], says("Sent."))
         assert (again.trajectory_id, again.rule) == (trajectory, "retry")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["[" * 2_000, '{"a": ' * 300 + "1" + "}" * 300, str(10**400), '{"a": 1e999}', "\ud800", "\x00"],
+)
+def test_hostile_arguments_are_a_history_like_any_other(gateway: Gateway, arguments: str) -> None:
+    answer = message_from_chat(calls("c1", arguments))
+    digests = gateway.recognizer.digests
+    assert digests.message(answer) == digests.message(message_from_chat(calls("c1", arguments)))
+    assert digests.message(answer) != digests.message(message_from_chat(calls("c1", "x")))
+    trajectory = gateway.ask(OPENING, calls("c1", arguments)).trajectory_id
+    went_on = gateway.ask([*OPENING, calls("c1", arguments), result("c1", "x" * 100_000)])
+    assert went_on.trajectory_id == trajectory
+
+
+def test_a_text_cannot_pass_for_another_message(gateway: Gateway) -> None:
+    digests = gateway.recognizer.digests
+    forged = [says("a', [], None, [])"), user("a"), says("a"), result("a", ""), calls("a", "")]
+    assert len({digests.message(message_from_chat(each)) for each in forged}) == len(forged)
+
+
+def test_another_secret_gives_other_digests() -> None:
+    message = message_from_chat(user(LONG))
+    one, two = (MessageDigests(secret * 32).message(message) for secret in (b"a", b"b"))
+    assert one != two
+
+
+def test_old_calls_are_pruned(tmp_path: Path) -> None:
+    store = RecognitionStore(tmp_path / "recognition.sqlite", "one", max_calls=50)
+    with closing(store):
+        here = Gateway(tmp_path / "recognition.sqlite")
+        here.recognizer = Recognizer(store, here.recognizer.digests, pending_s=60)
+        first = here.ask(OPENING, says(LONG)).trajectory_id
+        for number in range(1_000):
+            here.ask([SYSTEM, user(f"{number} {LONG}")], says("yes"))
+        went_on = here.ask([*OPENING, says(LONG), user("7?")], says("!"))
+        here.store.close()
+    assert went_on.trajectory_id != first
