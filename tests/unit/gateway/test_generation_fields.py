@@ -190,6 +190,53 @@ def test_parameters_without_a_field_are_kept_verbatim() -> None:
     assert kept == '{"tool_choice":"auto"}'
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"temperature": "hot"},
+        {"top_p": True},
+        {"top_k": 2**31},
+        {"max_tokens": "5"},
+        {"max_completion_tokens": 2**63},
+        {"seed": 2**64 - 1},
+        {"stop": ["x", 5]},
+        {"model": 5},
+    ],
+)
+def test_a_parameter_that_no_field_can_hold_is_kept_verbatim(given: dict[str, Any]) -> None:
+    assert further_parameters(given) == orjson.dumps(given).decode()
+    (name,) = given
+    field = "max_tokens" if name == "max_completion_tokens" else name
+    assert getattr(read_sampling(given), field, None) in {None, ()}
+
+
+def test_of_two_limits_the_one_in_force_is_the_field_and_the_other_is_kept() -> None:
+    both = {"max_tokens": 5, "max_completion_tokens": 7}
+    assert read_sampling(both).max_tokens == 7
+    assert further_parameters(both) == '{"max_tokens":5}'
+    assert read_sampling(both | {"max_completion_tokens": None}).max_tokens == 5
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [{"version": "v", "start": 0, "end": 3}],
+        [{"version": "v", "start": -1, "end": 1}],
+        [{"version": "v", "start": 1, "end": 1}],
+        [{"version": "v", "start": 0, "end": 2}, {"version": "w", "start": 1, "end": 2}],
+    ],
+)
+def test_version_spans_that_do_not_fit_the_output_are_not_kept(spans: Any) -> None:
+    assert read(changed(weight_versions=spans)).policy_versions == ()
+
+
+def test_token_ids_that_no_event_can_hold_are_not_kept() -> None:
+    answer = copy.deepcopy(ANSWER)
+    answer["choices"][0]["response_token_ids"] = [89, 2**40]
+    generation = read(answer)
+    assert (generation.output_token_ids, generation.output_logprobs) == (None, None)
+
+
 def test_chunks_add_up_to_the_answer() -> None:
     answer = client_answer({}, ANSWER)
     calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]

@@ -26,6 +26,7 @@ from atdp.schemas import (
     Observation,
     PromptMemory,
     SigningKey,
+    check_sequence,
     decode,
 )
 
@@ -106,6 +107,39 @@ def test_the_start_is_recorded_once_even_when_a_trajectory_was_forgotten(world: 
     ]
 
 
+def test_the_start_that_a_dead_gateway_may_have_sent_is_sent_as_an_equal_copy(
+    world: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = world(), world()
+    after.log.partitions = before.log.partitions
+    monkeypatch.setattr(before.store, "set_started", lambda _: None)  # killed before it could
+    before.record("a")
+    after.record("a")
+    starts = [event for event in after.events("a") if event.kind == "trajectory_started"]
+    assert len(starts) == 2
+    assert starts[0] == starts[1]
+    assert check_sequence(after.events("a")) == ()
+
+
+def test_a_start_that_was_forgotten_before_its_acknowledgement_is_an_equal_copy(
+    world: Make,
+) -> None:
+    here = world(idle_s=60)
+    here.log.available = False
+    with pytest.raises(HttpProblem):
+        here.record("a")
+    here.now += 100
+    here.log.available = True
+    here.record("b")
+    here.record("a")
+    events = here.events("a")
+    assert [(event.kind, event.seq) for event in events] == [
+        ("trajectory_started", 0),
+        ("feedback", 0),
+    ]
+    assert len({event.producer_id for event in events}) == 2
+
+
 def test_a_forgotten_trajectory_continues_under_another_producer(world: Make) -> None:
     here = world(max_live=1)
     for name in ("a", "b", "a"):
@@ -147,7 +181,7 @@ def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> No
     here = world()
     with pytest.raises(HttpProblem) as raised:
         here.record("a", "y" * 3_000)
-    assert raised.value.status == 413
+    assert (raised.value.status, raised.value.code) == (413, "event_too_large")
     here.record("a", "after")
     events = here.events("a")
     assert [(event.seq, event.kind) for event in sorted(events, key=lambda event: event.seq)] == [
@@ -156,7 +190,37 @@ def test_an_event_that_no_log_takes_leaves_a_gap_with_its_seq(world: Make) -> No
         (2, "feedback"),
     ]
     gap = next(event.body for event in events if isinstance(event.body, Gap))
-    assert (gap.from_seq, gap.to_seq) == (1, 1)
+    assert (gap.code, gap.from_seq, gap.to_seq) == ("event_too_large", 1, 1)
+
+
+@pytest.mark.parametrize("latency_us", [-1, 2**63], ids=["rule", "encoding"])
+def test_an_event_that_breaks_the_contract_is_not_called_too_large(
+    world: Make, latency_us: int
+) -> None:
+    here = world()
+
+    def broken(live: LiveTrajectory) -> Sequence[Event]:
+        return [live.event(Feedback(type="comment"), at=NOW, latency_us=latency_us)]
+
+    with pytest.raises(HttpProblem) as raised:
+        asyncio.run(here.recorder.record(here.row("a"), KEY, broken))
+    assert (raised.value.status, raised.value.code) == (422, "contract_violation")
+    here.record("a", "after")
+    gap = next(event.body for event in here.events("a") if isinstance(event.body, Gap))
+    assert (gap.code, gap.from_seq, gap.to_seq) == ("contract_violation", 1, 1)
+
+
+def test_a_gap_that_no_log_takes_does_not_end_its_trajectory(world: Make) -> None:
+    here = world()
+
+    def broken(live: LiveTrajectory) -> Sequence[Event]:
+        return [live.event(Feedback(type="comment"), at=NOW, step=-1)]  # the gap keeps the step
+
+    with pytest.raises(HttpProblem):
+        asyncio.run(here.recorder.record(here.row("a"), KEY, broken))
+    with pytest.raises(HttpProblem):
+        here.record("a", "the gap is refused with this call")
+    assert here.record("a", "after") > 0
 
 
 def test_after_an_event_that_no_log_takes_the_context_is_sent_again(world: Make) -> None:

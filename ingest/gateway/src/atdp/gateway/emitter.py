@@ -24,14 +24,17 @@ class Emitter:
         try:
             value = encode(event)
         except InvalidRecord as error:
-            return EventRejected(f"the event does not fit the schema: {error}")
+            return EventRejected(
+                f"the event does not fit the schema: {error}", "contract_violation"
+            )
         if violations := check(event, encodable=True):
             broken = "; ".join(map(str, violations))
-            return EventRejected(f"the event breaks the contract: {broken}")
+            return EventRejected(f"the event breaks the contract: {broken}", "contract_violation")
         if len(value) > self._max_event_bytes:
             return EventRejected(
                 f"the event has {len(value)} bytes encoded, "
-                f"at most {self._max_event_bytes} are taken; send large content as a reference"
+                f"at most {self._max_event_bytes} are taken; send large content as a reference",
+                "event_too_large",
             )
         return LogRecord(event.key, value, signed_headers(key, value, redelivery=redelivery))
 

@@ -12,7 +12,15 @@ class EventLogUnavailable(GatewayError):
 
 
 class EventRejected(GatewayError):
-    """The event log will never take this record (too large, for example); do not retry."""
+    """The event log will never take this record; do not retry.
+
+    `code` names the cause for programs: `event_too_large`, `contract_violation`, or
+    `event_refused` for others.
+    """
+
+    def __init__(self, message: str, code: str = "event_refused") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SessionStoreError(GatewayError):

@@ -10,8 +10,8 @@ token id stand side by side and cannot get out of step, else from `logprobs.cont
 lengths disagree no log-probabilities are kept: a wrong one is worse than none.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from atdp.schemas import Generation, Sampling, Usage, VersionSpan, extra_json
 
@@ -37,15 +37,8 @@ Otherwise SGLang takes them from the model's `generation_config.json` (`--sampli
 and no answer reports them.
 """
 
-# Request fields that an event holds in fields of its own.
-_RECORDED = frozenset(
-    {
-        *RECORDING_FIELDS,
-        *("model", "messages", "tools", "stream_options", "top_logprobs", "n"),
-        *("temperature", "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty"),
-        *("max_tokens", "max_completion_tokens", "seed", "stop"),
-    }
-)
+# Request fields that an event holds in fields of its own, besides those of `_held_sampling`.
+_RECORDED = frozenset({*RECORDING_FIELDS, "messages", "tools", "stream_options", "top_logprobs"})
 
 # Fields that name the end user, in the request and in its `metadata`.
 _USER_FIELDS = frozenset({"user", "safety_identifier", "user_id", "langfuse_user_id"})
@@ -78,29 +71,35 @@ def client_answer(request: Mapping[str, Any], answer: Mapping[str, Any]) -> dict
 
 
 def read_sampling(request: Mapping[str, Any]) -> Sampling:
-    """Return the sampling parameters that the engine was sent for a client's request."""
-    request = _with_sampling_defaults(request)
-    stop = request.get("stop") or ()
-    return Sampling(
-        temperature=_float(request.get("temperature")),
-        top_p=_float(request.get("top_p")),
-        top_k=_integer(request.get("top_k")),
-        min_p=_float(request.get("min_p")),
-        max_tokens=_integer(request.get("max_completion_tokens", request.get("max_tokens"))),
-        seed=_integer(request.get("seed")),
-        frequency_penalty=_float(request.get("frequency_penalty")),
-        presence_penalty=_float(request.get("presence_penalty")),
-        choices=_integer(request.get("n")),
-        stop=(stop,) if isinstance(stop, str) else tuple(str(each) for each in stop),
-    )
+    """Return the sampling parameters that the engine was sent for a client's request.
+
+    A parameter of another type or size than its field is not held; see `further_parameters`.
+    """
+    held = _held_sampling(_with_sampling_defaults(request))
+    return Sampling(**{_SAMPLING_FIELDS[name][0]: value for name, value in held.items()})
 
 
 def further_parameters(request: Mapping[str, Any]) -> str | None:
     """Return the request parameters that no field of an event holds, as JSON; None without any.
 
-    For example `tool_choice` and `response_format`.
+    For example `tool_choice` and `response_format`, and a `seed` of more than 64 bits.
     """
-    return extra_json(_without_names(request), _RECORDED)
+    held = _RECORDED | _held_sampling(request).keys()
+    if _text(request.get("model")) is not None:
+        held |= {"model"}
+    return extra_json(_without_names(request), held)
+
+
+def _held_sampling(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the sampling parameters that a field can hold, by request field."""
+    held = {
+        name: value
+        for name, (_, read) in _SAMPLING_FIELDS.items()
+        if (value := read(request.get(name))) is not None
+    }
+    if "max_completion_tokens" in held:
+        held.pop("max_tokens", None)
+    return held
 
 
 def _without_names(request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -190,35 +189,68 @@ def _spans(
     answer: Mapping[str, Any], meta: Mapping[str, Any], tokens: int
 ) -> tuple[VersionSpan, ...]:
     """Return the weight version of each run of output tokens."""
-    spans = meta.get("weight_versions") or (answer.get("metadata") or {}).get("weight_versions")
-    if spans:
-        return tuple(
+    given = meta.get("weight_versions") or (answer.get("metadata") or {}).get("weight_versions")
+    if given:
+        spans = tuple(
             VersionSpan(
                 version=str(span["version"]), start=int(span["start"]), end=int(span["end"])
             )
-            for span in spans
+            for span in given
         )
+        bounds = [bound for span in spans for bound in (span.start, span.end)]
+        in_order = bounds == sorted(bounds) and all(span.start < span.end for span in spans)
+        return spans if in_order and bounds[0] >= 0 and bounds[-1] <= tokens else ()
     version = weight_version(answer)
     return (VersionSpan(version=version, start=0, end=tokens),) if version and tokens else ()
 
 
 def _token_ids(value: Any) -> tuple[int, ...] | None:
-    return tuple(int(each) for each in value) if isinstance(value, list) else None
+    """Return token ids; None where they are no list, or an event cannot hold one of them."""
+    if not isinstance(value, list):
+        return None
+    ids = tuple(_int(int(each)) for each in value)
+    return None if None in ids else cast("tuple[int, ...]", ids)
 
 
 def _float(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _int(value: Any) -> int | None:
+    return value if type(value) is int and -(2**31) <= value < 2**31 else None
+
+
+def _long(value: Any) -> int | None:
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None
 
 
 def _count(value: Any) -> int | None:
     """Return a count that an event can hold; an odd one is no reason to lose an answer."""
-    count = _integer(value)
-    return count if count is not None and 0 <= count < 2**63 else None
+    count = _long(value)
+    return count if count is not None and count >= 0 else None
 
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _stops(value: Any) -> tuple[str, ...] | None:
+    texts = (value,) if isinstance(value, str) else value
+    is_held = isinstance(texts, tuple | list) and all(isinstance(each, str) for each in texts)
+    return tuple(texts) if is_held else None
+
+
+# The field of `Sampling` and the reader of its value, by request field.
+_SAMPLING_FIELDS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "temperature": ("temperature", _float),
+    "top_p": ("top_p", _float),
+    "top_k": ("top_k", _int),
+    "min_p": ("min_p", _float),
+    "max_tokens": ("max_tokens", _long),
+    "max_completion_tokens": ("max_tokens", _long),
+    "seed": ("seed", _long),
+    "frequency_penalty": ("frequency_penalty", _float),
+    "presence_penalty": ("presence_penalty", _float),
+    "n": ("choices", _int),
+    "stop": ("stop", _stops),
+}

@@ -5,7 +5,7 @@ into the log, or the sequence has a hole. Therefore an event that Kafka did not 
 with the trajectory and is sent first, marked as redelivery, when the trajectory is written next.
 Events are made on a copy of the live state, which takes its place once all of them are made, so a
 call that cannot be put into events changes nothing. An event that Kafka will never take, because it
-is too large, is replaced by a `gap` event that names its seq.
+is too large, is replaced by a `gap` event that names its seq and the cause.
 
 Memory is bounded (`LiveLimits`): the trajectory that was not used for longest is forgotten. A
 forgotten trajectory starts over under a new producer id with its context in full (see
@@ -91,6 +91,8 @@ class TrajectoryRecorder:
         self._prompts = prompts
         self._clock = clock
         self._writers: OrderedDict[_Key, _Writer] = OrderedDict()
+        self._evicted_unstarted: set[str] = set()
+        """Producers that were forgotten before the log acknowledged their start."""
 
     async def record(
         self, row: SessionRow, key: SigningKey, make: Make, *, source: str = "proxy"
@@ -103,7 +105,8 @@ class TrajectoryRecorder:
 
         Raises:
             HttpProblem: 503 when Kafka did not acknowledge an event (it is kept and sent with the
-                next call), 413 when an event is too large for the log (a gap takes its place).
+                next call), 413 when an event is too large for the log, 422 when the log refuses it
+                for another reason (in both cases a gap takes its place).
         """
         writer = self._writer(row)
         async with writer.lock:
@@ -112,7 +115,7 @@ class TrajectoryRecorder:
             events = [*owed, *self._start(writer, live, row), *make(live)]
             writer.live = live
             maybe_there: set[str] = {event.event_id for event in owed}
-            if row.start_tried:
+            if self._start_tried(row):
                 maybe_there.add(row.started_event_id)
             if row.end_event_id is not None:
                 maybe_there.add(row.end_event_id)
@@ -165,9 +168,9 @@ class TrajectoryRecorder:
             if isinstance(result, LogPosition):
                 writer.live.builder.keep(event)
         writer.unacknowledged = [
-            event if isinstance(result, EventLogUnavailable) else _in_place_of(event)
+            _in_place_of(event, result.code) if isinstance(result, EventRejected) else event
             for event, result in zip(events, results, strict=True)
-            if not isinstance(result, LogPosition)
+            if not isinstance(result, LogPosition) and not _is_refused_gap(event, result)
         ]
         if not writer.started and not writer.waits_for(row.started_event_id):
             self._store.set_started(row)
@@ -179,8 +182,10 @@ class TrajectoryRecorder:
         now = self._clock()
         writer = self._writers.get(key)
         if writer is None:
+            is_first = not (row.started or self._start_tried(row))
+            producer_id = _first_producer(row) if is_first else f"gateway-{uuid4().hex}"
             writer = self._writers[key] = _Writer(
-                LiveTrajectory.begin(_identity(row), f"gateway-{uuid4().hex}", self._prompts),
+                LiveTrajectory.begin(_identity(row), producer_id, self._prompts),
                 started=row.started,
             )
         writer.used_at = now
@@ -191,15 +196,21 @@ class TrajectoryRecorder:
     def _start(self, writer: _Writer, live: LiveTrajectory, row: SessionRow) -> list[Event]:
         if writer.started or writer.waits_for(row.started_event_id):
             return []
-        return [
-            live.event(
-                TrajectoryStarted(task=row.task_id),
-                at=row.started_at,
-                step=0,
-                event_id=row.started_event_id,
-                metadata_json=row.tags if row.tags != "{}" else None,
-            )
-        ]
+        producer_id = _first_producer(row)
+        is_first = live.builder.producer_id == producer_id
+        start = (live if is_first else live.copy()).event(
+            TrajectoryStarted(task=row.task_id),
+            at=row.started_at,
+            step=0,
+            event_id=row.started_event_id,
+            metadata_json=row.tags if row.tags != "{}" else None,
+        )
+        # Another writer may have sent it already: a copy of it takes no number here.
+        return [start if is_first else replace(start, producer_id=producer_id, seq=0)]
+
+    def _start_tried(self, row: SessionRow) -> bool:
+        """Return whether an earlier writer may have sent `trajectory_started` already."""
+        return row.start_tried or _first_producer(row) in self._evicted_unstarted
 
     def _evict(self, now: float) -> None:
         for key, writer in list(self._writers.items()):
@@ -215,11 +226,18 @@ class TrajectoryRecorder:
                 continue
             del self._writers[key]
             writer.live.builder.lose()
+            if not writer.started:
+                self._evicted_unstarted.add(writer.live.builder.producer_id)
         self._metrics.live_trajectories.set(len(self._writers))
 
 
 def _key(row: SessionRow) -> _Key:
     return row.tenant, row.trajectory_id, row.attempt
+
+
+def _first_producer(row: SessionRow) -> str:
+    """Return the producer id of the first writer; a copy of the start has it in every process."""
+    return f"gateway-{row.started_event_id}"
 
 
 def _identity(row: SessionRow) -> TrajectoryIdentity:
@@ -244,21 +262,41 @@ def _raise_failure(results: Sequence[AppendResult]) -> None:
             raise log_unavailable(str(result))
     for result in results:
         if isinstance(result, EventRejected):
-            raise HttpProblem(413, "event_too_large", f"this call cannot be recorded: {result}")
+            status = 413 if result.code == "event_too_large" else 422
+            raise HttpProblem(status, result.code, f"this call cannot be recorded: {result}")
 
 
-def _in_place_of(event: Event) -> Event:
-    """Return the gap that takes the seq of an event that no log will take."""
-    return replace(
-        event,
+def _is_refused_gap(event: Event, result: AppendResult) -> bool:
+    """Return whether not even the gap is taken; another one would be refused with every call."""
+    return isinstance(result, EventRejected) and isinstance(event.body, Gap)
+
+
+def _in_place_of(event: Event, code: str) -> Event:
+    """Return the gap that takes the seq of an event that no log will take.
+
+    It has no field that a call filled, because one of them may be the cause.
+    """
+    return Event(
+        event_id=event.event_id,
+        tenant_id=event.tenant_id,
+        trajectory_id=event.trajectory_id,
+        attempt=event.attempt,
+        producer_id=event.producer_id,
+        seq=event.seq,
+        step=event.step,
+        occurred_at=event.occurred_at,
+        session_id=event.session_id,
+        end_user_id=event.end_user_id,
+        task_id=event.task_id,
+        agent=event.agent,
+        source=event.source,
+        status="error",
         body=Gap(
-            code="event_too_large",
+            code=code,
             detail=f"a {event.kind} event",
             from_seq=event.seq,
             to_seq=event.seq,
         ),
-        metadata_json=None,
-        ext_json=None,
     )
 
 

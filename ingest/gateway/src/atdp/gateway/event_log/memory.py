@@ -45,7 +45,8 @@ class MemoryEventLog:
             )
         if len(record.value) > self._max_record_bytes:
             return EventRejected(
-                f"a record of {len(record.value)} bytes is larger than {self._max_record_bytes}"
+                f"a record of {len(record.value)} bytes is larger than {self._max_record_bytes}",
+                "event_too_large",
             )
         partition = zlib.crc32(record.key) % len(self.partitions)
         self.partitions[partition].append(record)
