@@ -34,13 +34,13 @@ class RecognitionRule:
 
 
 RULES: dict[RuleName, RecognitionRule] = {
-    "opening": RecognitionRule(relation="starts", confidence=0.98),
+    "opening": RecognitionRule(relation="starts", confidence=0.99),
     "extends": RecognitionRule(relation="continues", confidence=0.99),
     "extends_past_unseen": RecognitionRule(relation="continues", confidence=0.9),
-    "edited": RecognitionRule(relation="continues", confidence=0.88),
+    "edited": RecognitionRule(relation="continues", confidence=0.94),
     "compacted": RecognitionRule(relation="continues", confidence=0.99),
-    "retry": RecognitionRule(relation="retry_of", confidence=0.98),
-    "sample": RecognitionRule(relation="sample_of", confidence=0.97),
+    "retry": RecognitionRule(relation="retry_of", confidence=0.99),
+    "sample": RecognitionRule(relation="sample_of", confidence=0.98),
     "response_id": RecognitionRule(relation="continues", confidence=0.99),
     "tool_argument": RecognitionRule(relation="spawned_by", confidence=0.9),
     "unknown_history": RecognitionRule(relation="starts", confidence=0.5),
