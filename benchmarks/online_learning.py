@@ -191,7 +191,7 @@ class LearningSettings:
     """Rated sessions per step."""
     epochs: int = 1
     minibatches: int = 1
-    learning_rate: float = 8e-4
+    learning_rate: float = 6e-4
     publish_every: int = 1
     horizon: int = 256
     whiten: bool = False

@@ -51,7 +51,7 @@ TURNS = st.lists(st.lists(st.floats(-10, 10), min_size=1, max_size=4), min_size=
 def test_a_groups_advantages_by_turn_sum_to_zero_with_every_member_weighing_the_same(
     returns: list[list[float]], kind: AdvantageKind
 ) -> None:
-    means = [np.mean(member) for member in turn_advantages(returns, kind)]
+    means = [float(np.mean(member)) for member in turn_advantages(returns, kind)]
     largest = max(abs(value) for member in returns for value in member)
     assert abs(sum(means)) < 1e-5 * max(1.0, largest)
 

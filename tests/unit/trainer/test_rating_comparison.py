@@ -29,7 +29,7 @@ def test_means_and_versions_are_those_of_the_sessions() -> None:
         1.5,
         0.5,
     ]
-    assert dict(sums.versions) == {"v1": 4}
+    assert dict(sums.versions) == {"v1": 2}
     assert sums.error("turns") == 1.0  # standard deviation sqrt(2), divided by sqrt(2)
     assert SessionSums().mean("turns") is None
 

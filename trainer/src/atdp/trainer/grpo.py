@@ -144,7 +144,11 @@ def _train(
     job.on_begin(_beginning(job, base, directory, steps_done=run.step))
     result = run.run(_pace(job))
     if not result.paused:
-        _finish(job, run, result, publications, directory)
+        _check_trained(job, base, result)
+        _finish(run, result, publications, settings.publish_every)
+        # Plans and reports stay, since they are part of the version's lineage.
+        RunDirectory(directory).mark_finished()
+        shutil.rmtree(directory / "checkpoints", ignore_errors=True)
     published = publications.all
     return TrainResult(
         published=published[-1] if published else base,
@@ -170,27 +174,27 @@ def _pace(job: TrainingJob) -> Pace:
     )
 
 
-def _finish(
-    job: TrainingJob,
-    run: GrpoRun,
-    result: RunResult,
-    publications: RunPublications,
-    directory: Path,
-) -> None:
-    """Publish what has not been published yet, and mark the run as finished."""
+def _check_trained(job: TrainingJob, base: Published, result: RunResult) -> None:
     if not result.steps:
+        needed = (
+            "groups need at least 2 rewarded attempts at the same task "
+            "(where each task is attempted once, use --compare auto)"
+            if job.options.compare == "group"
+            else "a step needs rewarded trajectories"
+        )
         raise SourceError(
             f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
-            "groups need at least 2 rewarded attempts at the same task, "
-            f"produced by {job.options.model} in a version that is recent enough; "
-            "where each task is attempted once, use --compare auto"
+            f"{needed}, produced by {base.version} or a recent ancestor"
         )
-    published_to = result.steps - result.steps % (job.options.publish_every or result.steps + 1)
+
+
+def _finish(
+    run: GrpoRun, result: RunResult, publications: RunPublications, publish_every: int | None
+) -> None:
+    """Publish the steps after the last version that was published on the way."""
+    published_to = result.steps - result.steps % (publish_every or result.steps + 1)
     if published_to < result.steps:
         publications.publish(run.result(after_step=published_to))
-    RunDirectory(directory).mark_finished()
-    # Plans and reports stay, since they are part of the version's lineage.
-    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
 
 
 def _beginning(job: TrainingJob, base: Published, directory: Path, *, steps_done: int) -> str:

@@ -31,13 +31,15 @@ def train(
     *,
     on_progress: OnProgress = lambda _done, _of, _metrics: None,
     on_begin: OnBegin = lambda _: None,
+    on_publish: Callable[[Published], None] = lambda _: None,
     pause: Callable[[], bool] = lambda: False,
 ) -> TrainResult:
     """Train, publish, and load the result into an engine where one is named.
 
-    A run that has published its last version is not trained again. `pause` is asked between the
-    steps of a GRPO run; when it returns True, the run saves a checkpoint and ends without a further
-    publication, and the same options continue it.
+    A run that has published its last version is not trained again. `on_publish` is called with the
+    versions that a GRPO run publishes while it goes on, perhaps again after a kill. `pause` is
+    asked between the steps of a GRPO run; when it returns True, the run saves a checkpoint and ends
+    without a further publication, and the same options continue it.
 
     Raises:
         TrainerError: training failed and nothing was published; the subclass names the boundary
@@ -45,6 +47,11 @@ def train(
         WeightSyncError: the version is published, but the engine does not serve it.
     """
     torch.set_num_threads(options.threads)
+
+    def published_on_the_way(version: Published) -> None:
+        _load_on_the_way(options, version)
+        on_publish(version)
+
     try:
         registry = WeightRegistry(options.home.weights)
         source = _source(options, open_lake(options.home), registry)
@@ -56,7 +63,7 @@ def train(
         source=source,
         on_progress=on_progress,
         on_begin=on_begin,
-        on_publish=lambda version: _load_on_the_way(options, version),
+        on_publish=published_on_the_way,
         pause=pause,
     )
     result = train_sft(job) if options.algo == "sft" else train_grpo(job)

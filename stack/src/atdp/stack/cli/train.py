@@ -196,7 +196,10 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         engine_url=engine_url,
     )
     form = choose_format(form, as_json)
-    with _progress_bar(steps, shown=form is None) as progress, _pause_signal(follow) as pause:
+    with (
+        _progress_bar(steps, shown=form is None) as progress,
+        _pause_signal(following=follow) as pause,
+    ):
         result = run_training(
             options,
             on_progress=progress,
@@ -210,7 +213,7 @@ def train(  # noqa: PLR0913 (one for each option of the command)
 
 
 @contextmanager
-def _pause_signal(following: bool) -> Iterator[Callable[[], bool]]:
+def _pause_signal(*, following: bool) -> Iterator[Callable[[], bool]]:
     """Yield a function that returns True once SIGINT or SIGTERM came to a following run."""
     if not following:
         yield lambda: False

@@ -1,0 +1,36 @@
+"""`atdp train`: a following run pauses on a signal, and unrated sessions are shown."""
+
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+
+from atdp.stack.cli.train import _pause_signal, _show_ratings
+from atdp.trainer import RatingComparison
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_a_following_run_to_pause_and_the_handler_is_removed_after_it(
+    number: signal.Signals,
+) -> None:
+    before = signal.getsignal(number)
+    with _pause_signal(following=True) as pause:
+        assert not pause()
+        os.kill(os.getpid(), number)
+        assert pause()
+    assert signal.getsignal(number) is before
+    with _pause_signal(following=False):
+        assert signal.getsignal(number) is before
+
+
+def test_a_difference_between_rated_and_unrated_sessions_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    none = RatingComparison()
+    side = replace(none.rated, sessions=4, squares=(16, 64, 4, 0))
+    few, many = replace(side, sums=(8, 16, 0, 0)), replace(side, sums=(8, 16, 4, 0))
+    _show_ratings(replace(none, rated=replace(few, squares=(16, 64, 0, 0)), unrated=many))
+    shown = capsys.readouterr().out
+    assert "unrated: 4 sessions  turns 2.00  output_tokens 4.00  tool_errors 1.00" in shown
+    assert "rated sessions differ from the others in tool_errors" in shown
