@@ -53,6 +53,16 @@ def fake_engine(version: str = "v1") -> FastAPI:
     return app
 
 
+def completion(response_id: str, *texts: str) -> str:
+    """Return a message to which the engine answers with these texts under this id."""
+    messages = [{"role": "assistant", "content": text} for text in texts or ("yes",)]
+    choices = [
+        {"index": index, "message": message, "finish_reason": "stop"}
+        for index, message in enumerate(messages)
+    ]
+    return json.dumps({"id": response_id, "model": "fake", "choices": choices})
+
+
 def _answer(body: dict[str, Any], version: str) -> dict[str, Any]:
     messages = body["messages"]
     calls = _tool_calls(body)

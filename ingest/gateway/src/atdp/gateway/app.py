@@ -16,6 +16,9 @@ from atdp.gateway.emitter import Emitter
 from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import EngineRoute, RoutesFile
 from atdp.gateway.event_log import EventLog, KafkaEventLog
+from atdp.gateway.feedback import feedback_api, rating_page
+from atdp.gateway.feedback.rate_limits import RateLimit
+from atdp.gateway.feedback.response_store import ResponseStore
 from atdp.gateway.idle_endings import IdleEndings
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
@@ -69,7 +72,7 @@ def create_app(
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
     app.add_exception_handler(HttpProblem, http_problem_response)
     add_health_routes(app, gateway_health)
-    for module in (events_api, proxy, sessions_api, routes_api):
+    for module in (events_api, proxy, sessions_api, routes_api, feedback_api, rating_page):
         app.include_router(module.router)
     return app
 
@@ -87,6 +90,8 @@ async def _open(
     secret = load_recognition_secret(settings.home.recognition_secret_file)
     recognised = RecognitionStore(settings.home.recognition_db, sessions_store.process)
     stack.callback(recognised.close)
+    responses = ResponseStore(settings.home.gateway / "responses.sqlite")
+    stack.callback(responses.close)
     log = await open_log() if open_log is not None else _open_kafka_log(settings, health)
     stack.push_async_callback(log.close)
     engines = Engines(settings.home, settings.engine_timeout_s)
@@ -114,6 +119,9 @@ async def _open(
         ),
         secret=secret,
         prices=PriceBookFile(settings.home.prices_file),
+        responses=responses,
+        feedback_of_key=RateLimit("this API key", settings.feedback_per_key),
+        feedback_of_person=RateLimit("this person", settings.feedback_per_person),
     )
 
 

@@ -8,8 +8,8 @@ recorded events are sent again with the session's next call. An engine's error a
 a gap and passed on unchanged. Several choices (`n`) are several samples of one decision.
 
 Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this
-call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`). Ids in headers are
-percent-encoded, see `header_text`.
+call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`), and for a request with
+`x-atdp-rating-link: 1` a link of that name. Ids in headers are percent-encoded, see `header_text`.
 """
 
 import time
@@ -27,6 +27,8 @@ from atdp.gateway.call_placement import PlacedCall, place_call
 from atdp.gateway.content_versions import call_versions, prompt_version
 from atdp.gateway.engine_calls import EngineAnswer, EngineUnreachable, TokenizerIdentity
 from atdp.gateway.engine_routes import EngineRoute, Track
+from atdp.gateway.feedback.feedback_targets import remember_response
+from atdp.gateway.feedback.rating_link import offered_link
 from atdp.gateway.header_text import to_header
 from atdp.gateway.request_body import read_object
 from atdp.gateway.session_store import SessionRow
@@ -87,7 +89,11 @@ async def chat_completions(request: Request) -> Response:
         count = await gateway.recorder.record(call.row, caller.signing_key, make)
     finally:
         call.report(gateway, made, response)
-    return _answer(body, call.row, reply, result, count)
+    remember_response(gateway, call.row, response, made)
+    answer = _answer(body, call.row, reply, result, count)
+    if (link := offered_link(gateway, caller, request, call.row)) is not None:
+        answer.headers["x-atdp-rating-link"] = link
+    return answer
 
 
 @router.get("/v1/models")

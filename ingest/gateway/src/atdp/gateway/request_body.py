@@ -1,6 +1,7 @@
 """Request bodies: reading with a limit of size, as a JSON object, field by field."""
 
 from typing import Any
+from uuid import UUID
 
 import orjson
 from fastapi import Request
@@ -8,8 +9,8 @@ from fastapi import Request
 from atdp.runtime import HttpProblem
 
 _MAX_ID_CHARACTERS = 256
-# The attempt of an event is a signed 32-bit number.
-_ATTEMPTS = 2**31
+# The attempt and the step of an event are signed 32-bit numbers.
+_NUMBERS = 2**31
 
 
 async def read_body(request: Request, max_bytes: int) -> bytes:
@@ -66,12 +67,32 @@ def attempt_field(document: dict[str, Any]) -> int:
     Raises:
         HttpProblem: 422 when it is not a whole number from 0 that an event can hold.
     """
-    attempt = document.get("attempt", 0)
-    if isinstance(attempt, bool) or not isinstance(attempt, int) or not 0 <= attempt < _ATTEMPTS:
-        raise HttpProblem(
-            422, "bad_attempt", "'attempt' must be a whole number from 0 to 2147483647"
-        )
-    return attempt
+    return _number(document.get("attempt", 0), "attempt", "bad_attempt")
+
+
+def step_field(document: dict[str, Any], name: str) -> int | None:
+    """Return a field of a body that is a step; None when it is missing.
+
+    Raises:
+        HttpProblem: 422 when it is not a whole number from 0 that an event can hold.
+    """
+    step = document.get(name)
+    return None if step is None else _number(step, name, "bad_step")
+
+
+def event_id_field(document: dict[str, Any]) -> str | None:
+    """Return the event id that a caller chose; None when there is none.
+
+    Raises:
+        HttpProblem: 422 when it is not a UUID in lower case.
+    """
+    event_id = text_field(document, "event_id")
+    try:
+        if event_id is None or str(UUID(event_id)) == event_id:
+            return event_id
+    except ValueError:
+        pass
+    raise HttpProblem(422, "bad_event_id", "'event_id' must be a UUID as text in lower case")
 
 
 def checked_id(value: object, name: str) -> str:
@@ -90,4 +111,10 @@ def checked_id(value: object, name: str) -> str:
             "bad_identifier",
             f"{name!r} must be printable text of 1 to {_MAX_ID_CHARACTERS} characters",
         )
+    return value
+
+
+def _number(value: object, name: str, code: str) -> int:
+    if type(value) is not int or not 0 <= value < _NUMBERS:
+        raise HttpProblem(422, code, f"{name!r} must be a whole number from 0 to {_NUMBERS - 1}")
     return value

@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS sessions (
     PRIMARY KEY (tenant, trajectory_id, attempt)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS by_session ON sessions (tenant, session_id, started_at);
+CREATE INDEX IF NOT EXISTS by_end_user ON sessions (tenant, end_user_id, called_at)
+    WHERE end_user_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS by_last_call ON sessions (called_at)
     WHERE recognised_key IS NOT NULL AND ended = 0;
 """
@@ -166,11 +168,23 @@ class SessionStore:
 
     def find(self, tenant: str, trajectory_id: str, attempt: int) -> SessionRow | None:
         """Return the row of a trajectory attempt; None when it is unknown."""
-        return self._newest(_BY_TRAJECTORY, tenant, trajectory_id, attempt)
+        return self._first(_BY_TRAJECTORY, "1", tenant, trajectory_id, attempt)
 
     def of_session(self, tenant: str, session_id: str) -> SessionRow | None:
-        """Return the newest trajectory attempt of a session; None when it is unknown."""
-        return self._newest(_BY_SESSION, tenant, session_id)
+        """Return the newest trajectory attempt of a session; None when it is unknown.
+
+        A sub-agent counts only where nothing else is known of its session.
+        """
+        order = "parent_trajectory_id IS NOT NULL, started_at DESC"
+        return self._first(_BY_SESSION, order, tenant, session_id)
+
+    def last_of_end_user(self, tenant: str, end_user_id: str) -> SessionRow | None:
+        """Return the trajectory attempt that an end user called last; None when there is none.
+
+        A sub-agent's calls are not the user's.
+        """
+        where = "tenant = ? AND end_user_id = ? AND parent_trajectory_id IS NULL"
+        return self._first(where, "called_at DESC, started_at DESC", tenant, end_user_id)
 
     def set_engine(self, row: SessionRow, engine: str) -> None:
         """Store the engine of a trajectory attempt."""
@@ -246,9 +260,9 @@ class SessionStore:
         keys = (row.tenant, row.trajectory_id, row.attempt, value)
         return self._db.execute(update, (*values, *keys)).rowcount
 
-    def _newest(self, where: str, *values: str | int) -> SessionRow | None:
+    def _first(self, where: str, order: str, *values: str | int) -> SessionRow | None:
         query = f"SELECT {_COLUMNS} FROM sessions WHERE {where}"  # noqa: S608 - constant text
-        row = self._db.execute(f"{query} ORDER BY started_at DESC LIMIT 1", values).fetchone()
+        row = self._db.execute(f"{query} ORDER BY {order} LIMIT 1", values).fetchone()
         return None if row is None else self._row(row)
 
     def _row(self, row: sqlite3.Row) -> SessionRow:

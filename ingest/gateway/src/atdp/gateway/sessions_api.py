@@ -9,14 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, get_args
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from atdp.gateway.call_placement import end_user_id
 from atdp.gateway.content_versions import StatedVersions, versions_of_key
-from atdp.gateway.request_body import attempt_field, checked_id, read_object, text_field
+from atdp.gateway.request_body import (
+    attempt_field,
+    checked_id,
+    event_id_field,
+    read_object,
+    step_field,
+    text_field,
+)
 from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import NewSession, SessionRow
 from atdp.gateway.state import GatewayState, state_of
@@ -25,9 +32,6 @@ from atdp.runtime import Caller, HttpProblem, authenticate, tenant_of
 from atdp.schemas import Body, EndStatus, Error, Event, Reward, TargetKind, TrajectoryEnded
 
 router = APIRouter()
-
-# The step of an event is a signed 32-bit number.
-_STEPS = 2**31
 
 
 @router.post("/v1/sessions")
@@ -99,7 +103,7 @@ async def reward_session(request: Request, session_id: str) -> JSONResponse:
         raise HttpProblem(
             422, "unknown_field", f"a reward here has no field {', '.join(sorted(unknown))}"
         )
-    event_id = _read_event_id(call.body)
+    event_id = event_id_field(call.body)
     return _answer(call.row, await _record_once(call, _read_reward(call.body), event_id))
 
 
@@ -186,16 +190,6 @@ def _ends_again(call: _SessionCall, body: Body) -> bool:
     return isinstance(body, TrajectoryEnded) and now is not None and bool(now.ended)
 
 
-def _read_event_id(body: dict[str, Any]) -> str | None:
-    event_id = text_field(body, "event_id")
-    try:
-        if event_id is None or str(UUID(event_id)) == event_id:
-            return event_id
-    except ValueError:
-        pass
-    raise HttpProblem(422, "bad_event_id", "'event_id' must be a UUID as text in lower case")
-
-
 def _read_versions(body: dict[str, Any]) -> StatedVersions:
     versions = body.get("versions") or {}
     if not isinstance(versions, dict) or not versions.keys() <= {"harness", "prompt", "tools"}:
@@ -233,11 +227,7 @@ def _read_reward(body: dict[str, Any]) -> Reward:
 
 def _read_target(body: dict[str, Any]) -> tuple[TargetKind, str | None, int | None]:
     """Return the target of a reward: its kind, its event and its step."""
-    event_id, step = text_field(body, "target_event_id"), body.get("target_step")
-    if step is not None and (type(step) is not int or not 0 <= step < _STEPS):
-        raise HttpProblem(
-            422, "bad_reward", "'target_step' must be a whole number from 0 to 2147483647"
-        )
+    event_id, step = text_field(body, "target_event_id"), step_field(body, "target_step")
     if event_id:
         return "event", event_id, step
     return ("trajectory" if step is None else "step"), event_id, step

@@ -49,11 +49,19 @@ class GatewaySettings:
     way when its trajectory ends.
     """
 
+    public_url: str | None = None
+    """URL under which people reach the gateway, for rating links; None: that of the request."""
+    feedback_per_key: int = 600
+    """Most ratings and rating links of one key in a minute; above it the answer is 429."""
+    feedback_per_person: int = 30
+    """Most ratings of one person in a minute; above it the answer is 429."""
+
     @classmethod
     def from_env(cls, home: Home | None = None, environ: Mapping[str, str] | None = None) -> Self:
         """Return the settings, with the environment applied.
 
-        The variables are `ATDP_ENGINE_URL`, `ATDP_ENGINE_TIMEOUT_S` and `ATDP_IDLE_END_S`.
+        The variables are `ATDP_ENGINE_URL`, `ATDP_ENGINE_TIMEOUT_S`, `ATDP_IDLE_END_S` and
+        `ATDP_PUBLIC_URL`.
 
         Raises:
             SettingsError: a time is not a number.
@@ -64,6 +72,7 @@ class GatewaySettings:
             engine=env.get("ATDP_ENGINE_URL") or _DEFAULT_ENGINE,
             engine_timeout_s=_seconds(env, "ATDP_ENGINE_TIMEOUT_S", "600"),
             idle_end_s=_seconds(env, "ATDP_IDLE_END_S", "1800"),
+            public_url=(env.get("ATDP_PUBLIC_URL") or "").rstrip("/") or None,
         )
 
 

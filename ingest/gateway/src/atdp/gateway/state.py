@@ -9,6 +9,8 @@ from atdp.gateway.emitter import Emitter
 from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
+from atdp.gateway.feedback.rate_limits import RateLimit
+from atdp.gateway.feedback.response_store import ResponseStore
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.recognition.recognizer import Recognizer
@@ -36,6 +38,9 @@ class GatewayState:
     secret: bytes
     """Secret of the home for digests of messages and pseudonyms of end users."""
     prices: PriceBookFile
+    responses: ResponseStore
+    feedback_of_key: RateLimit
+    feedback_of_person: RateLimit
 
 
 def keep_state(app: FastAPI, state: GatewayState) -> None:

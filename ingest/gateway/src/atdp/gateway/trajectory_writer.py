@@ -31,6 +31,7 @@ from atdp.schemas import (
     Agent,
     Body,
     Event,
+    Feedback,
     Gap,
     PromptMemory,
     Reward,
@@ -301,6 +302,6 @@ def _in_place_of(event: Event, code: str) -> Event:
 
 
 def _same(owed: Body, wanted: Body) -> bool:
-    if isinstance(owed, Reward) and isinstance(wanted, Reward):
+    if isinstance(owed, Reward | Feedback) and isinstance(wanted, Reward | Feedback):
         return replace(owed, observed_at=wanted.observed_at) == wanted
     return owed == wanted

@@ -1,0 +1,1 @@
+"""Feedback of people: over HTTP with a key, and by rating links on a small page."""
