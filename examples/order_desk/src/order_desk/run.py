@@ -5,7 +5,6 @@ consent.
 """
 
 import os
-import random
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,23 +12,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from atdp.control import read_manifest
 from atdp.runtime import Home
 from atdp.stack import running_stack
 from order_desk.customers import CustomerStream
 from order_desk.demo_console import DemoConsole
-from order_desk.demo_platform import DemoPlatform, open_platform
+from order_desk.demo_platform import open_platform
 from order_desk.evidence import collect_evidence
+from order_desk.first_version import put_first_version_live
 from order_desk.invalid_records import write_invalid_records
 from order_desk.learning_loop import LearningLoop
-from order_desk.log_emission import emit_logged_episodes
-from order_desk.logged_episodes import logged_episode
 from order_desk.memory_watch import MemoryWatch
 from order_desk.report import write_page
-from order_desk.settings import CONSENTING, MODEL, TENANTS, WITHDRAWN, DemoSettings
+from order_desk.settings import CONSENTING, WITHDRAWN, DemoSettings
 from order_desk.summary import DemoOutcome, Summary
 from order_desk.summary_text import print_summary
-from order_desk.training import warm_start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +82,8 @@ def _drive(home: Home, settings: DemoSettings, demo_console: DemoConsole) -> Dem
             CustomerStream("log", settings.seed),
             CustomerStream("desk", settings.seed),
         )
-        logged_success = _warm_start(platform, settings, demo_console, clerks)
+        shares = {CONSENTING: settings.acme_share, WITHDRAWN: 1 - settings.acme_share}
+        logged_success = put_first_version_live(platform, settings, demo_console, clerks, shares)
         demo_console.step(2, "Agents serve customers of two tenants through the gateway")
         loop = LearningLoop(
             platform=platform, settings=settings, console=demo_console, customers=customers
@@ -121,38 +118,3 @@ def _drive(home: Home, settings: DemoSettings, demo_console: DemoConsole) -> Dem
             failures=tuple(loop.failures),
             evidence=evidence,
         )
-
-
-def _warm_start(
-    platform: DemoPlatform,
-    settings: DemoSettings,
-    demo_console: DemoConsole,
-    clerks: CustomerStream,
-) -> float:
-    """Emit the logs, train on them, put the first version live; return the logs' success rate."""
-    rng = random.Random(f"clerks/{settings.seed}")  # noqa: S311 (a simulation)
-    episodes = [
-        (
-            CONSENTING if rng.random() < settings.acme_share else WITHDRAWN,
-            logged_episode(order, rng),
-        )
-        for order in clerks.orders(settings.logged_episodes)
-    ]
-    with demo_console.bar("logged conversations, emitted with the SDK", len(episodes)) as advance:
-        emit_logged_episodes(platform.tenants, episodes, platform.emitted, lambda: advance(1))
-    platform.wait_until_landed()
-    success = sum(episode.reward for _, episode in episodes) / len(episodes)
-    demo_console.note(f"{len(episodes)} conversations landed; {success:.1%} of them ended right")
-    with demo_console.bar_to("supervised steps", settings.sft_steps) as on_step:
-        result = warm_start(platform.home, settings, on_step)
-    first = result.published.version
-    platform.flow.bootstrap(
-        read_manifest(platform.home.weights, MODEL, first),
-        tenants=TENANTS,
-        reason="first version, learned from the logs",
-    )
-    demo_console.note(
-        f"{MODEL} {first} learned from {result.trajectories_used} conversations and is live; "
-        f"refused: {dict(result.refused)}"
-    )
-    return success

@@ -1,0 +1,106 @@
+"""`atdp learn` as the demo runs it: a process beside the traffic, whose events are noted."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from atdp.runtime import Home
+from order_desk.errors import DemoError
+from order_desk.settings import MODEL
+
+_END_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedEvent:
+    """One event of learning; `at_s` is the traffic's time."""
+
+    at_s: float
+    kind: str
+    fields: Mapping[str, Any]
+
+    @property
+    def version(self) -> str | None:
+        """The version that it concerns, if any."""
+        version = self.fields.get("version")
+        return None if version is None else str(version)
+
+
+@dataclass(slots=True)
+class LearningProcess:
+    """The running process and what it has reported."""
+
+    process: subprocess.Popen[str]
+    clock: Callable[[], float]
+    on_event: Callable[[NotedEvent], None]
+    events: list[NotedEvent] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Check that it runs.
+
+        Raises:
+            DemoError: it has ended.
+        """
+        if self.process.poll() is not None:
+            raise DemoError(
+                f"`atdp learn` ended with exit code {self.process.returncode}. "
+                "See logs/learn.log in the demo's home."
+            )
+
+    def read(self) -> None:
+        """Note its events until it ends; runs in a thread."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            try:
+                fields = json.loads(line)
+            except ValueError:
+                continue
+            event = NotedEvent(at_s=self.clock(), kind=fields.pop("event"), fields=fields)
+            self.events.append(event)
+            self.on_event(event)
+
+
+@contextmanager
+def learning(
+    home: Home,
+    arguments: Sequence[str],
+    *,
+    clock: Callable[[], float],
+    on_event: Callable[[NotedEvent], None],
+) -> Iterator[LearningProcess]:
+    """Run `atdp learn` until the end of the block; its trainer then has a checkpoint."""
+    command = [sys.executable, "-m", "atdp.stack.cli", "learn", "--model", MODEL, "--json"]
+    home.logs.mkdir(parents=True, exist_ok=True)
+    with (home.logs / "learn.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*command, *arguments],
+            env={**os.environ, "ATDP_HOME": str(home.root)},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    running = LearningProcess(process=process, clock=clock, on_event=on_event)
+    reader = threading.Thread(target=running.read, name="learning-events", daemon=True)
+    reader.start()
+    try:
+        yield running
+    finally:
+        process.terminate()
+        _wait(process)
+        reader.join(_END_TIMEOUT_S)
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    deadline_s = time.monotonic() + _END_TIMEOUT_S
+    try:
+        process.wait(max(0.0, deadline_s - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,90 @@
+"""The sizes of the online demo. The defaults fit ten minutes on two cores; tests use less."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from order_desk.settings import DemoSettings
+
+
+class Framework(StrEnum):
+    """The frameworks that the agent is written with."""
+
+    AGENTS_SDK = "agents-sdk"
+    LANGGRAPH = "langgraph"
+
+
+REWARD_RULES = """\
+# A rating of an answer counts for its whole session. One person gives at most one rating in
+# twenty, whatever that person says.
+version: 1
+rules:
+- {name: rating, from: feedback, types: [thumbs], target: trajectory}
+limits: {ratings_per_user_and_day: 1000, share_per_user: 0.05, window: 100}
+"""
+
+RECOGNISED_SQL = "agent_id = 'unnamed'"
+"""The sessions of agents that name nothing, without the clerks' logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineSettings:
+    """Traffic, learning and release of one run."""
+
+    start: DemoSettings = field(default_factory=DemoSettings)
+    """Warm start and seed, as in `atdp demo`."""
+    framework: Framework = Framework.AGENTS_SDK
+    sessions: int = 4600
+    arrivals_per_s: float = 13.0
+    longest_s: float = 420.0
+    """Time after which no new user comes, so that a slow machine ends in time."""
+    places: int = 48
+    people: int = 400
+    rated_share: float = 0.2
+    wrong_share: float = 0.1
+    saboteur_share: float = 0.03
+    """Share of the visits that are the saboteur's, who rates each of them wrongly."""
+    idle_end_s: float = 8.0
+    """Time without a call after which the gateway ends a session. Longer than a call takes."""
+    learning_rate: float = 8e-4
+    trajectories_per_step: int = 16
+    publish_every: int = 4
+    max_staleness: int = 5
+    hold_out: float = 0.25
+    margin: float = 0.25
+    """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
+    min_sessions: int = 25
+    """Rated sessions that replay and each side of a canary need."""
+    canary_share: float = 0.5
+    bad_release_at: float | None = 0.55
+    """Share of the sessions after which a bad version is released by hand; None: never."""
+    measured: int = 400
+    """Sessions at the beginning and at the end whose success is compared."""
+    target: float = 0.6
+
+    @property
+    def gateway_environment(self) -> Mapping[str, str]:
+        """The environment variables of the gateway."""
+        return {
+            "ATDP_IDLE_END_S": f"{self.idle_end_s:g}",
+            "ATDP_ENGINE_TIMEOUT_S": f"{max(self.idle_end_s - 1, 1):g}",
+        }
+
+    @property
+    def learn_arguments(self) -> list[str]:
+        """The options of `atdp learn`."""
+        options = {
+            "where": RECOGNISED_SQL,
+            "compare": "running",
+            "hold-out": self.hold_out,
+            "publish-every": self.publish_every,
+            "max-staleness": self.max_staleness,
+            "trajectories-per-step": self.trajectories_per_step,
+            "learning-rate": self.learning_rate,
+            "canary-share": self.canary_share,
+            "margin": self.margin,
+            "min-sessions": self.min_sessions,
+            "min-rated-share": self.rated_share / 4,
+            "seed": self.start.seed,
+        }
+        return [text for name, value in options.items() for text in (f"--{name}", f"{value}")]
