@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from atdp.gateway.recognition.conversation_hints import read_hints
+from atdp.gateway.recognition.recognised_call import RecognisableRequest
 from atdp.gateway.recognition.recognition_store import RecognitionStore
-from atdp.gateway.recognition.recognizer import RecognisableRequest, Recognizer
+from atdp.gateway.recognition.recognizer import Recognizer
 from atdp.gateway.recognition.shown_history import MessageDigests
 from atdp.schemas import message_from_chat, messages_from_chat
 
@@ -24,11 +25,13 @@ ROWS = [
     for line in Path(__file__).with_name("client_streams.jsonl").read_text("utf-8").splitlines()
 ]
 
+Landed = list[tuple[dict[str, Any], str, str, str | None]]
+
 
 @pytest.fixture
-def landed(tmp_path: Path) -> list[tuple[dict[str, Any], str, str, str | None]]:
+def landed(tmp_path: Path) -> Landed:
     """Each row with its trajectory, the rule, and the trajectory that spawned it."""
-    landed = []
+    landed: Landed = []
     with closing(RecognitionStore(tmp_path / "recognition.sqlite", "one")) as store:
         recognizer = Recognizer(store, MessageDigests(b"s" * 32), pending_s=600)
         for number, row in enumerate(ROWS):
@@ -53,9 +56,6 @@ def landed(tmp_path: Path) -> list[tuple[dict[str, Any], str, str, str | None]]:
                 (row, recognised.trajectory_id, recognised.rule, recognised.related_trajectory)
             )
     return landed
-
-
-Landed = list[tuple[dict[str, Any], str, str, str | None]]
 
 
 def test_every_call_is_in_the_trajectory_of_its_conversation(landed: Landed) -> None:

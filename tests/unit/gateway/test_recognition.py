@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from atdp.gateway.recognition.conversation_hints import ConversationHints
+from atdp.gateway.recognition.recognised_call import RecognisableRequest, RecognisedCall
 from atdp.gateway.recognition.recognition_store import RecognitionStore
-from atdp.gateway.recognition.recognizer import (
-    RecognisableRequest,
-    RecognisedCall,
-    Recognizer,
-)
+from atdp.gateway.recognition.recognizer import Recognizer
 from atdp.gateway.recognition.shown_history import MessageDigests
 from atdp.schemas import message_from_chat, messages_from_chat
 

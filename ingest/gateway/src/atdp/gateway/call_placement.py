@@ -19,8 +19,8 @@ from fastapi import Request
 
 from atdp.gateway.content_versions import StatedVersions, versions_of_key
 from atdp.gateway.recognition.conversation_hints import ConversationHints, read_hints
+from atdp.gateway.recognition.recognised_call import RecognisableRequest, RecognisedCall
 from atdp.gateway.recognition.recognition_rules import RULES
-from atdp.gateway.recognition.recognizer import RecognisableRequest, RecognisedCall
 from atdp.gateway.session_resolution import NamedTrajectory, named_trajectory, open_problem
 from atdp.gateway.session_store import NewSession, SessionRow
 from atdp.gateway.state import GatewayState

@@ -8,7 +8,6 @@ bounded by age and by count; what is pruned is recognised no more, and nothing e
 `scope` separates callers (tenant, key, model and so on); each query is bound to one.
 """
 
-import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atdp.gateway.errors import SessionStoreError
+from atdp.gateway.recognition.delegation_store import DelegationStore
 
 CallState = Literal["pending", "answered", "failed"]
 
@@ -41,14 +41,6 @@ CREATE TABLE IF NOT EXISTS marks (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS marks_at ON marks (at);
 CREATE INDEX IF NOT EXISTS marks_trajectory ON marks (trajectory_id);
-CREATE TABLE IF NOT EXISTS delegations (
-    scope BLOB NOT NULL, line BLOB NOT NULL, text INTEGER NOT NULL, lines INTEGER NOT NULL,
-    trajectory_id TEXT NOT NULL, event_id TEXT NOT NULL, call BLOB NOT NULL,
-    taken INTEGER NOT NULL DEFAULT 0, at REAL NOT NULL,
-    PRIMARY KEY (scope, line, text)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS delegations_call ON delegations (scope, call);
-CREATE INDEX IF NOT EXISTS delegations_at ON delegations (at);
 """
 _CALL_COLUMNS = """id, trajectory_id, request, after, opening, continued, state, process,
     idempotency, event_id, at"""
@@ -56,8 +48,7 @@ _CALL_COLUMNS = """id, trajectory_id, request, after, opening, continued, state,
 _BATCH = 64
 # Calls that one query gives, the newest ones: many clients may make the same first call for ever.
 _MAX_CALLS = 256
-# Trajectories that are noted for one message, and tool calls for one line of an argument: what so
-# many share distinguishes none of them.
+# Trajectories that are noted for one message: what so many share distinguishes none of them.
 _MAX_HOLDERS = 32
 # Writes between two rounds of pruning.
 _PRUNE_EVERY = 1_000
@@ -93,16 +84,6 @@ class NewCall:
     at: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delegation:
-    """A tool call whose argument may be the first message of a sub-agent."""
-
-    trajectory_id: str
-    event_id: str
-    call: bytes
-    lines: frozenset[bytes]
-
-
 class RecognitionStore:
     """The file; used from the gateway's event loop only."""
 
@@ -122,6 +103,7 @@ class RecognitionStore:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.executescript(_SCHEMA)
+            self.delegations = DelegationStore(self._db)
         except sqlite3.Error as error:
             raise SessionStoreError(
                 f"cannot open the store of recognised calls {path}: {error}; check the disk"
@@ -184,18 +166,6 @@ class RecognitionStore:
         wanted = set(digests)
         return [row[0] for row in self._db.execute(query, (trajectory_id,)) if row[1] in wanted]
 
-    def delegations_with(self, scope: bytes, lines: frozenset[bytes]) -> list[sqlite3.Row]:
-        """Return tool calls with an argument that shares lines with a text, oldest first.
-
-        Each row has `trajectory_id`, `event_id`, `text`, `lines` (of the argument), `shared`.
-        """
-        places = ",".join("?" * len(lines))
-        where = f"scope = ? AND taken = 0 AND line IN ({places})"
-        columns = "trajectory_id, event_id, text, lines, count(*) AS shared"
-        query = f"SELECT {columns} FROM delegations WHERE {where}"  # noqa: S608
-        grouped = f"{query} GROUP BY text ORDER BY min(at), text"
-        return self._db.execute(grouped, (scope, *lines)).fetchall()
-
     def answers(self, trajectory_id: str) -> int:
         """Return how many answers a trajectory has."""
         query = "SELECT count(*) FROM calls WHERE trajectory_id = ? AND state = 'answered'"
@@ -204,11 +174,9 @@ class RecognitionStore:
     def retire(self, trajectory_id: str) -> None:
         """Forget a trajectory that has ended for good: no call belongs to it any more."""
         with self.deciding():
-            for table in ("calls", "marks", "delegations"):
-                self._db.execute(
-                    f"DELETE FROM {table} WHERE trajectory_id = ?",  # noqa: S608 - constant names
-                    (trajectory_id,),
-                )
+            self._db.execute("DELETE FROM calls WHERE trajectory_id = ?", (trajectory_id,))
+            self._db.execute("DELETE FROM marks WHERE trajectory_id = ?", (trajectory_id,))
+            self.delegations.retire(trajectory_id)
 
     def add(self, new: NewCall) -> int:
         """Store a call that is about to be made; returns its number."""
@@ -239,43 +207,6 @@ class RecognitionStore:
             "INSERT OR IGNORE INTO marks SELECT ?1, ?2, ?3, ?4 WHERE (SELECT count(*) FROM"
             " (SELECT 1 FROM marks WHERE scope = ?1 AND digest = ?2 LIMIT ?5)) < ?5",
             [(scope, digest, trajectory_id, at, _MAX_HOLDERS) for digest in digests],
-        )
-
-    def add_delegations(self, scope: bytes, delegations: Sequence[Delegation], at: float) -> None:
-        """Store tool calls that may begin a sub-agent."""
-        for delegation in delegations:
-            text = secrets.randbits(62)
-            self._db.executemany(
-                "INSERT OR IGNORE INTO delegations SELECT ?1,?2,?3,?4,?5,?6,?7,0,?8"
-                " WHERE (SELECT count(*) FROM (SELECT 1 FROM delegations"
-                " WHERE scope = ?1 AND line = ?2 LIMIT ?9)) < ?9",
-                [
-                    (
-                        scope,
-                        line,
-                        text,
-                        len(delegation.lines),
-                        delegation.trajectory_id,
-                        delegation.event_id,
-                        delegation.call,
-                        at,
-                        _MAX_HOLDERS,
-                    )
-                    for line in delegation.lines
-                ],
-            )
-
-    def take_delegation(self, scope: bytes, text: int) -> None:
-        """Note that a sub-agent was found for an argument."""
-        self._db.execute(
-            "UPDATE delegations SET taken = 1 WHERE scope = ? AND text = ?", (scope, text)
-        )
-
-    def answer_delegations(self, scope: bytes, calls: Sequence[bytes]) -> None:
-        """Forget the tool calls that have a result now."""
-        self._db.executemany(
-            "DELETE FROM delegations WHERE scope = ? AND call = ?",
-            [(scope, call) for call in calls],
         )
 
     def set_continued(self, calls: Sequence[int]) -> None:
@@ -328,7 +259,7 @@ class RecognitionStore:
             oldest = max(oldest, row[0] or oldest)
         self._db.execute("DELETE FROM calls WHERE at <= ?", (oldest,))
         self._db.execute("DELETE FROM marks WHERE at <= ?", (oldest,))
-        self._db.execute("DELETE FROM delegations WHERE at <= ?", (oldest,))
+        self.delegations.prune(oldest)
 
 
 def _call(row: sqlite3.Row) -> KnownCall:

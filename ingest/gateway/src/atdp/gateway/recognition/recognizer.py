@@ -22,13 +22,16 @@ In this order, within one scope (tenant, key, model, and the hints that narrow i
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 from uuid import uuid4
 
-from atdp.gateway.recognition.conversation_hints import ConversationHints
+from atdp.gateway.recognition.delegation_store import Delegation
+from atdp.gateway.recognition.recognised_call import (
+    GapCode,
+    RecognisableRequest,
+    RecognisedCall,
+)
 from atdp.gateway.recognition.recognition_rules import RuleName
 from atdp.gateway.recognition.recognition_store import (
-    Delegation,
     KnownCall,
     NewCall,
     RecognitionStore,
@@ -36,45 +39,12 @@ from atdp.gateway.recognition.recognition_store import (
 from atdp.gateway.recognition.shown_history import MessageDigests, ShownHistory, argument_texts
 from atdp.schemas import Message
 
-GapCode = Literal["history_edited", "history_compacted"]
-
 # Messages of a request that are looked up as evidence: the newest, and the first ones, which a
 # compaction keeps. More of them cost time and tell nothing new.
 _NEWEST_MARKS = 192
 _FIRST_MARKS = 64
 # Distinctive messages that are needed where the newest answer is not among them.
 _ENOUGH_MARKS = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecognisedCall:
-    """The place of a request: its trajectory, and why."""
-
-    call: int
-    """The number under which the answer is reported."""
-    trajectory_id: str
-    rule: RuleName
-    related_event: str | None = None
-    """The event that the call goes on from, repeats, or was spawned by."""
-    related_trajectory: str | None = None
-    gap: GapCode | None = None
-    answers_before: int = 0
-    """Answers that the trajectory has already."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecognisableRequest:
-    """A request as the recogniser sees it."""
-
-    history: ShownHistory
-    hints: ConversationHints
-    family: bytes
-    """The scope of tool calls and their sub-agents, which may use another model."""
-    at: float
-    """Seconds since the epoch."""
-    first_user_text: str | None = None
-    answered_calls: tuple[str, ...] = ()
-    """Ids of the tool calls whose results stand behind the last assistant message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +101,7 @@ class Recognizer:
                 _new_marks(history, is_opening=opening),
                 request.at,
             )
-            store.answer_delegations(
+            store.delegations.answer(
                 request.family, [self._call_key(each) for each in request.answered_calls]
             )
             answers = store.answers(decision.trajectory_id)
@@ -169,7 +139,7 @@ class Recognizer:
                 )
                 marks = self.digests.history(scope, [message]).marks()
                 store.add_marks(scope, recognised.trajectory_id, marks, request.at)
-                store.add_delegations(
+                store.delegations.add(
                     request.family,
                     self._delegations(recognised.trajectory_id, message, call_events),
                     request.at,
@@ -279,9 +249,9 @@ class Recognizer:
         lines = self.digests.lines(text)
         if not lines:
             return None
-        for row in self._store.delegations_with(request.family, lines):
+        for row in self._store.delegations.with_lines(request.family, lines):
             if row["shared"] in (len(lines), row["lines"]):
-                self._store.take_delegation(request.family, row["text"])
+                self._store.delegations.take(request.family, row["text"])
                 return _Decision(
                     self._new_id(),
                     "tool_argument",
