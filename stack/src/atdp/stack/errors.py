@@ -35,6 +35,14 @@ class NotRunning(StackError):
     """No stack of this home is running."""
 
 
+class LearningError(StackError):
+    """Learning from use cannot begin or go on; the message says what to do next."""
+
+
+class RatingRefused(StackError):
+    """The gateway did not take a rating; the message holds its reason."""
+
+
 class CommandMissing(StackError):
     """A command of `atdp` is in a distribution that is not installed."""
 

@@ -12,4 +12,5 @@ from .event_log.port import (
     LogPosition as LogPosition,
     LogRecord as LogRecord,
 )
+from .open_sessions import count_open_sessions as count_open_sessions
 from .settings import GatewaySettings as GatewaySettings

@@ -60,6 +60,11 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.replay"),
         ),
         LateCommand(
+            name="learn",
+            summary="Learn from use while serving: train, evaluate, try and promote, all the time.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),
+        ),
+        LateCommand(
             name="demo",
             summary="Run the closed loop on this machine, from traffic to release.",
             import_add_to=_demo_is_missing if demo is None else demo.load,

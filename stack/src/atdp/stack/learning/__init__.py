@@ -1,0 +1,1 @@
+"""Learning while serving: the process behind `atdp learn`."""

@@ -1,0 +1,102 @@
+"""The evaluation of a candidate by replay, on held-out sessions of the line that is live.
+
+The sessions are pinned in a dataset, one for each attempt to evaluate, so that the evidence of
+every verdict can be read again. After a kill the attempt is repeated on the same dataset, gives the
+same report, and is recorded once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from atdp.lakehouse import Lake, connect, create_dataset
+from atdp.replay import ReplayConfig, ReplayReport, ReplayRequest, evaluate_dataset, write_report
+from atdp.runtime import Home
+from atdp.stack.learning.learning_sql import evaluation_sql
+from atdp.stack.learning.settings import LearningSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The sessions that could evaluate a candidate now."""
+
+    sessions: int
+    rated: int
+
+    @property
+    def rated_share(self) -> float:
+        """The share of them that has a reward; 0 without sessions."""
+        return self.rated / self.sessions if self.sessions else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRequest:
+    """A candidate, the live version, and the sessions to compare them on."""
+
+    candidate: str
+    baseline: str
+    tenants: tuple[str, ...]
+    versions: tuple[str, ...]
+    """Versions that served the sessions."""
+    attempt: int
+    """Number of evaluations of this candidate that are recorded, plus 1."""
+
+    @property
+    def dataset(self) -> str:
+        """The name of the pinned dataset."""
+        return f"learn-{self.candidate}-against-{self.baseline}-{self.attempt}"
+
+
+class Evaluator(Protocol):
+    """Judges candidates by replay."""
+
+    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> Evidence:
+        """Count the held-out sessions that `versions` served to `tenants`."""
+        ...
+
+    def evaluate(self, request: EvaluationRequest) -> ReplayReport:
+        """Pin the sessions, replay them, and return the report; repeating gives the same."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEvaluator:
+    """An `Evaluator` on the lake and the engines of a running stack."""
+
+    home: Home
+    lake: Lake
+    settings: LearningSettings
+
+    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> Evidence:
+        """See `Evaluator`."""
+        condition = evaluation_sql(self.settings, tenants=tenants, versions=versions)
+        statement = f"SELECT count(*), count(reward) FROM trajectories WHERE {condition}"  # noqa: S608 (the operator's own condition)
+        with connect(lake=self.lake) as connection:
+            ((sessions, rated),) = connection.sql(statement).rows()
+        return Evidence(sessions=sessions, rated=rated)
+
+    def evaluate(self, request: EvaluationRequest) -> ReplayReport:
+        """See `Evaluator`.
+
+        The dataset holds rated sessions only; how many are rated is checked before.
+        """
+        settings = self.settings
+        if not (self.home.datasets / f"{request.dataset}.json").exists():
+            condition = evaluation_sql(settings, tenants=request.tenants, versions=request.versions)
+            create_dataset(self.lake, request.dataset, f"{condition} AND reward IS NOT NULL")
+        report = evaluate_dataset(
+            self.home,
+            ReplayRequest(
+                dataset=request.dataset,
+                model=settings.model,
+                candidate=request.candidate,
+                baseline=request.baseline,
+            ),
+            config=ReplayConfig(
+                mode="non_inferiority",
+                margin=settings.margin,
+                min_ess=float(settings.min_sessions),
+            ),
+        )
+        write_report(report, self.home.root / "replay" / f"{request.dataset}.html")
+        return report

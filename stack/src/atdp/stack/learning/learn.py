@@ -1,0 +1,88 @@
+"""Learning on a running stack: the loop with its real ports, one process per model."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import IO
+
+import httpx
+
+from atdp.control import ReleaseStore, analyse_canary, open_flow
+from atdp.gateway import count_open_sessions
+from atdp.lakehouse import open_lake
+from atdp.runtime import try_lock, utc_now
+from atdp.stack.errors import LearningError
+from atdp.stack.learning.decision_loop import DecisionLoop
+from atdp.stack.learning.held_out_evaluation import ReplayEvaluator
+from atdp.stack.learning.learning_files import LearningFiles
+from atdp.stack.learning.learning_ports import LearningEvent, LearningPorts
+from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.trainer_process import TrainerProcess
+from atdp.stack.learning.weight_versions import RegistryVersions
+
+_ROUND_S = 0.5
+"""Seconds between two actions."""
+_LOCK_PATIENCE_S = 1.0
+
+
+def learn(
+    files: LearningFiles,
+    settings: LearningSettings,
+    stop: Event,
+    report: Callable[[LearningEvent], None],
+) -> None:
+    """Learn until `stop` is set or the run is over; the trainer is then paused. Main thread only.
+
+    The settings become those of the home.
+
+    Raises:
+        LearningError: another process learns this model, or no version is live.
+    """
+    with _lock(files), _open_loop(files, settings, report) as loop:
+        settings.write(files.settings)
+        while not stop.is_set() and loop.advance():
+            stop.wait(_ROUND_S)
+
+
+def _lock(files: LearningFiles) -> IO[bytes]:
+    """Take the lock; a reader of the status may hold it for an instant."""
+    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
+    while (lock := try_lock(files.lock)) is None:
+        if time.monotonic() > deadline_s:
+            raise LearningError(
+                f"Another `atdp learn` runs for {files.model} in this home. "
+                f"`atdp learn status --model {files.model}` shows it."
+            )
+        time.sleep(0.01)
+    return lock
+
+
+@contextmanager
+def _open_loop(
+    files: LearningFiles, settings: LearningSettings, report: Callable[[LearningEvent], None]
+) -> Iterator[DecisionLoop]:
+    home, model = files.home, files.model
+    trainer = TrainerProcess(files)
+    with ReleaseStore(home.control) as store, httpx.Client(trust_env=False) as client:
+        flow = open_flow(home, store, client, model=model, actor="atdp learn")
+        lake = open_lake(home)
+        try:
+            yield DecisionLoop(
+                files,
+                settings,
+                LearningPorts(
+                    flow=flow,
+                    versions=RegistryVersions(home, model),
+                    trainer=trainer,
+                    evaluator=ReplayEvaluator(home, lake, settings),
+                    analyse=lambda: analyse_canary(flow, lake),
+                    open_sessions=lambda engine: count_open_sessions(
+                        home.gateway, engine, called_since=time.time() - settings.drain_idle_s
+                    ),
+                    report=report,
+                    now=utc_now,
+                ),
+            )
+        finally:
+            trainer.stop()

@@ -1,0 +1,92 @@
+"""The state of learning, read from the home; the process that learns is not asked."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from atdp.control import ReleaseState, ReleaseStore, line_name
+from atdp.runtime import try_lock
+from atdp.stack.learning.learning_files import LearningFiles
+from atdp.stack.learning.next_action import versions_ahead
+from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.training_run import TrainingRun
+from atdp.stack.learning.weight_versions import RegistryVersions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningStatus:
+    """Everything that `atdp learn status` shows."""
+
+    model: str
+    state: str
+    """`learning`, `paused`, or `not running`."""
+    live: str | None
+    canary: str | None
+    canary_share: float | None
+    run: str | None
+    base: str | None
+    begun_because: str | None
+    step: int
+    """Updates of the run."""
+    ahead: int
+    """Published versions that training is ahead of the live one."""
+    max_staleness: int
+    versions: list[dict[str, Any]]
+    """The versions of the run, oldest first, with stage and last verdict of replay."""
+
+
+def learning_status(files: LearningFiles) -> LearningStatus:
+    """Return the state of a model's learning.
+
+    Raises:
+        LearningError: the model has never learned in this home.
+    """
+    settings, run = LearningSettings.read(files.settings), TrainingRun.read(files.run)
+    registry = RegistryVersions(files.home, files.model)
+    with ReleaseStore(files.home.control) as store:
+        release = store.state(line_name(files.model))
+    published = registry.published_by(run.name) if run else []
+    live = release.lineage[-1] if release.lineage else None
+    return LearningStatus(
+        model=files.model,
+        state=_state(files),
+        live=live,
+        canary=release.canary.version if release.canary else None,
+        canary_share=release.canary.share if release.canary else None,
+        run=run.name if run else None,
+        base=run.base if run else None,
+        begun_because=run.reason if run else None,
+        step=_step(files, run),
+        ahead=versions_ahead(registry.ages(), published, live) if live else 0,
+        max_staleness=settings.max_staleness,
+        versions=[_version(version, release) for version in published],
+    )
+
+
+def _state(files: LearningFiles) -> str:
+    if not files.lock.exists():  # taking the lock would make the file
+        return "not running"
+    lock = try_lock(files.lock, shared=True)
+    if lock is not None:
+        lock.close()
+        return "not running"
+    return "paused" if files.paused else "learning"
+
+
+def _step(files: LearningFiles, run: TrainingRun | None) -> int:
+    try:
+        progress = json.loads(files.progress.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return 0
+    return int(progress["step"]) if run and progress.get("run") == run.name else 0
+
+
+def _version(name: str, release: ReleaseState) -> dict[str, Any]:
+    known = release.versions.get(name)
+    gate = known.gates[-1] if known and known.gates else None
+    return {
+        "version": name,
+        "stage": known.stage.value if known else "published",
+        "replay": str(gate.verdict) if gate else None,
+        "reasons": list(gate.reason_codes) if gate else [],
+    }

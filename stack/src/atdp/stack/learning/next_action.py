@@ -1,0 +1,160 @@
+"""The next action of learning: a pure function of the run, its versions and the release line.
+
+Nothing is remembered between two calls. A process that was killed between two actions therefore
+goes on with the right one.
+
+Only the newest version of the run is a candidate. While an earlier one is the canary, the newest
+waits; otherwise it supersedes the earlier one, which stays registered and is never released. In
+doubt nothing is released: a candidate without a PASS does not become the canary, and a canary that
+is held is withdrawn.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from atdp.control import ReleaseStage, ReleaseState
+from atdp.replay import Verdict
+from atdp.stack.learning.settings import OnDoubt
+from atdp.stack.learning.training_run import TrainingRun
+
+ActionKind = Literal[
+    "begin run",
+    "wait for sessions to end",
+    "register",
+    "evaluate",
+    "start canary",
+    "judge canary",
+    "advance canary",
+    "withdraw canary",
+    "train",
+]
+
+_ENDED = (ReleaseStage.REJECTED, ReleaseStage.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """An action; `version` is the version that it concerns, if any."""
+
+    kind: ActionKind
+    version: str | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningState:
+    """Everything that the next action depends on."""
+
+    release: ReleaseState
+    run: TrainingRun | None
+    training_digest: str
+    """Of the settings as they are now."""
+    published: Sequence[str]
+    """The versions that the run has published, oldest first."""
+    open_sessions: int
+    """Sessions that still run on the version before the live one."""
+    now: datetime
+    on_doubt: OnDoubt = "wait"
+
+
+def next_action(state: LearningState) -> Action:
+    """Return the next action. The line must have a live version."""
+    if reason := why_new_run(state):
+        return Action(kind="begin run", reason=reason)
+    if state.release.canary is not None:
+        return _about_canary(state.release, state.release.canary.version)
+    candidate = newest_candidate(state)
+    if candidate is None:
+        return Action(kind="train")
+    return _about_candidate(state, candidate)
+
+
+def newest_candidate(state: LearningState) -> str | None:
+    """Return the newest version of the run, unless it is live or was live."""
+    if not state.published or state.published[-1] in state.release.lineage:
+        return None
+    return state.published[-1]
+
+
+def why_new_run(state: LearningState) -> str:
+    """Return why the current run must not go on; empty when it goes on.
+
+    While a canary runs, its run goes on: whether it is good is what the canary decides.
+    """
+    run, versions = state.run, state.release.versions
+    if run is None:
+        return "the first run"
+    ended = [
+        version
+        for version in state.published
+        if version in versions and versions[version].stage in _ENDED
+    ]
+    if ended:
+        return f"{ended[-1]} was {versions[ended[-1]].stage}"
+    if run.training_digest != state.training_digest:
+        return "the settings of training have changed"
+    live = _live(state.release)
+    if live != run.base and live not in state.published:
+        return f"{live} is live, which is not of this run"
+    doubted = _doubted(state)
+    return f"{doubted} was left undecided by replay" if doubted else ""
+
+
+def _about_canary(release: ReleaseState, version: str) -> Action:
+    canary = release.canary
+    if release.versions[version].stage is ReleaseStage.PAUSED:
+        return Action(
+            kind="withdraw canary", version=version, reason="its sessions did not decide it"
+        )
+    if canary is not None and canary.passed:
+        return Action(kind="advance canary", version=version)
+    return Action(kind="judge canary", version=version)
+
+
+def _about_candidate(state: LearningState, version: str) -> Action:
+    known = state.release.versions.get(version)
+    if known is None:
+        if state.open_sessions and state.release.draining is not None:
+            before = state.release.draining.version
+            reason = f"{state.open_sessions} sessions still run on {before}"
+            return Action(kind="wait for sessions to end", version=version, reason=reason)
+        return Action(kind="register", version=version)
+    if _is_open(state, version):
+        return Action(kind="start canary", version=version)
+    return Action(kind="evaluate", version=version)
+
+
+def _is_open(state: LearningState, version: str) -> bool:
+    """Return True when the latest report against the live version is a fresh PASS for all tenants.
+
+    The release flow checks the same again (`start_canary`). Asking first keeps a stale report from
+    being offered for ever.
+    """
+    release = state.release
+    gates = [gate for gate in release.versions[version].gates if gate.baseline == _live(release)]
+    if not gates or gates[-1].verdict is not Verdict.PASS:
+        return False
+    age_s = (state.now - gates[-1].decided_at).total_seconds()
+    return set(release.tenants) <= set(gates[-1].tenants) and age_s < release.evidence_ttl_s
+
+
+def _doubted(state: LearningState) -> str | None:
+    """Return the newest version when replay left it undecided and doubt rejects."""
+    version = newest_candidate(state)
+    known = state.release.versions.get(version) if version else None
+    if state.on_doubt != "reject" or known is None or not known.gates:
+        return None
+    undecided = known.gates[-1].verdict is Verdict.INCONCLUSIVE
+    return known.name if undecided and known.stage is ReleaseStage.REGISTERED else None
+
+
+def versions_ahead(ages: Mapping[str, int], published: Sequence[str], live: str) -> int:
+    """Return how many published versions the run is ahead of the live one, at least 0."""
+    newest = ages.get(published[-1], 0) if published else ages.get(live, 0)
+    return max(0, newest - ages.get(live, 0))
+
+
+def _live(release: ReleaseState) -> str:
+    return release.lineage[-1]

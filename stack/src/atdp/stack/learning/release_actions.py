@@ -1,0 +1,148 @@
+"""The actions about candidates and the canary: each records decisions in the release flow.
+
+An action may be repeated. The release flow answers a decision that it holds already with nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from atdp.control import CanaryPolicy, ReleaseStage
+from atdp.replay import Verdict
+from atdp.stack.learning.held_out_evaluation import EvaluationRequest, Evidence
+from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
+from atdp.stack.learning.next_action import Action, ActionKind, LearningState
+from atdp.stack.learning.settings import LearningSettings
+
+LOOK_EVERY_S = 5.0
+"""Seconds between two looks at the lake. A longer time delays decisions, a shorter one costs the
+machine that serves."""
+_MORE_EVIDENCE = 1.25
+"""Growth of the rated sessions after which an undecided candidate is evaluated again."""
+_TUNED_AT_MOST = 300
+
+
+@dataclass(slots=True)
+class ReleaseActions:
+    """The actions, with the times and counts that keep them from being repeated in vain."""
+
+    settings: LearningSettings
+    ports: LearningPorts
+    report: ChangeReport
+    _looked_s: float = float("-inf")
+    _evaluated: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Candidate and baseline → rated sessions at the last evaluation."""
+
+    def perform(self, action: Action, state: LearningState) -> None:
+        """Perform an action about a version; other actions do nothing here."""
+        actions: Mapping[ActionKind, Callable[[str, LearningState], None]] = {
+            "register": self._register,
+            "evaluate": self._evaluate,
+            "start canary": self._start_canary,
+            "judge canary": self._judge_canary,
+            "advance canary": self._advance_canary,
+        }
+        if action.kind == "withdraw canary" and action.version is not None:
+            self.ports.flow.roll_back(action.version, reason=action.reason)
+            self.report("rolled back", version=action.version, reason=action.reason)
+        elif action.kind in actions and action.version is not None:
+            actions[action.kind](action.version, state)
+        elif action.reason:
+            self.report("waiting", reason=action.reason)
+
+    def _register(self, version: str, _state: LearningState) -> None:
+        self.ports.flow.register_candidate(self.ports.versions.manifest(version))
+        self.report("candidate", version=version)
+
+    def _evaluate(self, version: str, state: LearningState) -> None:
+        if not self._may_look():
+            return
+        request = self._request(version, state)
+        evidence = self.ports.evaluator.evidence(request.tenants, request.versions)
+        if why := self._too_thin(evidence, request):
+            self.report("waiting", reason=f"{version}: {why}")
+            return
+        report = self.ports.evaluator.evaluate(request)
+        if report.verdict is Verdict.ERROR:  # it did not take place; the next look repeats it
+            self.report("waiting", reason=f"{version}: {report.reasons[0].text}")
+            return
+        self._evaluated[version, request.baseline] = evidence.rated
+        self.ports.flow.record_gate(report)
+        self.report(
+            "gate",
+            version=version,
+            baseline=request.baseline,
+            verdict=str(report.verdict),
+            reasons=[reason.code for reason in report.reasons],
+            predicted=report.prediction,
+            sessions=evidence.rated,
+        )
+
+    def _request(self, version: str, state: LearningState) -> EvaluationRequest:
+        release = state.release
+        baseline = release.lineage[-1]
+        before = [gate for gate in release.versions[version].gates if gate.baseline == baseline]
+        return EvaluationRequest(
+            candidate=version,
+            baseline=baseline,
+            tenants=release.tenants,
+            versions=release.lineage[-self.settings.evidence_versions :],
+            attempt=1 + len(before),
+        )
+
+    def _too_thin(self, evidence: Evidence, request: EvaluationRequest) -> str:
+        """Return why an evaluation now would decide nothing; empty when it may."""
+        before = self._evaluated.get((request.candidate, request.baseline), 0)
+        needed = max(self.settings.min_sessions, round(before * _MORE_EVIDENCE))
+        least = self.settings.min_rated_share
+        if evidence.rated < needed:
+            return f"{evidence.rated} rated sessions are held out, {needed} are needed"
+        if evidence.rated_share < least:
+            return f"{evidence.rated_share:.0%} of the sessions are rated, {least:.0%} are needed"
+        return ""
+
+    def _start_canary(self, version: str, _state: LearningState) -> None:
+        settings = self.settings
+        policy = CanaryPolicy(
+            margin=settings.margin,
+            success_from=settings.success_from,
+            min_sessions=settings.min_sessions,
+            max_sessions=settings.max_sessions,
+            tune_at_sessions=min(_TUNED_AT_MOST, settings.max_sessions),
+            min_outcome_share=settings.min_rated_share,
+        )
+        self.ports.flow.start_canary(version, share=settings.canary_shares, policy=policy)
+        self.report("canary", version=version, share=settings.canary_shares[0])
+
+    def _judge_canary(self, version: str, _state: LearningState) -> None:
+        if not self._may_look():
+            return
+        analysis = self.ports.analyse()
+        judgement, counts = analysis.judgement, analysis.counts
+        self.report(
+            "judgement",
+            version=version,
+            share=analysis.share,
+            verdict=str(judgement.verdict),
+            reasons=list(judgement.reason_codes),
+            canary=[counts.canary_successes, counts.canary_judged],
+            live=[counts.stable_successes, counts.stable_judged],
+        )
+        if self.ports.flow.stage_of(version) is ReleaseStage.ROLLED_BACK:
+            self.report("rolled back", version=version, reason="it did worse than the live version")
+
+    def _advance_canary(self, version: str, state: LearningState) -> None:
+        canary, flow = state.release.canary, self.ports.flow
+        if canary is not None and not canary.at_last_step:
+            flow.raise_share(version)
+            self.report("canary", version=version, share=canary.steps[canary.step + 1])
+            return
+        flow.promote(version)
+        self.report("promoted", version=version)
+
+    def _may_look(self) -> bool:
+        """Return True when the lake has not been looked at for a while; then it is now."""
+        now_s = self.ports.clock()
+        if now_s - self._looked_s < LOOK_EVERY_S:
+            return False
+        self._looked_s = now_s
+        return True

@@ -1,0 +1,95 @@
+"""The trainer of `atdp learn`: a program that follows the governed stream for the current run.
+
+Run as `python -m atdp.stack.learning.trainer_program --home DIR --model NAME`. SIGTERM and SIGINT
+pause the run after the current update, with a checkpoint; so does the death of the process that
+started it. The same call continues. Exit code 0: the run has published its last version; PAUSED: it
+was paused; 1: it failed, with the reason in the log.
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from atdp.runtime import Home, setup_logging, write_durably
+from atdp.stack.errors import LearningError
+from atdp.stack.learning.learning_files import LearningFiles
+from atdp.stack.learning.learning_sql import training_sql
+from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.trainer_process import PAUSED
+from atdp.stack.learning.training_run import TrainingRun
+from atdp.trainer import TrainerError, TrainOptions, train
+
+_NEVER_S = 10.0 * 365 * 24 * 3600
+"""A following run that waits for data does not give up."""
+
+
+def train_options(home: Home, settings: LearningSettings, run: TrainingRun) -> TrainOptions:
+    """Return the options of the trainer for a run.
+
+    The sessions that are held out are excluded by the condition, since the trainer's own split is
+    by task alone.
+    """
+    try:
+        return TrainOptions(
+            home=home,
+            model=settings.model,
+            algo="grpo",
+            from_version=run.base,
+            run_name=run.name,
+            follow=True,
+            tenant=settings.tenant,
+            where=training_sql(settings),
+            hold_out=0.0,
+            publish_every=settings.publish_every,
+            max_staleness=settings.max_staleness,
+            steps=settings.max_steps,
+            give_up_after_s=_NEVER_S,
+            **settings.training,
+        )
+    except TypeError as error:
+        raise LearningError(f"Wrong settings of training for `atdp learn`: {error}.") from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Train until the run ends or is to pause."""
+    parser = argparse.ArgumentParser(description="Train the current run of `atdp learn`.")
+    parser.add_argument("--home", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    given = parser.parse_args(arguments)
+    setup_logging("trainer")
+    asked = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked.set())
+    files = LearningFiles(Home(given.home.resolve()), given.model)
+    try:
+        return _train(files, asked)
+    except (LearningError, TrainerError) as error:
+        sys.stdout.write(f"error: {error}\n")
+        return 1
+
+
+def _train(files: LearningFiles, asked: Event) -> int:
+    settings, run = LearningSettings.read(files.settings), TrainingRun.read(files.run)
+    if run is None:
+        raise LearningError("There is no run to train; `atdp learn` begins one.")
+    os.nice(settings.nice)
+
+    def write_progress(done: int, _of: int, metrics: Mapping[str, Any]) -> None:
+        numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
+        progress = {"run": run.name, "step": done, "metrics": numbers}
+        write_durably(files.progress, json.dumps(progress) + "\n")
+
+    result = train(
+        train_options(files.home, settings, run), on_progress=write_progress, pause=asked.is_set
+    )
+    return PAUSED if result.paused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

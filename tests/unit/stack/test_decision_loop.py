@@ -1,0 +1,443 @@
+"""Learning while serving: every action on a real release store, with engines in memory.
+
+The loop is built again before every action, as after a kill. It must not matter.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from atdp.control import (
+    CanaryAnalysis,
+    CanaryCounts,
+    EffectFailed,
+    Manifest,
+    ReleaseFlow,
+    ReleaseStage,
+    ReleaseStore,
+    RouteTable,
+    decision_to_json,
+)
+from atdp.replay import PinnedDataset, Reason, ReplayConfig, ReplayReport, Verdict
+from atdp.replay.coverage import Coverage
+from atdp.replay.evaluation import Evaluation, TenantEvidence
+from atdp.replay.report import DatasetInput, PolicyInput, ReplayInputs
+from atdp.runtime import Home
+from atdp.stack.learning.decision_loop import DecisionLoop
+from atdp.stack.learning.held_out_evaluation import EvaluationRequest, Evidence
+from atdp.stack.learning.learning_files import LearningFiles
+from atdp.stack.learning.learning_ports import LearningEvent, LearningPorts
+from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.training_run import TrainingRun
+
+GOOD = CanaryCounts(
+    canary_sessions=200, canary_judged=200, canary_successes=150,
+    stable_sessions=200, stable_judged=200, stable_successes=80,
+)  # fmt: skip
+BAD = replace(GOOD, canary_successes=20, stable_successes=150)
+UNEVEN = replace(GOOD, canary_sessions=2000, stable_sessions=200)
+EARLY = replace(GOOD, canary_judged=3, canary_successes=2)
+
+
+@dataclass(slots=True)
+class MemoryWorld:
+    """Engines, routes, the weight registry, the trainer and the lake, in memory."""
+
+    flow: ReleaseFlow
+    engines: dict[str, str | None] = field(default_factory=dict)
+    table: RouteTable | None = None
+    gateway_down: bool = False
+    parents: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Version → run and parent."""
+    on_engine: dict[str, int] = field(default_factory=dict)
+    """Engine → open sessions."""
+    mixed: list[str] = field(default_factory=list)
+    verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    evaluated: list[EvaluationRequest] = field(default_factory=list)
+    rated: int = 100
+    counts: CanaryCounts = GOOD
+    training: str | None = None
+    events: list[LearningEvent] = field(default_factory=list)
+    seconds: float = 0.0
+
+    # --- engines and routes ---
+
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        return self.engines.get(engine) == version
+
+    def load(self, engine: str, model: str, version: str) -> None:
+        if self.on_engine.get(engine):
+            self.mixed.append(f"{version} into {engine}")
+        self.engines[engine] = version
+
+    def put(self, table: RouteTable) -> None:
+        if self.gateway_down:
+            raise EffectFailed("the gateway does not answer")
+        self.table = table
+
+    # --- versions ---
+
+    def published_by(self, run: str) -> list[str]:
+        return [version for version, (of, _) in self.parents.items() if of == run]
+
+    def ages(self) -> dict[str, int]:
+        ages = {"v1": 0}
+        for version, (_, parent) in self.parents.items():
+            ages[version] = ages[parent] + 1
+        return ages
+
+    def manifest(self, version: str) -> Manifest:
+        return Manifest(model="orderdesk", version=version, weights_sha256=f"sha-{version}")
+
+    def publish(self, run: str, parent: str) -> str:
+        version = f"v{len(self.parents) + 2}"
+        self.parents[version] = (run, parent)
+        return version
+
+    # --- trainer ---
+
+    def keep(self, run: TrainingRun) -> str:
+        self.training = run.name
+        return "running"
+
+    def stop(self) -> None:
+        self.training = None
+
+    # --- replay and canary ---
+
+    def evidence(self, tenants: tuple[str, ...], versions: tuple[str, ...]) -> Evidence:
+        return Evidence(sessions=self.rated, rated=self.rated)
+
+    def evaluate(self, request: EvaluationRequest) -> ReplayReport:
+        self.evaluated.append(request)
+        planned = self.verdicts.get(request.candidate, [])
+        return report(request, planned.pop(0) if planned else Verdict.PASS)
+
+    def analyse(self) -> CanaryAnalysis:
+        canary = self.flow.state().canary
+        assert canary is not None
+        judgement = self.flow.judge(self.counts)
+        self.flow.observe(canary.version, self.counts)
+        return CanaryAnalysis(
+            version=canary.version, share=canary.share, counts=self.counts, judgement=judgement
+        )
+
+    def clock(self) -> float:
+        self.seconds += 10.0
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+
+def report(request: EvaluationRequest, verdict: Verdict) -> ReplayReport:
+    def policy(version: str) -> PolicyInput:
+        return PolicyInput(model="orderdesk", version=version, weights_sha256=f"sha-{version}")
+
+    dataset = PinnedDataset(name=request.dataset, trajectories=())
+    return ReplayReport(
+        inputs=ReplayInputs(
+            dataset=DatasetInput(
+                name=dataset.name,
+                snapshots={},
+                where=None,
+                policy_versions=(),
+                content_sha256=dataset.content_sha256,
+                refused={},
+            ),
+            candidate=policy(request.candidate),
+            baseline=policy(request.baseline),
+            config=ReplayConfig(),
+            scores_sha256="s",
+        ),
+        verdict=verdict,
+        reasons=(Reason(code="because", text="of this"),),
+        evaluation=Evaluation(
+            coverage=Coverage(
+                trajectories=0, usable=0, set_aside={}, decisions=0, covered=0, uncovered={}
+            ),
+            tenants=tuple(
+                TenantEvidence(tenant=tenant, trajectories=50, mean_reward=0.5, evidenced=True)
+                for tenant in request.tenants
+            ),
+        ),
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LearningFiles:
+    files = LearningFiles(Home(tmp_path), "orderdesk")
+    files.folder.mkdir(parents=True)
+    return files
+
+
+@contextmanager
+def opened(files: LearningFiles) -> Iterator[MemoryWorld]:
+    with ReleaseStore(files.home.control) as store:
+        world = MemoryWorld(flow=None, engines={"inference-0": "v1"})  # type: ignore[arg-type] (set below)
+        world.flow = ReleaseFlow(
+            model="orderdesk",
+            store=store,
+            fleet=world,
+            router=world,
+            weights=files.home.weights,
+            actor="test",
+            clock=world.now,
+        )
+        yield world
+
+
+@pytest.fixture
+def world(files: LearningFiles) -> Iterator[MemoryWorld]:
+    with opened(files) as world:
+        world.flow.bootstrap(world.manifest("v1"), tenants=("acme",), reason="first")
+        yield world
+
+
+SETTINGS = LearningSettings(model="orderdesk", max_staleness=2)
+
+
+@pytest.fixture
+def advance(files: LearningFiles, world: MemoryWorld) -> Callable[..., None]:
+    """Advance by a number of actions, each in a loop that remembers nothing."""
+
+    def advance(actions: int, settings: LearningSettings = SETTINGS) -> None:
+        for _ in range(actions):
+            ports = LearningPorts(
+                flow=world.flow,
+                versions=world,
+                trainer=world,  # type: ignore[arg-type] (its phase is text)
+                evaluator=world,  # type: ignore[arg-type] (its arguments are tuples)
+                analyse=world.analyse,
+                open_sessions=lambda engine: world.on_engine.get(engine, 0),
+                report=world.events.append,
+                now=world.now,
+                clock=world.clock,
+            )
+            assert DecisionLoop(files, settings, ports).advance()
+
+    return advance
+
+
+def run_of(files: LearningFiles) -> TrainingRun:
+    run = TrainingRun.read(files.run)
+    assert run is not None
+    return run
+
+
+def decisions(world: MemoryWorld) -> list[str]:
+    return [decision_to_json(decided)["type"] for decided in world.flow.history()]
+
+
+def test_a_published_version_becomes_live_step_by_step_with_each_decision_once(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files)
+    assert (run.base, world.training) == ("v1", "learn-1-v1")
+    world.publish(run.name, "v1")
+    advance(12, replace(SETTINGS, canary_shares=(0.45, 0.5)))
+    assert decisions(world) == [
+        "Bootstrapped",
+        "CandidateRegistered",
+        "GateRecorded",
+        "CanaryStarted",
+        "CanaryObserved",
+        "CanaryShareRaised",
+        "CanaryObserved",
+        "Promoted",
+    ]
+    assert (world.flow.state().lineage, world.mixed) == (("v1", "v2"), [])
+    assert run_of(files) == run  # the run, with its optimizer, goes on
+
+
+def test_only_the_newest_version_is_a_candidate(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.rated = 3  # too few to decide
+    world.publish(run, "v1")
+    advance(3)
+    assert world.flow.stage_of("v2") is ReleaseStage.REGISTERED
+    assert world.evaluated == []
+    world.publish(run, "v2")
+    world.rated = 100
+    world.counts = EARLY  # the canary stays undecided
+    advance(4)
+    assert [request.candidate for request in world.evaluated] == ["v3"]
+    assert world.flow.state().canary is not None
+    world.publish(run, "v3")  # while v3 is tried
+    advance(3)
+    assert world.flow.stage_of("v4") is None
+
+
+@pytest.mark.parametrize("verdict", ["gate", "canary", "uneven"])
+def test_a_rejected_or_withdrawn_candidate_sets_training_back_to_the_live_version(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None], verdict: str
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    if verdict == "gate":
+        world.verdicts["v2"] = [Verdict.FAIL]
+    else:
+        world.counts = BAD if verdict == "canary" else UNEVEN
+    advance(8)
+    ended = ReleaseStage.REJECTED if verdict == "gate" else ReleaseStage.ROLLED_BACK
+    assert world.flow.stage_of("v2") is ended
+    run = run_of(files)
+    assert (run.number, run.base, world.training) == (2, "v1", "learn-2-v1")
+    assert run.reason == f"v2 was {ended}"
+    assert world.flow.state().lineage == ("v1",)
+
+
+def test_an_undecided_candidate_waits_for_more_sessions_or_is_rejected(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE] * 3
+    advance(4)
+    assert run_of(files).number == 1
+    assert world.flow.state().canary is None
+    advance(1, replace(SETTINGS, on_doubt="reject"))
+    assert run_of(files).reason == "v2 was left undecided by replay"
+
+
+def test_an_evaluation_that_did_not_take_place_is_not_recorded(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.ERROR, Verdict.ERROR]
+    advance(3)
+    assert decisions(world) == ["Bootstrapped", "CandidateRegistered"]
+    advance(2)
+    assert world.flow.stage_of("v2") is ReleaseStage.CANARY
+
+
+def test_sessions_that_last_keep_their_engine_until_they_end(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.publish(run, "v1")
+    world.on_engine["inference-0"] = 3  # three long sessions on v1
+    advance(7)
+    assert world.flow.state().lineage == ("v1", "v2")
+    world.publish(run, "v2")
+    advance(5)
+    assert world.table is not None
+    assert world.table.canary is not None
+    assert (world.table.canary.serving.version, world.table.canary.share) == ("v1", 0.0)
+    assert "3 sessions still run on v1" in [event.fields.get("reason") for event in world.events]
+    world.on_engine.clear()
+    advance(4)
+    assert world.flow.stage_of("v3") is ReleaseStage.CANARY
+    assert world.mixed == []
+
+
+def test_sessions_that_never_end_keep_their_engine_for_a_limited_time(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.publish(run, "v1")
+    world.on_engine["inference-0"] = 1
+    advance(7)
+    world.publish(run, "v2")
+    advance(1)
+    assert world.flow.stage_of("v3") is None
+    advance(4, replace(SETTINGS, drain_limit_s=30.0))
+    assert world.mixed == ["v3 into inference-0"]
+
+
+def test_training_is_paused_when_what_serves_would_be_too_stale(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.rated = 0
+    world.publish(run, "v1")
+    advance(1)
+    assert world.training == run
+    world.publish(run, "v2")
+    advance(1)
+    assert world.training is None
+    world.rated = 100
+    advance(6)
+    assert world.flow.state().lineage == ("v1", "v3")
+    assert world.training == run
+
+
+def test_a_pause_stops_training_and_decisions_until_it_ends(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    files.pause.touch()
+    advance(3)
+    assert world.training is None
+    assert decisions(world) == ["Bootstrapped"]
+    files.pause.unlink()
+    advance(1)
+    assert world.training == "learn-1-v1"
+    assert decisions(world)[-1] == "CandidateRegistered"
+
+
+def test_a_gateway_that_is_down_delays_and_loses_no_decision(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.gateway_down = True
+    advance(3)
+    assert world.training == "learn-1-v1"  # it goes on
+    world.gateway_down = False
+    advance(8)
+    assert world.flow.state().lineage == ("v1", "v2")
+    assert decisions(world).count("CandidateRegistered") == 1
+
+
+def test_an_engine_that_was_restarted_without_weights_gets_them_back(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.engines["inference-0"] = None
+    advance(1)
+    assert world.engines["inference-0"] == "v1"
+
+
+def test_other_settings_of_training_begin_another_run(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(2)
+    assert run_of(files).number == 1
+    advance(2, replace(SETTINGS, margin=0.2))  # decides about candidates only
+    assert run_of(files).number == 1
+    advance(1, SETTINGS.changed({"training": {"learning_rate": 0.01}}))
+    assert run_of(files).reason == "the settings of training have changed"
+
+
+def test_a_person_who_takes_the_live_version_off_sets_training_back(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    advance(7)
+    world.flow.roll_back("v2", reason="refunds are wrong")
+    advance(1)
+    assert (run_of(files).base, run_of(files).reason) == ("v1", "v2 was rolled back")
+
+
+def test_settings_are_kept_and_changed_by_what_is_given(files: LearningFiles) -> None:
+    settings = SETTINGS.changed({"margin": 0.1, "tenant": None, "training": {"seed": 3}})
+    settings.write(files.settings)
+    assert LearningSettings.read(files.settings) == settings
+    assert (settings.margin, settings.max_staleness, settings.training) == (0.1, 2, {"seed": 3})
+    assert json.loads(files.settings.read_text())["margin"] == 0.1
