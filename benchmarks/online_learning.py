@@ -180,7 +180,7 @@ def _reply(model: ServedModel, session: ServedSession, progress: Progress) -> No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LearningSettings:
+class OnlineSettings:
     """One way of learning. The defaults are what the demo uses."""
 
     lag: int = 4
@@ -216,7 +216,7 @@ class CurvePoint:
 class OnlineLearner:
     """The trained weights, with the optimizer and the baselines that the trainer would keep."""
 
-    def __init__(self, path: Path, settings: LearningSettings) -> None:
+    def __init__(self, path: Path, settings: OnlineSettings) -> None:
         self.model: CausalLM = load_model(path)
         self._settings = settings
         self._optimizer = torch.optim.AdamW(
@@ -247,7 +247,7 @@ class OnlineLearner:
 
 def learn(
     path: Path,
-    settings: LearningSettings,
+    settings: OnlineSettings,
     seed: int,
     on_step: Callable[[CurvePoint], None] = lambda _: None,
 ) -> list[CurvePoint]:
@@ -292,7 +292,7 @@ def learn(
 
 
 def rate(
-    sessions: Sequence[ServedSession], settings: LearningSettings, rng: random.Random
+    sessions: Sequence[ServedSession], settings: OnlineSettings, rng: random.Random
 ) -> list[ServedSession]:
     """Let some customers rate, some of them wrongly; return the rated sessions.
 
@@ -345,8 +345,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="keep the warm starts here")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--warm-seed", type=int, help="one warm start for all seeds")
-    defaults = LearningSettings()
-    for each in fields(LearningSettings):
+    defaults = OnlineSettings()
+    for each in fields(OnlineSettings):
         value, option = getattr(defaults, each.name), f"--{each.name.replace('_', '-')}"
         if isinstance(value, bool):
             parser.add_argument(option, action="store_true")
@@ -355,7 +355,7 @@ def main() -> None:
     given = vars(parser.parse_args())
     torch.set_num_threads(1)
     folder, warm = given.pop("folder") or Path(mkdtemp(prefix="warm-")), given.pop("warm_seed")
-    seeds, settings = given.pop("seeds"), LearningSettings(**given)
+    seeds, settings = given.pop("seeds"), OnlineSettings(**given)
     for seed in seeds:
         began = time.process_time()
         path = warm_start(folder, seed if warm is None else warm)

@@ -169,6 +169,7 @@ def _pace(job: TrainingJob) -> Pace:
         steps=options.steps,
         checkpoint_every=options.checkpoint_every,
         follow=options.follow,
+        poll_every_s=options.poll_every_s,
         give_up_after_s=options.give_up_after_s,
         pause=job.pause,
     )

@@ -58,7 +58,7 @@ class TrainOptions:
     discount: float = 1.0
     """Gamma of credit by turn."""
     trajectories_per_step: int = 32
-    """Where trajectories are compared with the running baseline."""
+    """Trajectories in a step without groups, each compared with the running baseline."""
     baseline_horizon: int = 256
     """Trajectories over which the running baseline forgets."""
     whiten: bool = False
@@ -80,6 +80,9 @@ class TrainOptions:
     """Name of the run; None: a name that follows from what decides its result. An interrupted
     GRPO run of the same name is continued."""
     checkpoint_every: int = 10
+    poll_every_s: float = 0.5
+    """While following: time between two looks at the lake. Every look at a lake that has changed is
+    a governed read."""
     give_up_after_s: float = 60.0
     engine_url: str | None = None
     """URL of an inference server that loads the result."""

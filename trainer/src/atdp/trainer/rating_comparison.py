@@ -15,7 +15,7 @@ from typing import Any
 from atdp.trainer.trajectory import TrainingTrajectory
 
 MEASURES = ("turns", "output_tokens", "tool_errors", "not_completed")
-"""What is compared: model calls, tokens of the model, failed tool calls, and whether the session
+"""The measures: model calls, tokens of the model, failed tool calls, and whether the session
 ended otherwise than by its completion."""
 
 _Z_95 = 1.96

@@ -29,7 +29,7 @@ class RunSettings:
     advantage: AdvantageKind = "grpo"
     groups_per_step: int = 8
     trajectories_per_step: int = 32
-    """Where trajectories are compared with the running baseline."""
+    """Trajectories in a step without groups, each compared with the running baseline."""
     baseline_horizon: int = 256
     """Trajectories after which the weight of one in the running baseline has fallen to 1/e."""
     whiten: bool = False
