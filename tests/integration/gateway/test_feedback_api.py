@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import pytest
 
 from atdp.schemas import Event, Feedback, Reward
 
@@ -195,30 +194,26 @@ def test_an_operator_names_the_tenant_and_a_reader_may_not_rate(gateway: Gateway
         assert client.post("/v1/feedback", json=body).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "says"),
-    [
+def test_malformed_feedback_is_refused(gateway: GatewayUnderTest) -> None:
+    own = {"trajectory_id": "t", "thumbs": "up"}
+    refused: list[tuple[dict[str, Any], int, str]] = [
         ({"thumbs": "up"}, 422, "name one target"),
-        ({"trajectory_id": "t", "session_id": "t", "thumbs": "up"}, 422, "name one target"),
+        ({**own, "session_id": "t"}, 422, "name one target"),
         ({"session_id": "t", "attempt": 1, "thumbs": "up"}, 422, "'attempt' belongs"),
-        ({"trajectory_id": "t", "attempt": -1, "thumbs": "up"}, 422, "'attempt'"),
-        ({"trajectory_id": "t", "attempt": 1, "thumbs": "up"}, 404, "x-atdp-trajectory"),
+        ({**own, "attempt": -1}, 422, "'attempt'"),
+        ({**own, "attempt": 1}, 404, "x-atdp-trajectory"),
         ({"trajectory_id": "t", "thumb": "up"}, 422, "no field 'thumb'"),
-        ({"trajectory_id": "t", "target_step": -1, "thumbs": "up"}, 422, "'target_step'"),
-        ({"trajectory_id": "t", "thumbs": "up", "event_id": "E" * 36}, 422, "must be a UUID"),
-        ({"trajectory_id": "t", "thumbs": "up", "actor": "a\nb"}, 422, "'actor'"),
+        ({**own, "target_step": -1}, 422, "'target_step'"),
+        ({**own, "event_id": "E" * 36}, 422, "must be a UUID"),
+        ({**own, "actor": "a\nb"}, 422, "'actor'"),
+        ({"trajectory_id": "t", "comment": "x" * 100_000}, 422, "'comment'"),
         ({"trajectory_id": "t", "comment": "x" * 5_000_000}, 413, "body is larger"),
-    ],
-    ids=range(10),
-)
-def test_malformed_feedback_is_refused(
-    gateway: GatewayUnderTest, body: dict[str, Any], status: int, says: str
-) -> None:
+    ]
     with gateway.http() as client:
         client.post("/v1/sessions", json={"session_id": "t"})
-    answer = post(gateway, body)
-    assert answer.status_code == status
-    assert says in error_of(answer)
+        for body, status, says in refused:
+            answer = client.post("/v1/feedback", json=body)
+            assert (answer.status_code, says in error_of(answer)) == (status, True), says
     assert feedback_of(gateway) == []
 
 

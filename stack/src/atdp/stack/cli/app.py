@@ -20,6 +20,7 @@ from atdp.stack.cli import (
     dataset,
     import_files,
     keys,
+    rate,
     rewards,
     sql,
     status,
@@ -106,6 +107,7 @@ def build() -> typer.Typer:
         wait,
         sql,
         dataset,
+        rate,
         rewards,
         train,
     ):
