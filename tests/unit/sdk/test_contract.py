@@ -1,5 +1,6 @@
 """An event that breaks the contract never leaves the process, and never raises in the host."""
 
+import json
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,9 +12,11 @@ from atdp.schemas import (
     Action,
     Agent,
     Body,
+    ContextFold,
     Event,
     EventId,
     Gap,
+    Link,
     Observation,
     Outcome,
     Reward,
@@ -182,3 +185,70 @@ def test_values_that_json_has_not_become_their_repr(
         trajectory.act_message("hello", metadata=metadata)
     assert recorder.flush().failed == 0
     assert sender.events[1].metadata_json == text
+
+
+CUT = "cut emoji \ud83d"
+
+
+def test_a_text_with_half_a_surrogate_pair_is_escaped_and_costs_no_context(
+    recorder: Recorder, sender: MemorySender
+) -> None:
+    chat: list[dict[str, Any]] = [
+        {"role": "user", "content": CUT, "extra": {CUT: CUT}},
+        {"role": "user", "content": "whole \U0001f600"},
+    ]
+    with recorder.trajectory() as trajectory:
+        for _ in range(2):
+            trajectory.observe(chat, tools=[{"name": CUT}])
+            trajectory.act_message("ok")
+            chat += [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "next"}]
+        trajectory.tool_call("f", CUT)
+        trajectory.tool_call("f", {"a": CUT})
+        trajectory.outcome(CUT)
+    recorder.flush()
+    assert not [event for event in sender.events if isinstance(event.body, Gap)]
+    fold = ContextFold.of(sender.events)
+    assert fold.intact
+    first, second, *_ = fold.messages
+    assert (first.text, second.text) == ("cut emoji \\ud83d", "whole \U0001f600")
+    assert json.loads(first.ext_json or "") == {
+        "escaped_surrogates": True,
+        "extra": {first.text: first.text},
+    }
+    assert second.ext_json is None
+
+
+def test_identity_and_links_are_given_without_a_whole_event(
+    recorder: Recorder, sender: MemorySender
+) -> None:
+    link = Link(relation="retry_of", event_id="e")
+    with recorder.trajectory(group_id="g") as trajectory:
+        trajectory.act_message(
+            "hi",
+            parent_event_id="p",
+            trace_id="t",
+            span_id="s",
+            parent_span_id="q",
+            source_step_id="7",
+            links=[link],
+        )
+    recorder.flush()
+    event = sender.events[1]
+    assert {each.group_id for each in sender.events} == {"g"}
+    assert (event.parent_event_id, event.trace_id, event.span_id) == ("p", "t", "s")
+    assert (event.parent_span_id, event.source_step_id, event.links) == ("q", "7", (link,))
+
+
+def test_one_cause_and_one_tool_definition_are_not_taken_apart(
+    recorder: Recorder, sender: MemorySender
+) -> None:
+    with recorder.trajectory() as trajectory:
+        trajectory.observe([], tools={"name": "find"}, caused_by="abc")
+        trajectory.observe([], tools=[{"name": "find"}])
+    recorder.flush()
+    _, one, same, _ = sender.events
+    assert one.caused_by == ("abc",)
+    assert isinstance(one.body, Observation)
+    assert isinstance(same.body, Observation)
+    assert one.body.tools_json == '[{"name": "find"}]'
+    assert one.body.tools_hash == same.body.tools_hash

@@ -285,7 +285,7 @@ def test_what_cannot_be_encoded_is_failed_and_leaves_a_gap_event_in_its_place(
 ) -> None:
     trajectory = recorder.trajectory().start()
     lost = trajectory.reward("not a number")  # type: ignore[arg-type]
-    worse = trajectory.act_message("\ud800 is half a character")
+    worse = trajectory.act_message("ok", trace_id="\ud800 is half a character")
     report = recorder.flush()
     assert report.fates[lost] == report.fates[worse] == "failed"
     assert [(event.seq, event.kind) for event in sender.events] == [
@@ -382,6 +382,11 @@ def test_a_reward_by_id_needs_no_trajectory_object(
     ("options", "message"),
     [
         ({"tenant": ""}, "tenant is empty"),
+        ({"tenant": "\n"}, "Event.ids"),
+        ({"tenant": 5}, "tenant_id"),
+        ({"agent": 5}, "values of the contract"),
+        ({"governance": {"consent": "granted"}}, "no event can have"),
+        ({"versions": "v1"}, "no event can have"),
         ({"api_key": ""}, "ATDP_API_KEY"),
         ({"api_key": "hunter2"}, "atdp keys create"),
         ({"durability": "eternal"}, "memory, process, disk"),
@@ -447,7 +452,7 @@ def test_neither_log_nor_reasons_nor_gaps_quote_an_event_that_cannot_be_recorded
     with caplog.at_level(logging.DEBUG):
         trajectory = recorder.trajectory().start()
         trajectory.reward(secret)  # type: ignore[arg-type]
-        trajectory.act_message(f"\ud800 {secret}")
+        trajectory.act_message("ok", span_id=f"\ud800 {secret}")
         trajectory.act_message({"role": "assistant", "content": Hostile()})
         trajectory.emit(
             Action(

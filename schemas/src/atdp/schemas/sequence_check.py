@@ -228,8 +228,10 @@ def _prefix(event: Event, attempt: _AttemptState, place: str) -> Iterator[Sequen
         path = "$.action.generation.prompt_prefix_event_id"
         yield SequenceFinding("Sequence.prompt_prefix", kept, place, path)
     prompt, output = generation.prompt_token_ids, generation.output_token_ids
-    is_known = prompt is not None and output is not None
-    attempt.tokens[event.event_id] = taken + len(prompt) + len(output) if is_known else None
+    if prompt is None or output is None:
+        attempt.tokens[event.event_id] = None
+    else:
+        attempt.tokens[event.event_id] = taken + len(prompt) + len(output)
 
 
 def _digest(*parts: str) -> bytes:

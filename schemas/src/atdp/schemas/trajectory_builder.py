@@ -43,6 +43,7 @@ class TrajectoryIdentity:
     trajectory_id: TrajectoryId
     attempt: int = 0
     task_id: str | None = None
+    group_id: str | None = None
     session_id: str | None = None
     end_user_id: str | None = None
     parent_trajectory_id: str | None = None
@@ -58,6 +59,11 @@ class EnvelopeFields(TypedDict, total=False):
 
     ended_at: datetime | None
     caused_by: tuple[str, ...]
+    parent_event_id: str | None
+    trace_id: str | None
+    span_id: str | None
+    parent_span_id: str | None
+    source_step_id: str | None
     links: tuple[Link, ...]
     versions: Versions | None
     usage: Usage | None
@@ -121,6 +127,7 @@ class TrajectoryBuilder(Generic[K]):
             session_id=identity.session_id,
             end_user_id=identity.end_user_id,
             task_id=identity.task_id,
+            group_id=identity.group_id,
             parent_trajectory_id=identity.parent_trajectory_id,
             spawned_by=identity.spawned_by,
             agent=identity.agent,

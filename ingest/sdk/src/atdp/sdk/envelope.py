@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from atdp.schemas import Cost, Error, Governance, Reward, Status, TargetKind, Usage, Versions
+from atdp.schemas import (
+    Cost,
+    Error,
+    Governance,
+    Link,
+    Reward,
+    Status,
+    TargetKind,
+    Usage,
+    Versions,
+)
 from atdp.sdk.errors import UnknownField
 from atdp.sdk.json_text import content_text
 
@@ -18,7 +28,14 @@ class Extras(TypedDict, total=False):
 
     occurred_at: datetime | None
     ended_at: datetime | None
-    caused_by: Sequence[str]
+    caused_by: Sequence[str] | str
+    """Event ids of the causes; text is one id."""
+    parent_event_id: str | None
+    trace_id: str | None
+    span_id: str | None
+    parent_span_id: str | None
+    source_step_id: str | None
+    links: Sequence[Link]
     versions: Versions | None
     usage: Usage | None
     cost: Cost | None

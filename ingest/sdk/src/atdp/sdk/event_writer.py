@@ -162,9 +162,16 @@ class EventWriter:
         """Return the event with the number `seq`, and fold its body into the context held."""
         given: Extras = extras or {}
         metadata, ext, ended_at = given.get("metadata"), given.get("ext"), given.get("ended_at")
+        causes = given.get("caused_by", ())
         fields: EnvelopeFields = {
             "ended_at": ended_at,
-            "caused_by": tuple(given.get("caused_by", ())),
+            "caused_by": (causes,) if isinstance(causes, str) else tuple(causes),
+            "parent_event_id": given.get("parent_event_id"),
+            "trace_id": given.get("trace_id"),
+            "span_id": given.get("span_id"),
+            "parent_span_id": given.get("parent_span_id"),
+            "source_step_id": given.get("source_step_id"),
+            "links": tuple(given.get("links", ())),
             "usage": given.get("usage"),
             "cost": given.get("cost"),
             "latency_us": given.get("latency_us"),

@@ -1,14 +1,18 @@
 """Messages as agents hold them, the chat dicts of the OpenAI API, as messages of the contract.
 
 `atdp.schemas` has the one reader. The SDK uses its lenient reading: a value that no chat message
-has is kept as JSON text instead of being refused, since an odd message must not be lost.
+has is kept as JSON text instead of being refused, since an odd message must not be lost. Text with
+half of a surrogate pair, which no event can hold, is escaped, and the message says so: its
+`ext_json` has `"escaped_surrogates": true`.
 """
 
+import json
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias, TypeVar
 
-from atdp.schemas import Message, message_from_chat
-from atdp.sdk.json_text import json_text
+from atdp.schemas import Message, Part, message_from_chat
+from atdp.sdk.json_text import encodable, json_text
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 
@@ -23,9 +27,30 @@ def as_message(message: MessageLike) -> Message:
         MalformedMessage: the message is no dict or has no role. The methods of a trajectory record
             a gap event instead of raising.
     """
-    if isinstance(message, Message):
+    if not isinstance(message, Message):
+        message = message_from_chat(message, lenient=json_text)
+    escaped = _escaped(message)
+    if escaped is message:
         return message
-    return message_from_chat(message, lenient=json_text)
+    ext = {} if message.ext_json is None else json.loads(message.ext_json)
+    return replace(escaped, ext_json=json_text({**ext, "escaped_surrogates": True}))
+
+
+Texts = TypeVar("Texts", Message, Part)
+
+
+def _escaped(value: Texts) -> Texts:
+    """Return a message or a part with its texts as UTF-8 can hold them; itself when it has them."""
+    changed: dict[str, Any] = {}
+    for name in value.__slots__:
+        field = getattr(value, name)
+        if isinstance(field, str) and not field.isascii() and (text := encodable(field)) != field:
+            changed[name] = text
+    if isinstance(value, Message):
+        parts = tuple(_escaped(part) for part in value.parts)
+        if any(new is not old for new, old in zip(parts, value.parts, strict=True)):
+            changed["parts"] = parts
+    return replace(value, **changed) if changed else value
 
 
 def as_messages(messages: Iterable[MessageLike]) -> tuple[Message, ...]:

@@ -8,7 +8,7 @@ long history is sent once.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from atdp.schemas import (
     Message,
@@ -22,13 +22,16 @@ from atdp.schemas import (
 from atdp.sdk.json_text import json_text, json_value
 from atdp.sdk.messages import MessageLike, as_messages
 
+Tools: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
+"""Tool definitions; a mapping is a single one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShownContext:
     """The messages and tools that an agent hands over for one model call."""
 
     messages: Iterable[MessageLike]
-    tools: Sequence[Mapping[str, Any]] | None = None
+    tools: Tools | None = None
     """The definitions in force; None: nothing is said about them."""
     is_whole: bool = True
     """True when `messages` is all of the context, not only the additions to the context held."""
@@ -61,14 +64,13 @@ def observation_from(
     )
 
 
-def _shown_tools(
-    builder: TrajectoryBuilder[Message], tools: Sequence[Mapping[str, Any]] | None
-) -> ShownTools:
+def _shown_tools(builder: TrajectoryBuilder[Message], tools: Tools | None) -> ShownTools:
     if tools is None:
         return ShownTools()
-    text = json_text(list(tools))
+    definitions = [tools] if isinstance(tools, Mapping | str) else list(tools)
+    text = json_text(definitions)
     try:
-        tools_hash = hash_of_tools(tools, default=json_value)
+        tools_hash = hash_of_tools(definitions, default=json_value)
     except NotCanonical:
         tools_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     is_new = builder.tools.is_new(tools_hash)

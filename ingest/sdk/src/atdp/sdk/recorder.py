@@ -41,6 +41,7 @@ from atdp.sdk.recorder_options import (
     as_agent,
     identity_of,
     refuse_unknown,
+    refuse_unusable,
     signing_key_of,
     spool_settings_of,
     tenant_of,
@@ -87,6 +88,7 @@ class Recorder:
         self.source = options.get("source") or Source(format="sdk")
         self.versions = options.get("versions")
         self.governance = options.get("governance")
+        refuse_unusable(self._defaults())
         self.prompts = PromptMemory(options.get("control_tokens") or {})
         self._settings = spool_settings_of(options)
         self._spools = SpoolSource(self._settings, tenant)

@@ -7,6 +7,8 @@ from typing import TypedDict
 
 from atdp.schemas import (
     Agent,
+    Event,
+    Gap,
     Governance,
     SchemaError,
     SigningKey,
@@ -15,8 +17,11 @@ from atdp.schemas import (
     TrajectoryId,
     TrajectoryIdentity,
     Versions,
+    check,
+    encode,
     new_event_id,
 )
+from atdp.sdk.causes import cause_of
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.settings import Durability, OnFull, SpoolSettings
 from atdp.sdk.trajectory_handle import Trajectory
@@ -64,7 +69,10 @@ class TrajectoryOptions(TypedDict, total=False):
     attempt: int
     """Attempt at the task, from 0, which is the default."""
     task_id: str | None
-    """The task; trajectories of the same task are one group in training."""
+    """The task; trajectories of the same task are one group in training, unless `group_id` says
+    otherwise."""
+    group_id: str | None
+    """The group in training, where it is not the task."""
     session_id: str | None
     """Conversation or user session; default: the parent's."""
     task: str | None
@@ -131,6 +139,36 @@ def as_agent(agent: Agent | str) -> Agent:
     return Agent(id=agent) if isinstance(agent, str) else agent
 
 
+def refuse_unusable(identity: TrajectoryIdentity) -> None:
+    """Refuse options that would make every event unrecordable.
+
+    Raises:
+        ConfigurationError: tenant, agent, source, versions or governance fit no event.
+    """
+    try:
+        probe = Event(
+            event_id=new_event_id(),
+            tenant_id=identity.tenant_id,
+            trajectory_id=TrajectoryId("probe"),
+            producer_id="probe",
+            seq=0,
+            agent=identity.agent,
+            source=identity.source,
+            versions=identity.versions,
+            governance=identity.governance,
+            body=Gap(code="probe"),
+        )
+        encode(probe)
+        problem = "; ".join(map(str, check(probe)))
+    except Exception as error:  # noqa: BLE001 - a value of any type may have been passed in
+        problem = cause_of(error)
+    if problem:
+        raise ConfigurationError(
+            f"no event can have these options of the recorder: {problem}; tenant is text, "
+            "agent, source, versions and governance are values of the contract"
+        )
+
+
 def spool_settings_of(options: RecorderOptions) -> SpoolSettings:
     """Return the settings of the spool; absent options take the defaults of `SpoolSettings`.
 
@@ -165,6 +203,7 @@ def identity_of(
         trajectory_id=TrajectoryId(options.get("trajectory_id") or new_event_id()),
         attempt=options.get("attempt", 0),
         task_id=options.get("task_id"),
+        group_id=options.get("group_id"),
         session_id=options.get("session_id") or inherited.session_id,
         parent_trajectory_id=parent_id,
         spawned_by=spawned_by,

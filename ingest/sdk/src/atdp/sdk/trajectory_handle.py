@@ -8,7 +8,7 @@ in the log as well as in `flush()`.
 import contextlib
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextvars import Token
 from types import TracebackType
 from typing import Any, Protocol, Self, Unpack
@@ -45,9 +45,9 @@ from atdp.sdk.envelope import (
     refuse_unknown_fields,
 )
 from atdp.sdk.event_writer import EventTaker, EventWriter
-from atdp.sdk.json_text import content_text, json_text
+from atdp.sdk.json_text import content_text, encodable, json_text
 from atdp.sdk.messages import MessageLike, as_message
-from atdp.sdk.observations import ShownContext, observation_from
+from atdp.sdk.observations import ShownContext, Tools, observation_from
 
 _ambient: "Ambient[Trajectory]" = Ambient("atdp_trajectory")
 
@@ -116,7 +116,7 @@ class Trajectory:
         self,
         messages: Iterable[MessageLike],
         *,
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Tools | None = None,
         whole_context: bool = True,
         **extras: Unpack[Extras],
     ) -> EventId:
@@ -124,7 +124,8 @@ class Trajectory:
 
         Args:
             messages: the whole context; with `whole_context=False` only the additions to it.
-            tools: definitions in force; sent in full once for each different set.
+            tools: definitions in force (a mapping is one definition); sent in full once for each
+                different set.
             whole_context: see `messages`.
             **extras: fields of the envelope.
         """
@@ -173,7 +174,7 @@ class Trajectory:
         """Record a tool call; `arguments` as the model wrote them (text) or as values."""
 
         def build(_: EventId) -> Action:
-            text = arguments if isinstance(arguments, str) else json_text(arguments)
+            text = encodable(arguments) if isinstance(arguments, str) else json_text(arguments)
             call = ToolCall(
                 call_id=call_id or f"call-{uuid.uuid4().hex[:12]}",
                 name=name,
