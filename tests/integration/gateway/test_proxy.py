@@ -189,8 +189,11 @@ def test_an_ended_session_takes_no_more_calls(gateway: GatewayUnderTest) -> None
 def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
     gateway: GatewayUnderTest, engine: EngineUnderTest
 ) -> None:
-    def track(session: str) -> str:
-        raw = gateway.openai(**{"X-ATDP-Session": session}).chat.completions.with_raw_response
+    def track(session: str, trajectory: str | None = None) -> str:
+        headers = {"X-ATDP-Session": session}
+        if trajectory is not None:
+            headers["X-ATDP-Trajectory"] = trajectory
+        raw = gateway.openai(**headers).chat.completions.with_raw_response
         return str(raw.create(model="fake", messages=HELLO).headers["x-atdp-weight-version"])
 
     def route(client: httpx.Client, share: float | None) -> None:
@@ -212,5 +215,6 @@ def test_a_session_keeps_its_engine_while_new_ones_follow_the_routes(
         route(operator, 0.0)
         assert track("new") == "v2"
         assert track("newer") == "v1"
+        assert track("new", "of-a-sub-agent") == "v2"  # the session stays with one version
         route(operator, None)
         assert track("new") == "v1"

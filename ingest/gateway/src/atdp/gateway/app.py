@@ -21,6 +21,7 @@ from atdp.gateway.feedback.rate_limits import RateLimit
 from atdp.gateway.feedback.response_store import ResponseStore
 from atdp.gateway.idle_endings import IdleEndings
 from atdp.gateway.metrics import GatewayMetrics
+from atdp.gateway.open_sessions import SESSIONS_FILE_NAME
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.recognition.recognition_secret import load_recognition_secret
 from atdp.gateway.recognition.recognition_store import RecognitionStore
@@ -85,7 +86,7 @@ async def _open(
     stack: AsyncExitStack,
 ) -> GatewayState:
     keys = stack.enter_context(KeyStore(settings.home.keys_db))
-    sessions_store = SessionStore(settings.home.gateway / "sessions.sqlite")
+    sessions_store = SessionStore(settings.home.gateway / SESSIONS_FILE_NAME)
     stack.callback(sessions_store.close)
     secret = load_recognition_secret(settings.home.recognition_secret_file)
     recognised = RecognitionStore(settings.home.recognition_db, sessions_store.process)

@@ -142,11 +142,15 @@ async def _call_engine(
 def _engine_of(gateway: GatewayState, row: SessionRow) -> tuple[Track, EngineRoute]:
     """Return the engine of a trajectory.
 
-    This is the engine of its first call, as long as a route names it, else a new choice, which is
-    stored.
+    This is the engine of its first call, as long as a route names it. The first call goes to the
+    engine of the session's open trajectory, so that an agent and its sub-agents talk to one
+    version. Otherwise the engine is chosen, and stored.
     """
     routes = gateway.routes.current
-    stored = routes.find(row.engine) if row.engine is not None else None
+    engine_url = row.engine or gateway.sessions.engine_of_session(row.tenant, row.session_id)
+    stored = routes.find(engine_url) if engine_url is not None else None
+    if stored is not None and row.engine is None:
+        gateway.sessions.set_engine(row, stored[1].url)
     if stored is not None:
         return stored
     track, engine = routes.choose(row.tenant, row.session_id)

@@ -186,6 +186,13 @@ class SessionStore:
         where = "tenant = ? AND end_user_id = ? AND parent_trajectory_id IS NULL"
         return self._first(where, "called_at DESC, started_at DESC", tenant, end_user_id)
 
+    def engine_of_session(self, tenant: str, session_id: str) -> str | None:
+        """Return the engine of the session's newest open trajectory; None when it has none."""
+        query = f"SELECT engine FROM sessions WHERE {_BY_SESSION}"  # noqa: S608 - constant text
+        chosen = "engine IS NOT NULL AND ended = 0 ORDER BY started_at DESC LIMIT 1"
+        row = self._db.execute(f"{query} AND {chosen}", (tenant, session_id)).fetchone()
+        return None if row is None else str(row["engine"])
+
     def set_engine(self, row: SessionRow, engine: str) -> None:
         """Store the engine of a trajectory attempt."""
         self._update(row, "engine = ?", engine)
