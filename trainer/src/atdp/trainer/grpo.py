@@ -39,17 +39,18 @@ def train_grpo(job: TrainingJob) -> TrainResult:
     """
     options, registry = job.options, job.registry
     base, settings = _base_and_settings(job)
-    goes_on = options.publish_every is not None
-    done = published_result(options, registry, settings.hash)
-    if done is not None and not (goes_on and _is_unfinished(job, options.run_name or "")):
-        return done
-    name = options.run_name or unpublished_name(
+    named = options.run_name
+    if named is None or not _is_unfinished(job, named):
+        done = published_result(options, registry, settings.hash)
+        if done is not None:
+            return done
+    name = named or unpublished_name(
         registry,
         options.model,
         "grpo",
         base,
         settings.hash,
-        goes_on=lambda name: goes_on and _is_unfinished(job, name),
+        goes_on=lambda name: _is_unfinished(job, name),
     )
     directory = _run_path(job, name)
     with lock_run(directory):
