@@ -55,8 +55,6 @@ class LearningSettings:
     """Seconds without a call after which a session no longer keeps its engine from being reused."""
     drain_limit_s: float = 1800.0
     """Seconds after a promotion at which the engine is reused, whatever still runs on it."""
-    nice: int = 5
-    """Added to the trainer's nice value, so that training yields to serving."""
 
     def __post_init__(self) -> None:
         """Check values whose errors would otherwise appear after hours."""

@@ -8,7 +8,6 @@ was paused; 1: it failed, with the reason in the log.
 
 import argparse
 import json
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -78,7 +77,6 @@ def _train(files: LearningFiles, asked: Event) -> int:
     settings, run = LearningSettings.read(files.settings), TrainingRun.read(files.run)
     if run is None:
         raise LearningError("There is no run to train; `atdp learn` begins one.")
-    os.nice(settings.nice)
 
     def write_progress(done: int, _of: int, metrics: Mapping[str, Any]) -> None:
         numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
