@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from atdp.gateway.feedback import rating_page
 from atdp.gateway.feedback.rating_link import LinkUnusable, RatingLink
 from atdp.schemas import Event, Feedback
 
@@ -155,8 +156,8 @@ def test_an_expired_link_and_one_of_a_revoked_key_record_nothing(
     url = link_to(gateway, expires_in_s=60)
     once = once_of(get(url))
     assert answer(url, once, thumbs="up").status_code == 200
-    now = datetime.now(UTC).timestamp()
-    monkeypatch.setattr("atdp.gateway.feedback.rating_page.time.time", lambda: now + 61)
+    later = datetime.now(UTC) + timedelta(seconds=61)
+    monkeypatch.setattr(rating_page, "utc_now", lambda: later)
     assert get(url).status_code == 410
     replayed = answer(url, once, thumbs="up")
     assert replayed.status_code == 410

@@ -8,7 +8,6 @@ once, and another answer lands as another event; the person is the same, whose n
 """
 
 import hashlib
-import time
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +32,7 @@ from atdp.gateway.feedback.feedback_targets import FeedbackTarget
 from atdp.gateway.feedback.rating_link import LinkUnusable, RatingLink
 from atdp.gateway.request_body import checked_id, read_body
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime import HttpProblem
+from atdp.runtime import HttpProblem, utc_now
 from atdp.schemas import Feedback, SigningKey
 
 router = APIRouter()
@@ -89,7 +88,7 @@ def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarg
     stored = gateway.keys.get(link.key_id)
     principal = None if stored is None else stored.principal
     if (
-        link.expires_at <= time.time()
+        link.expires_at <= utc_now().timestamp()
         or stored is None
         or stored.revoked
         or principal is None
@@ -130,7 +129,7 @@ def _read_answer(fields: Mapping[str, str], link: RatingLink) -> Feedback:
         type="comment",
         text=comment or None,
         dimension=link.dimension,
-        observed_at=datetime.now(UTC),
+        observed_at=utc_now(),
     )
     return replace(thumbs_feedback(fields.get("thumbs"), said), actor=link.actor)
 
