@@ -342,6 +342,17 @@ def _tools_shown_once(s: Story) -> None:
     s.add(_observe("two", tools_hash=_TOOLS_HASH))
 
 
+@story("tools_hash", "accept", "The hash does not depend on how the tools are written.")
+def _tools_written_otherwise(s: Story) -> None:
+    written = '[ {"type": "function", "function": {"name": "look"}} ]'
+    s.add(_observe("one", tools_hash=_TOOLS_HASH, tools_json=written))
+
+
+@story("tools_hash", "reject", "The hash is not that of the tools shown.")
+def _hash_of_other_tools(s: Story) -> None:
+    s.add(_observe("one", tools_hash=_TOOLS_HASH, tools_json="[]"))
+
+
 @story("tools", "reject", "Tools are named that were never shown.")
 def _unknown_tools(s: Story) -> None:
     s.add(_observe("one", tools_hash=_TOOLS_HASH))

@@ -167,7 +167,7 @@ def landed(folder: Path, events: Sequence[Event]) -> Lake:
     return lake
 
 
-NAMES = [f"t-{number}" for number in range(14)]
+NAMES = [f"t-{number}" for number in range(8)]
 
 
 def test_trainer_and_replay_read_the_same_as_from_whole_prompts(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_trainer_and_replay_read_the_same_as_from_whole_prompts(tmp_path: Path) 
     short = [event for name, lost in losses for event in written(name, memory, lost=lost)]
     full = [event for name, lost in losses for event in written(name, None, lost=lost)]
     references = [event for event in short if prefix_of(event) is not None]
-    assert len(references) > 10
+    assert len(references) > 5
     lakes = [landed(tmp_path / "short", short), landed(tmp_path / "full", full)]
 
     trained = [governed_trajectories(lake, purpose="train") for lake in lakes]

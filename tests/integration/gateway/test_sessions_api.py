@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from atdp.schemas import (
+    Error,
     Reward,
     TrajectoryEnded,
 )
@@ -45,6 +46,16 @@ def test_a_reward_may_come_after_the_end_and_after_a_restart(
     assert isinstance(reward, Reward)
     assert reward.value == 0.0
     assert {recorded.task_id for recorded in events} == {"task-1"}
+
+
+def test_the_message_of_an_end_without_a_type_is_kept(gateway: GatewayUnderTest) -> None:
+    with gateway.http() as client:
+        session = client.post("/v1/sessions", json={}).json()["session_id"]
+        body = {"status": "failed", "error_message": "out of rope"}
+        assert client.post(f"/v1/sessions/{session}/end", json=body).status_code == 200
+    ended = gateway.events(session)[-1].body
+    error = Error(type="unspecified", message="out of rope")
+    assert ended == TrajectoryEnded(status="failed", error=error)
 
 
 def test_a_reward_with_an_event_id_is_the_same_event_however_often_it_is_sent(

@@ -198,6 +198,17 @@ def test_a_reference_that_cannot_be_followed_has_a_reason_and_gives_no_prompt(
     assert prompts.add("own", withheld).broken is BrokenPrefix.WITHHELD
 
 
+def test_few_bytes_of_references_do_not_fill_the_memory_of_a_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("atdp.schemas.whole_prompts.MAX_REFERENCED_TOKENS", 1_000)
+    prompts = WholePrompts()
+    prompts.add("first", call(*range(400)))
+    broken = [prompts.add(str(number), reference("first", 400, 9)).broken for number in range(100)]
+    assert broken == [None, None] + 98 * [BrokenPrefix.TOO_MANY]
+    assert prompts.add("short", reference("first", 200, 9)).broken is None
+
+
 def test_an_event_whose_reference_cannot_be_followed_keeps_it_and_has_no_prompt() -> None:
     (left,) = with_whole_prompts([event(reference("missing", 1, 9))])
     assert generation_of(left).prompt_token_ids is None

@@ -24,6 +24,7 @@ from atdp.schemas import (
     Source,
     TenantId,
     TrajectoryId,
+    check_sequence,
     event_from_json,
     new_event_id,
     rule_examples,
@@ -207,6 +208,7 @@ def test_a_text_with_half_a_surrogate_pair_is_escaped_and_costs_no_context(
         trajectory.outcome(CUT)
     recorder.flush()
     assert not [event for event in sender.events if isinstance(event.body, Gap)]
+    assert check_sequence(sender.events) == ()  # the hash of the tools too
     fold = ContextFold.of(sender.events)
     assert fold.intact
     first, second, *_ = fold.messages

@@ -27,6 +27,10 @@ from atdp.schemas.errors import InvalidRecord
 from atdp.schemas.released import newest
 
 _BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
+_RFC_3339 = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?", re.ASCII | re.IGNORECASE
+)
+"""The form of a time, which Python takes among others. A missing zone has a message of its own."""
 
 Encoder = Callable[[Any], Any]
 Decoder = Callable[[Any, str], Any]
@@ -205,9 +209,11 @@ def _decode_time(item: Any, path: str) -> datetime:
                 "nanoseconds have a field of their own"
             )
         try:
-            item = datetime.fromisoformat(item)
+            item = datetime.fromisoformat(item) if _RFC_3339.fullmatch(item) else None
         except ValueError:
-            raise InvalidRecord(f"{path}: expected a time (RFC 3339), got other text") from None
+            item = None
+        if item is None:
+            raise InvalidRecord(f"{path}: expected a time (RFC 3339), got other text")
     if not isinstance(item, datetime):
         raise InvalidRecord(f"{path}: expected a time (RFC 3339), got {type(item).__name__}")
     if item.tzinfo is None:

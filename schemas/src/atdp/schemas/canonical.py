@@ -6,8 +6,6 @@ JSON has no form for them.
 
 import hashlib
 import json
-from collections.abc import Callable
-from typing import Any
 
 from atdp.schemas.errors import SchemaError
 
@@ -21,10 +19,8 @@ class NotCanonical(SchemaError):
     """A value has no canonical JSON form; the message names the reason and quotes no content."""
 
 
-def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
+def canonical_json(value: object) -> str:
     """Return the canonical JSON text of `value`.
-
-    `default` gives a JSON value for an object that JSON cannot express, as in `json.dumps`.
 
     Raises:
         NotCanonical: the value holds something that JSON cannot express, or is nested deeper than
@@ -37,7 +33,6 @@ def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None
             sort_keys=True,
             separators=(",", ":"),
             allow_nan=False,
-            default=default,
         )
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"{_NO_FORM}: {type(error).__name__}") from None
@@ -50,13 +45,13 @@ def canonical_json(value: object, *, default: Callable[[Any], Any] | None = None
     return text
 
 
-def canonical_sha256(value: object, *, default: Callable[[Any], Any] | None = None) -> str:
-    """Return the hex SHA-256 of the canonical JSON of `value`; `default` as in `canonical_json`.
+def canonical_sha256(value: object) -> str:
+    """Return the hex SHA-256 of the canonical JSON of `value`.
 
     Raises:
         NotCanonical: see `canonical_json`.
     """
-    text = canonical_json(value, default=default)
+    text = canonical_json(value)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

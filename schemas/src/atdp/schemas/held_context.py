@@ -140,15 +140,13 @@ class SentTools:
         return other
 
 
-def hash_of_tools(tools: Sequence[Any], *, default: Callable[[Any], Any] | None = None) -> str:
+def hash_of_tools(tools: Sequence[Any]) -> str:
     """Return the SHA-256 (hex) of the canonical JSON of tool definitions: `Observation.tools_hash`.
-
-    `default` gives a JSON value for an object that JSON cannot express, as in `json.dumps`.
 
     Raises:
         NotCanonical: the definitions have no canonical JSON form.
     """
-    return canonical_sha256(list(tools), default=default)
+    return canonical_sha256(list(tools))
 
 
 def make_observation(

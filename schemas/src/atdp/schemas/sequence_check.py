@@ -10,11 +10,13 @@ hashes), not with their size.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from atdp.schemas.action import Action
+from atdp.schemas.canonical import NotCanonical, canonical_sha256
 from atdp.schemas.context import contributed_messages
 from atdp.schemas.context_fold import ContextFold
 from atdp.schemas.event import Event
@@ -211,8 +213,17 @@ def _context(event: Event, attempt: _AttemptState, place: str) -> Iterator[Seque
     if body.tools_hash is not None:
         if body.tools_json is not None:
             attempt.tools.add(body.tools_hash)
+            is_hash = _is_hash_of(body.tools_hash, body.tools_json)
+            yield SequenceFinding("Sequence.tools_hash", is_hash, place, "$.observation.tools_hash")
         known = body.tools_hash in attempt.tools
         yield SequenceFinding("Sequence.tools", known, place, "$.observation.tools_hash")
+
+
+def _is_hash_of(tools_hash: str, tools_json: str) -> bool:
+    try:
+        return tools_hash == canonical_sha256(json.loads(tools_json))
+    except (ValueError, RecursionError, NotCanonical):  # no JSON, which a rule of events refuses
+        return False
 
 
 def _prefix(event: Event, attempt: _AttemptState, place: str) -> Iterator[SequenceFinding]:

@@ -69,6 +69,13 @@ SEQUENCE_RULES: tuple[SequenceRule, ...] = (
         sentence="Tools that an observation names by hash were shown by it or earlier.",
     ),
     SequenceRule(
+        id="Sequence.tools_hash",
+        sentence=(
+            "The tools hash of an observation is the SHA-256 of the canonical JSON of the tools "
+            "that it shows."
+        ),
+    ),
+    SequenceRule(
         id="Sequence.prompt_prefix",
         sentence=(
             "The prefix of a prompt is taken from an earlier generation of the attempt, and is not "

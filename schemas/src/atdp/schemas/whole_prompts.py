@@ -6,6 +6,10 @@ the order of the log and in time linear in the tokens that it returns.
 
 A reference that cannot be followed gives no prompt but a `BrokenPrefix`: part of a prompt means
 nothing. Since only generations that were added before are followed, chains have an end.
+
+A reference takes few bytes and may stand for a long prompt, so a producer could fill a reader's
+memory with little data. The tokens that the references of one attempt stand for are therefore
+limited to `MAX_REFERENCED_TOKENS`; those beyond are broken.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,6 +19,10 @@ from enum import StrEnum
 from atdp.schemas.action import Action
 from atdp.schemas.event import Event
 from atdp.schemas.generation import Generation
+
+MAX_REFERENCED_TOKENS = 32_000_000
+"""Tokens that the references of one attempt may stand for: 320 calls with prompts of 100,000. They
+take 256 MB; with fewer, long trajectories lose their last prompts."""
 
 
 class BrokenPrefix(StrEnum):
@@ -27,6 +35,8 @@ class BrokenPrefix(StrEnum):
     withheld them, or they were never recorded."""
     TOO_LONG = "prefix_too_long"
     """The earlier generation has fewer tokens than the prefix."""
+    TOO_MANY = "prefix_too_many"
+    """The references of the attempt stand for more than `MAX_REFERENCED_TOKENS` tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class WholePrompts:
     _generations: dict[str, tuple[WholePrompt, tuple[int, ...] | None]] = field(
         default_factory=dict
     )
+    _referenced_tokens: int = 0
 
     def add(self, event_id: str, generation: Generation) -> WholePrompt:
         """Return the whole prompt of the next generation in the order of the log."""
@@ -64,6 +75,8 @@ class WholePrompts:
         prompt, output = earlier
         if own is None or prompt.token_ids is None:
             return WholePrompt(None, BrokenPrefix.WITHHELD)
+        if self._referenced_tokens + length > MAX_REFERENCED_TOKENS:
+            return WholePrompt(None, BrokenPrefix.TOO_MANY)
         prefix = prompt.token_ids[:length]
         missing = length - len(prefix)
         if missing:
@@ -72,6 +85,7 @@ class WholePrompts:
             if missing > len(output):
                 return WholePrompt(None, BrokenPrefix.TOO_LONG)
             prefix += output[:missing]
+        self._referenced_tokens += length
         return WholePrompt(prefix + own)
 
 
@@ -81,14 +95,15 @@ def with_whole_prompts(events: Iterable[Event]) -> Iterator[Event]:
     Events of one attempt must follow each other in the order of the log. A prompt whose reference
     cannot be followed is left out; the event keeps the reference.
     """
-    attempts: dict[tuple[str, str, int], WholePrompts] = {}
+    attempt, prompts = None, WholePrompts()
     for event in events:
         body = event.body
         if not isinstance(body, Action) or body.generation is None:
             yield event
             continue
         key = (event.tenant_id, event.trajectory_id, event.attempt)
-        prompts = attempts.setdefault(key, WholePrompts())
+        if key != attempt:
+            attempt, prompts = key, WholePrompts()
         prompt = prompts.add(event.event_id, body.generation)
         if body.generation.prompt_prefix_event_id is None:
             yield event

@@ -119,7 +119,8 @@ _REWARD_FIELDS = frozenset(
 async def end_session(request: Request, session_id: str) -> JSONResponse:
     """End a session's trajectory.
 
-    Takes `{status?, error_type?, error_message?}`. Ending a session twice records nothing more.
+    Takes `{status?, error_type?, error_message?}`; a message without type has the type
+    `unspecified`. Ending a session twice records nothing more.
     """
     call = await _session_call(request, session_id)
     count = 0
@@ -243,7 +244,10 @@ def _read_end(body: dict[str, Any]) -> TrajectoryEnded:
     message = body.get("error_message")
     if message is not None and not isinstance(message, str):
         raise HttpProblem(422, "bad_error", "'error_message' must be text")
-    error = None if kind is None else Error(type=checked_id(kind, "error_type"), message=message)
+    if kind is not None:
+        error = Error(type=checked_id(kind, "error_type"), message=message)
+    else:
+        error = None if message is None else Error(type="unspecified", message=message)
     return TrajectoryEnded(status=status, error=error)
 
 

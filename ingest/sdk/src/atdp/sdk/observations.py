@@ -5,21 +5,20 @@ context that the trajectory's events already add up to is sent (`atdp.schemas.co
 long history is sent once.
 """
 
-import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from atdp.schemas import (
     Message,
-    NotCanonical,
     Observation,
     ShownTools,
     TrajectoryBuilder,
     hash_of_tools,
     make_observation,
 )
-from atdp.sdk.json_text import json_text, json_value
+from atdp.sdk.json_text import json_text
 from atdp.sdk.messages import MessageLike, as_messages
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any]
@@ -69,9 +68,7 @@ def _shown_tools(builder: TrajectoryBuilder[Message], tools: Tools | None) -> Sh
         return ShownTools()
     definitions = [tools] if isinstance(tools, Mapping | str) else list(tools)
     text = json_text(definitions)
-    try:
-        tools_hash = hash_of_tools(definitions, default=json_value)
-    except NotCanonical:
-        tools_hash = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    # Of what is sent: JSON may express less than the definitions hold.
+    tools_hash = hash_of_tools(json.loads(text))
     is_new = builder.tools.is_new(tools_hash)
     return ShownTools(tools_hash=tools_hash, tools_json=text if is_new else None)
