@@ -5,6 +5,7 @@ from .errors import (
     RulesError as RulesError,
 )
 from .evidence import (
+    JUDGE_PREFIX as JUDGE_PREFIX,
     Attempt as Attempt,
     AttemptEvidence as AttemptEvidence,
     End as End,
@@ -14,7 +15,6 @@ from .evidence import (
     Target as Target,
     ToolResult as ToolResult,
 )
-from .evidence_reader import JUDGE_PREFIX as JUDGE_PREFIX
 from .reward_events import SOURCE_NAME as SOURCE_NAME
 from .rewarder import Rewarder as Rewarder
 from .rules_file import (

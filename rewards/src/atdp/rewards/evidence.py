@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from atdp.schemas import EndStatus, FeedbackType, TargetKind
 
+JUDGE_PREFIX = "judge:"
+"""Names of annotations that hold a verdict begin with it; the name of the judge follows."""
+
 
 class Attempt(NamedTuple):
     """The identity of an attempt."""

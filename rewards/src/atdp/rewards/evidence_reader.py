@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from atdp.lakehouse import Connection, sql_literal
 from atdp.rewards.evidence import (
+    JUDGE_PREFIX,
     Attempt,
     AttemptEvidence,
     End,
@@ -23,9 +24,6 @@ from atdp.rewards.evidence import (
 )
 from atdp.rewards.reward_events import SOURCE_NAME, RewardInEffect
 from atdp.rewards.rules_file import Limits
-
-JUDGE_PREFIX = "judge:"
-"""Names of annotations that hold a verdict begin with it; the name of the judge follows."""
 
 _Row: TypeAlias = Mapping[str, Any]
 _NO_LIMIT = 1 << 50

@@ -1,16 +1,16 @@
-"""Derived rewards to the raw topic, signed with the operator's key.
+"""Derived rewards and verdicts to the raw topic, signed with the operator's key.
 
 They pass governance like the events of every other producer. An event is sent once it is
 acknowledged by all in-sync replicas; a repeated event has the same id and counts once.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from confluent_kafka import KafkaException, Producer
 
-from atdp.rewards.errors import EmissionFailed
-from atdp.runtime import KafkaSettings
+from atdp.rewards.errors import EmissionFailed, RewardError
+from atdp.runtime import Home, KafkaSettings
 from atdp.schemas import Event, SigningKey, encode, signed_headers, topic
 
 _FLUSH_TIMEOUT_S = 60.0
@@ -45,6 +45,21 @@ class KafkaRewardProducer:
             )
         )
 
+    @classmethod
+    def of_home(cls, home: Home) -> Self:
+        """Return a producer of a home, which signs with the operator's key.
+
+        Raises:
+            RewardError: the operator's key cannot be read.
+        """
+        try:
+            key = SigningKey.parse(home.operator_key_file.read_text("utf-8").strip())
+        except OSError as error:
+            raise RewardError(
+                f"cannot read the operator's key ({error}); start the stack with `atdp up`"
+            ) from error
+        return cls(KafkaSettings.from_env(home), key)
+
     def send(self, events: Sequence[Event]) -> None:
         """See `RewardProducer`."""
         failed: list[str] = []
@@ -54,7 +69,7 @@ class KafkaRewardProducer:
         left = self._producer.flush(_FLUSH_TIMEOUT_S)
         if left or failed:
             raise EmissionFailed(
-                f"{left + len(failed)} of {len(events)} derived rewards were not acknowledged"
+                f"{left + len(failed)} of {len(events)} events were not acknowledged"
                 f"{': ' + failed[0] if failed else ''}; they are sent again"
             )
 

@@ -17,7 +17,6 @@ from atdp.rewards.errors import EmissionFailed, RewardError
 from atdp.rewards.governed_log import GovernedLog
 from atdp.rewards.metrics import RewardMetrics
 from atdp.runtime import Home, KafkaSettings, PlatformError, Service
-from atdp.schemas import SigningKey
 
 if TYPE_CHECKING:
     from atdp.rewards.rewarder import Rewarder
@@ -57,16 +56,10 @@ def open_rewarder(home: Home, metrics: RewardMetrics) -> "Rewarder":
     from atdp.rewards.rewarder import Rewarder
     from atdp.rewards.rules_store import RulesStore
 
-    try:
-        key = SigningKey.parse(home.operator_key_file.read_text("utf-8").strip())
-    except OSError as error:
-        raise RewardError(
-            f"cannot read the operator's key ({error}); start the stack with `atdp up`"
-        ) from error
     return Rewarder(
         open_lake(home),
         RulesStore(home.reward_rules),
-        KafkaRewardProducer(KafkaSettings.from_env(home), key),
+        KafkaRewardProducer.of_home(home),
         metrics,
         state_file=home.root / "rewards.json",
     )

@@ -1,0 +1,1 @@
+"""Evaluators: judges and checks that give verdicts on finished trajectories."""

@@ -1,0 +1,130 @@
+"""The consumer group that reads the ends of trajectories from the governed topic.
+
+The group commits the offset before which every end is settled: emitted, skipped, or parked in the
+journal. A worker that is killed leaves the rest to the next one, which finds in the journal what
+was done. Only records of tenants that have evaluators are decoded. A group that is new begins at
+the oldest record that the topic holds.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from atdp.rewards.errors import RewardError
+from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
+from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.schemas import SchemaError, decode, topic
+
+_log = logging.getLogger("atdp.rewards.evaluators")
+
+GROUP = "atdp-evaluators"
+_RECORDS_PER_POLL = 5_000
+_CONSUMER: Mapping[str, KafkaValue] = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",
+    "allow.auto.create.topics": False,
+    "fetch.wait.max.ms": 500,
+    # Memory bound: what librdkafka fetches ahead, over all partitions.
+    "queued.max.messages.kbytes": 16 * 1024,
+}
+
+
+class EndedConsumer:
+    """Reads ends as one member of the group."""
+
+    def __init__(
+        self, kafka: KafkaSettings, *, topic_name: str | None = None, group: str = GROUP
+    ) -> None:
+        self._topic = topic_name or topic("events_governed").name
+        self._consumer = Consumer(kafka.config(**_CONSUMER, group_id=group))
+        self._assigned: list[int] = []
+        self.positions: dict[int, int] = {}
+        """Partition → next offset to read, of assigned partitions that were read."""
+        self._committed: dict[int, int] = {}
+        self._consumer.subscribe([self._topic], on_assign=self._assign, on_revoke=self._revoke)
+
+    @property
+    def partitions(self) -> Sequence[int]:
+        """The partitions that this member has."""
+        return self._assigned
+
+    def poll(self, tenants: Sequence[str], timeout_s: float) -> list[EndedTrajectory]:
+        """Return the next ends of these tenants, waiting at most `timeout_s` for a record.
+
+        Raises:
+            RewardError: reading failed for good.
+        """
+        prefixes = tuple(f"{tenant}/".encode() for tenant in tenants)
+        ends = []
+        for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
+            error = message.error()
+            if error is not None:
+                _check(error)
+                continue
+            if prefixes and (message.key() or b"").startswith(prefixes):
+                end = _end_of(message)
+                if end is not None:
+                    ends.append(end)
+            self.positions[message.partition()] = message.offset() + 1
+        return ends
+
+    def commit(self, offsets: Mapping[int, int]) -> None:
+        """Commit offsets that have moved on; a failure is repeated with the next commit."""
+        moved = {
+            partition: offset
+            for partition, offset in offsets.items()
+            if partition in self._assigned and offset > self._committed.get(partition, -1)
+        }
+        if not moved:
+            return
+        try:
+            self._consumer.commit(
+                offsets=[TopicPartition(self._topic, *each) for each in moved.items()],
+                asynchronous=False,
+            )
+        except KafkaException as error:
+            _log.info("offsets are not committed now: %s", error.args[0].str())
+        else:
+            self._committed.update(moved)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _assign(self, _consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._assigned = [each.partition for each in partitions]
+        self.positions, self._committed = {}, {}
+        _log.info("partitions assigned", extra={"partitions": len(partitions)})
+
+    def _revoke(self, _consumer: Consumer, _partitions: Sequence[TopicPartition]) -> None:
+        self._assigned, self.positions = [], {}
+
+
+def _end_of(message: Message) -> EndedTrajectory | None:
+    try:
+        event = decode(message.value() or b"")
+    except SchemaError:
+        _log.warning(
+            "a governed record cannot be decoded and is passed over",
+            extra={"partition": message.partition(), "offset": message.offset()},
+        )
+        return None
+    return EndedTrajectory.of_event(
+        event,
+        partition=message.partition(),
+        offset=message.offset(),
+        arrived_at=datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC),
+    )
+
+
+def _check(error: KafkaError) -> None:
+    if error.fatal() or error.code() in (
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ):
+        raise RewardError(f"the governed topic cannot be read: {error.str()}")
+    _log.info("the broker cannot be read now: %s", error.str())
