@@ -239,6 +239,21 @@ def test_a_number_with_too_many_digits_is_kept_and_not_read(digits: str) -> None
     assert_comes_back(document([made]), OTEL)
 
 
+def test_half_a_surrogate_pair_in_json_text_refuses_no_trace() -> None:
+    for key in ("custom", "gen_ai.input.messages", "gen_ai.tool.definitions"):
+        text = '[{"name": "\\ud800", "role": "user", "parts": []}]'
+        call = {"gen_ai.operation.name": "chat", key: text}
+        assert_comes_back(document([span(1, "chat", call)]), OTEL)
+
+
+@pytest.mark.parametrize("nanos", ["253402300799000000001", "1000000001", "4102444800000000000"])
+def test_a_time_that_is_a_placeholder_is_unknown_and_comes_back(nanos: str) -> None:
+    call = {"gen_ai.operation.name": "chat"}
+    times = {"startTimeUnixNano": nanos, "endTimeUnixNano": nanos}
+    events = assert_comes_back(document([span(1, "chat", call, **times)]), OTEL)
+    assert {event.occurred_at for event in events} == {None}
+
+
 def bodies(kind: str) -> list[Action]:
     found = [event.body for event in events_from_otel(FULL, "acme")]
     return [body for body in found if isinstance(body, Action) and body.type == kind]

@@ -9,8 +9,8 @@ Instant: TypeAlias = tuple[datetime | None, int | None]
 
 UNKNOWN: Final[Instant] = (None, None)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_EARLIEST_YEAR = 2000
-"""Earlier times are placeholders and no times; the contract refuses them."""
+_YEARS = range(2000, 2100)
+"""Times outside, such as the years 1 and 9999, are placeholders; the contract refuses them."""
 _ISO = re.compile(
     r"(?P<seconds>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?"
     r"(?P<zone>Z|[+-]\d\d:\d\d)?"
@@ -34,7 +34,7 @@ def instant_of_iso(value: object) -> Instant:
         at = at.astimezone(UTC)
     except (ValueError, OverflowError):
         return UNKNOWN
-    if at.year < _EARLIEST_YEAR:
+    if at.year not in _YEARS:
         return UNKNOWN
     return at, int(nanos.ljust(3, "0")) if nanos else None
 
@@ -58,7 +58,7 @@ def instant_of_nanos(value: object) -> Instant:
         at = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         return UNKNOWN
-    return (at, nanos) if at.year >= _EARLIEST_YEAR else UNKNOWN
+    return (at, nanos) if at.year in _YEARS else UNKNOWN
 
 
 def nanos_text(at: datetime, nanos: int | None) -> str:

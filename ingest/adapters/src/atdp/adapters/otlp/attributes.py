@@ -55,13 +55,19 @@ def plain_attributes(entries: object) -> dict[str, Any]:
 
 
 def structured(value: Any) -> Any:
-    """Return the value, or the one that it is the JSON text of."""
+    """Return the value, or the one that it is the JSON text of.
+
+    Text that stands for half of a surrogate pair, which no event can hold, stays text.
+    """
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=float)
+        parsed = json.loads(value, parse_constant=float)
+        if "\\u" in value:
+            json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return value
+    return parsed
 
 
 @dataclass(frozen=True, slots=True)
