@@ -244,11 +244,10 @@ def _read_end(body: dict[str, Any]) -> TrajectoryEnded:
     message = body.get("error_message")
     if message is not None and not isinstance(message, str):
         raise HttpProblem(422, "bad_error", "'error_message' must be text")
-    if kind is not None:
-        error = Error(type=checked_id(kind, "error_type"), message=message)
-    else:
-        error = None if message is None else Error(type="unspecified", message=message)
-    return TrajectoryEnded(status=status, error=error)
+    if kind is None and message is None:
+        return TrajectoryEnded(status=status)
+    kind = "unspecified" if kind is None else checked_id(kind, "error_type")
+    return TrajectoryEnded(status=status, error=Error(type=kind, message=message))
 
 
 def _answer(row: SessionRow, count: int) -> JSONResponse:
