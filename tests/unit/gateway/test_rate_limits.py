@@ -2,7 +2,7 @@
 
 import pytest
 
-from atdp.gateway.feedback.rate_limits import RateLimit
+from atdp.gateway.rate_limits import RateLimit
 from atdp.runtime import HttpProblem
 
 

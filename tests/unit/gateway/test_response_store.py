@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from atdp.gateway.feedback.response_store import AnsweredChoice, ResponseStore
+from atdp.gateway.response_store import AnsweredChoice, ResponseStore
 from atdp.gateway.session_store import NewSession, SessionStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

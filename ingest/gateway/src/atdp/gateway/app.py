@@ -17,16 +17,16 @@ from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import EngineRoute, RoutesFile
 from atdp.gateway.event_log import EventLog, KafkaEventLog
 from atdp.gateway.feedback import feedback_api, rating_page
-from atdp.gateway.feedback.rate_limits import RateLimit
-from atdp.gateway.feedback.response_store import ResponseStore
 from atdp.gateway.idle_endings import IdleEndings
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.open_sessions import SESSIONS_FILE_NAME
 from atdp.gateway.price_book import PriceBookFile
+from atdp.gateway.rate_limits import RateLimit
 from atdp.gateway.recognition.recognition_secret import load_recognition_secret
 from atdp.gateway.recognition.recognition_store import RecognitionStore
 from atdp.gateway.recognition.recognizer import Recognizer
 from atdp.gateway.recognition.shown_history import MessageDigests
+from atdp.gateway.response_store import ResponseStore
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state

@@ -9,11 +9,11 @@ from atdp.gateway.emitter import Emitter
 from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
-from atdp.gateway.feedback.rate_limits import RateLimit
-from atdp.gateway.feedback.response_store import ResponseStore
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
+from atdp.gateway.rate_limits import RateLimit
 from atdp.gateway.recognition.recognizer import Recognizer
+from atdp.gateway.response_store import ResponseStore
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder

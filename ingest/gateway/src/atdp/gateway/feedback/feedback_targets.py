@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from atdp.gateway.call_placement import end_user_id
-from atdp.gateway.feedback.response_store import AnsweredChoice
 from atdp.gateway.request_body import attempt_field, step_field, text_field
+from atdp.gateway.response_store import AnsweredChoice
 from atdp.gateway.session_resolution import bound_trajectory
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState
