@@ -1,4 +1,4 @@
-"""Evaluators over the real lake and the real broker: what is read, shared, committed and derived."""
+"""Evaluators over the real lake and the real broker: read, shared, committed, derived from."""
 
 import time
 from collections.abc import Callable

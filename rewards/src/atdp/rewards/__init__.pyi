@@ -4,6 +4,22 @@ from .errors import (
     RewardError as RewardError,
     RulesError as RulesError,
 )
+from .evaluators.agreement import Agreement as Agreement, Estimate as Estimate
+from .evaluators.agreement_reader import read_agreement as read_agreement
+from .evaluators.errors import EvaluatorsError as EvaluatorsError
+from .evaluators.evaluator_status import (
+    EvaluatorStatus as EvaluatorStatus,
+    read_status as read_status,
+)
+from .evaluators.evaluators_store import (
+    EvaluatorsStore as EvaluatorsStore,
+    evaluators_folder as evaluators_folder,
+    read_evaluators as read_evaluators,
+)
+from .evaluators.journal import (
+    EvaluationJournal as EvaluationJournal,
+    journal_file as journal_file,
+)
 from .evidence import (
     JUDGE_PREFIX as JUDGE_PREFIX,
     Attempt as Attempt,

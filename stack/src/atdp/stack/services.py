@@ -20,13 +20,14 @@ from atdp.runtime import Home
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 """Services that are alive but not ready without weights, as on a fresh home. That is no fault."""
 
-_NEEDED_BY_NONE = frozenset({"rewards"})
-"""Services without which the stack is up: a wrong rules file stops nobody else."""
+_NEEDED_BY_NONE = frozenset({"rewards", "evaluators"})
+"""Services without which the stack is up: a wrong file of theirs stops nobody else."""
 
 _MODULES = {
     "governance": "atdp.governance.worker",
     "lake-writer": "atdp.lakehouse.writer",
     "rewards": "atdp.rewards.worker",
+    "evaluators": "atdp.rewards.evaluators.worker",
     "inference-0": "atdp.inference.worker",
     "inference-1": "atdp.inference.worker",
     "gateway": "atdp.stack.gateway",

@@ -159,10 +159,12 @@ class EvaluatorsFile(_StrictSection):
     """One evaluators file."""
 
     version: Annotated[int, Field(ge=1, le=2**31 - 1)]
-    evaluators: Annotated[tuple[Evaluator, ...], Field(min_length=1)]
+    evaluators: tuple[Evaluator, ...]
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
+        if not self.evaluators:
+            raise ValueError("the list of evaluators is empty; remove the file to have none")
         names = [evaluator.name for evaluator in self.evaluators]
         if repeated := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"several evaluators are named {', '.join(sorted(repeated))}")

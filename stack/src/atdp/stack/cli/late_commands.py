@@ -60,6 +60,11 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.replay"),
         ),
         LateCommand(
+            name="evaluators",
+            summary="Judges and checks of finished trajectories.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.evaluators"),
+        ),
+        LateCommand(
             name="learn",
             summary="Learn from use while serving: train, evaluate, try and promote, all the time.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),
