@@ -277,6 +277,18 @@ def test_only_the_newest_version_is_a_candidate(
     assert world.flow.stage_of("v4") is None
 
 
+def test_a_candidate_that_passed_is_tried_before_a_newer_one_is_evaluated(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.publish(run, "v1")
+    advance(2)  # registered and evaluated
+    world.publish(run, "v2")
+    advance(3)
+    assert world.flow.state().lineage == ("v1", "v2")
+
+
 @pytest.mark.parametrize("verdict", ["gate", "canary", "uneven"])
 def test_a_rejected_or_withdrawn_candidate_sets_training_back_to_the_live_version(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None], verdict: str

@@ -12,7 +12,7 @@ a gateway, to the recorded state.
 
 Training runs ahead of what serves by at most `max_staleness` published versions. Further ahead, the
 sessions that are served now would be too stale to be trained on; the trainer is paused until a
-candidate is promoted.
+candidate is promoted. The trainer also looks itself, since an evaluation may take minutes.
 """
 
 from dataclasses import dataclass, field

@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from atdp.lakehouse import Lake, connect, create_dataset
+from atdp.lakehouse import Lake, connect, create_dataset, sql_literal
 from atdp.replay import ReplayConfig, ReplayReport, ReplayRequest, evaluate_dataset, write_report
 from atdp.runtime import Home
 from atdp.stack.learning.learning_sql import evaluation_sql
 from atdp.stack.learning.settings import LearningSettings
+
+_MOST_SESSIONS = 1000
+"""Newest rated sessions of one evaluation. More make a verdict only a little surer, and their
+scoring takes the machine that serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +86,7 @@ class ReplayEvaluator:
         """
         settings = self.settings
         if not (self.home.datasets / f"{request.dataset}.json").exists():
-            condition = evaluation_sql(settings, tenants=request.tenants, versions=request.versions)
-            create_dataset(self.lake, request.dataset, f"{condition} AND reward IS NOT NULL")
+            create_dataset(self.lake, request.dataset, self._newest_rated(request))
         report = evaluate_dataset(
             self.home,
             ReplayRequest(
@@ -100,3 +103,19 @@ class ReplayEvaluator:
         )
         write_report(report, self.home.root / "replay" / f"{request.dataset}.html")
         return report
+
+    def _newest_rated(self, request: EvaluationRequest) -> str:
+        """Return the condition for the newest rated sessions that may evaluate a candidate."""
+        condition = evaluation_sql(
+            self.settings, tenants=request.tenants, versions=request.versions
+        )
+        rated = f"{condition} AND reward IS NOT NULL"
+        newest = (
+            f"SELECT min(started_at) FROM (SELECT started_at FROM trajectories WHERE {rated} "  # noqa: S608 (the operator's own condition)
+            f"ORDER BY started_at DESC LIMIT {_MOST_SESSIONS})"
+        )
+        with connect(lake=self.lake) as connection:
+            ((since,),) = connection.sql(newest).rows()
+        if since is None:
+            return rated
+        return f"{rated} AND started_at >= TIMESTAMPTZ {sql_literal(since.isoformat())}"

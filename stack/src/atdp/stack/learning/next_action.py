@@ -3,8 +3,9 @@
 Nothing is remembered between two calls. A process that was killed between two actions therefore
 goes on with the right one.
 
-Only the newest version of the run is a candidate. While an earlier one is the canary, the newest
-waits; otherwise it supersedes the earlier one, which stays registered and is never released. In
+Only the newest version of the run is evaluated. It supersedes an earlier one without a PASS, which
+stays registered and is never released. An earlier one with a PASS becomes the canary first, so that
+a trainer that publishes faster than candidates are evaluated does not keep all of them back. In
 doubt nothing is released: a candidate without a PASS does not become the canary, and a canary that
 is held is withdrawn.
 """
@@ -65,6 +66,8 @@ def next_action(state: LearningState) -> Action:
         return Action(kind="begin run", reason=reason)
     if state.release.canary is not None:
         return _about_canary(state.release, state.release.canary.version)
+    if passed := [version for version in state.published if _is_open(state, version)]:
+        return Action(kind="start canary", version=passed[-1])
     candidate = newest_candidate(state)
     if candidate is None:
         return Action(kind="train")
@@ -121,19 +124,21 @@ def _about_candidate(state: LearningState, version: str) -> Action:
             reason = f"{state.open_sessions} sessions still run on {before}"
             return Action(kind="wait for sessions to end", version=version, reason=reason)
         return Action(kind="register", version=version)
-    if _is_open(state, version):
-        return Action(kind="start canary", version=version)
     return Action(kind="evaluate", version=version)
 
 
 def _is_open(state: LearningState, version: str) -> bool:
-    """Return True when the latest report against the live version is a fresh PASS for all tenants.
+    """Return True for a candidate whose latest report against the live version permits a canary.
+
+    That is a fresh PASS for all tenants.
 
     The release flow checks the same again (`start_canary`). Asking first keeps a stale report from
     being offered for ever.
     """
-    release = state.release
-    gates = [gate for gate in release.versions[version].gates if gate.baseline == _live(release)]
+    release, known = state.release, state.release.versions.get(version)
+    if known is None or known.stage is not ReleaseStage.REGISTERED:
+        return False
+    gates = [gate for gate in known.gates if gate.baseline == _live(release)]
     if not gates or gates[-1].verdict is not Verdict.PASS:
         return False
     age_s = (state.now - gates[-1].decided_at).total_seconds()

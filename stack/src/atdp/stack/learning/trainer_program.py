@@ -1,9 +1,10 @@
 """The trainer of `atdp learn`: a program that follows the governed stream for the current run.
 
 Run as `python -m atdp.stack.learning.trainer_program --home DIR --model NAME`. SIGTERM and SIGINT
-pause the run after the current update, with a checkpoint; so does the death of the process that
-started it. The same call continues. Exit code 0: the run has published its last version; PAUSED: it
-was paused; 1: it failed, with the reason in the log.
+pause the run after the current update, with a checkpoint. So does the death of the process that
+started it, and so does a publication that brings the run `max_staleness` versions ahead of the live
+one. The same call continues. Exit code 0: the run has published its last version; PAUSED: it was
+paused; 1: it failed, with the reason in the log.
 """
 
 import argparse
@@ -15,13 +16,16 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from atdp.control import ReleaseStore, line_name
 from atdp.runtime import Home, setup_logging, write_durably
 from atdp.stack.errors import LearningError
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.learning_sql import training_sql
+from atdp.stack.learning.next_action import versions_ahead
 from atdp.stack.learning.settings import LearningSettings
 from atdp.stack.learning.trainer_process import PAUSED
 from atdp.stack.learning.training_run import TrainingRun
+from atdp.stack.learning.weight_versions import RegistryVersions
 from atdp.trainer import TrainerError, TrainOptions, train
 
 _NEVER_S = 10.0 * 365 * 24 * 3600
@@ -78,13 +82,23 @@ def _train(files: LearningFiles, asked: Event) -> int:
     if run is None:
         raise LearningError("There is no run to train; `atdp learn` begins one.")
 
+    versions = RegistryVersions(files.home, files.model)
+
+    def is_too_far_ahead() -> bool:
+        with ReleaseStore(files.home.control) as store:
+            live = store.state(line_name(files.model)).lineage[-1]
+        ahead = versions_ahead(versions.ages(), versions.published_by(run.name), live)
+        return ahead >= settings.max_staleness
+
     def write_progress(done: int, _of: int, metrics: Mapping[str, Any]) -> None:
         numbers = {name: value for name, value in metrics.items() if isinstance(value, int | float)}
         progress = {"run": run.name, "step": done, "metrics": numbers}
         write_durably(files.progress, json.dumps(progress) + "\n")
 
     result = train(
-        train_options(files.home, settings, run), on_progress=write_progress, pause=asked.is_set
+        train_options(files.home, settings, run),
+        on_progress=write_progress,
+        pause=lambda: asked.is_set() or is_too_far_ahead(),
     )
     return PAUSED if result.paused else 0
 
