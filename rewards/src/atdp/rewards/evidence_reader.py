@@ -6,7 +6,7 @@ and types of feedback are read, its words are not.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -31,12 +31,18 @@ _TIMEOUT_S = 600.0
 _CHANGED = f"""
     SELECT DISTINCT tenant_id, trajectory_id, attempt
     FROM events
-    WHERE (
-        kind IN ('feedback', 'outcome', 'annotation', 'trajectory_ended')
-        OR (kind = 'reward' AND reward.source_name <> '{SOURCE_NAME}')
-    ) AND ({{where}})
+    WHERE kind IN ({{kinds}}) AND (kind <> 'reward' OR reward.source_name <> '{SOURCE_NAME}')
+        AND ({{where}})
     ORDER BY ALL
 """  # noqa: S608 - the condition is made by this module
+_KIND_OF_SOURCE = {
+    "feedback": "feedback",
+    "outcome": "outcome",
+    "end": "trajectory_ended",
+    "judge": "annotation",
+    "reward": "reward",
+}
+"""Source of a rule → kind of the events that are its evidence."""
 _AT = "coalesce({body}.observed_at, occurred_at, arrived_at)"
 _KEYS = "tenant_id, trajectory_id, attempt, event_id"
 _TARGET = "{body}.target_kind AS target_kind, {body}.target_event_id AS target_event_id, "
@@ -141,9 +147,17 @@ class _Collected:
 
 
 def changed_attempts(
-    connection: Connection, *, after: Mapping[int, int], tenant: str | None = None
+    connection: Connection,
+    *,
+    after: Mapping[int, int],
+    tenant: str | None = None,
+    sources: Collection[str] = tuple(_KIND_OF_SOURCE),
 ) -> list[Attempt]:
-    """Return the attempts with evidence at or after the offsets `after` (partition → offset)."""
+    """Return the attempts with evidence at or after the offsets `after` (partition → offset).
+
+    Only evidence of these sources of rules counts.
+    """
+    kinds = ", ".join(sql_literal(_KIND_OF_SOURCE[source]) for source in sorted(sources)) or "NULL"
     arms = " ".join(
         f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items()
     )
@@ -152,7 +166,7 @@ def changed_attempts(
         where += f" AND tenant_id = {sql_literal(tenant)}"
     return [
         Attempt(row["tenant_id"], row["trajectory_id"], row["attempt"])
-        for row in _rows(connection, _CHANGED.format(where=where))
+        for row in _rows(connection, _CHANGED.format(where=where, kinds=kinds))
     ]
 
 

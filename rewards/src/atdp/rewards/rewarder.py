@@ -86,7 +86,8 @@ class Rewarder:
 
     def _changed(self, lake: Connection) -> dict[str, list[Attempt]]:
         by_tenant: defaultdict[str, list[Attempt]] = defaultdict(list)
-        for attempt in changed_attempts(lake, after=self._state.position):
+        sources = self._rules.sources()
+        for attempt in changed_attempts(lake, after=self._state.position, sources=sources):
             by_tenant[attempt.tenant].append(attempt)
         return by_tenant
 

@@ -161,6 +161,12 @@ class RewardRules(_StrictRule):
         return self
 
     @property
+    def sources(self) -> frozenset[str]:
+        """The sources of evidence; the end is one where cost and length count."""
+        ends = {"end"} if self.trajectory.penalties != Penalties() else set()
+        return frozenset({rule.source for rule in self.rules} | ends)
+
+    @property
     def identity(self) -> str:
         """`VERSION-HASH`: the version and the hash of the content."""
         digest = canonical_sha256(self.model_dump(mode="json"))

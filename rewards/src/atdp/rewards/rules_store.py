@@ -1,5 +1,6 @@
 """The rules files of a home: `rewards/<tenant>.yaml`, and `rewards/default.yaml` for all others."""
 
+import contextlib
 from pathlib import Path
 
 from atdp.rewards.errors import RulesError
@@ -35,6 +36,15 @@ class RulesStore:
                 raise RulesError(f"cannot read {file}: {error}") from error
             return self._rules(file, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
         return None
+
+    def sources(self) -> frozenset[str]:
+        """Return the sources of evidence that any usable file names."""
+        sources: set[str] = set()
+        for file in self._folder.glob("*.yaml"):
+            with contextlib.suppress(RulesError):
+                rules = self.rules_of(file.stem)
+                sources |= set() if rules is None else rules.sources
+        return frozenset(sources)
 
     def _rules(self, file: Path, stamp: tuple[int, int, int]) -> RewardRules:
         known = self._read.get(file)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("atdp.rewards")
 
 _PAUSE_S = 1.0
+_REST = 4.0
+"""Pause after a step, in durations of the step, where that is longer."""
 _FAILURE_PAUSE_S = 5.0
 _IDLE_PAUSE_S = 5.0
 _LANDING_S = 30.0
@@ -86,8 +88,8 @@ def run(
     while not service.stop.is_set():
         if log.has_grown():
             changed_at = time.monotonic()
-        recently = time.monotonic() - changed_at < _LANDING_S
-        pause_s = _PAUSE_S if recently else _IDLE_PAUSE_S
+        began = time.monotonic()
+        pause_s = _PAUSE_S if began - changed_at < _LANDING_S else _IDLE_PAUSE_S
         try:
             if rewarder.step():
                 changed_at = time.monotonic()
@@ -96,7 +98,8 @@ def run(
             _log.warning("rewards are derived again: %s", error)
             metrics.failures.inc()
             pause_s = _FAILURE_PAUSE_S
-        service.stop.wait(pause_s)
+        # On a busy machine, the worker leaves most of a core to the others.
+        service.stop.wait(max(pause_s, _REST * (time.monotonic() - began)))
 
 
 if __name__ == "__main__":
