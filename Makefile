@@ -11,7 +11,7 @@ GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/ta
 PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-sglang lint members format demo clean
+.PHONY: help setup test test-sglang lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -48,6 +48,9 @@ format: setup ## Format the code and repair what ruff can repair
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)
+
+demo-online: setup ## Learning from use: users rate, an agent that changed only its base_url gets better while it serves
+	@$(BIN)/atdp demo-online $(ARGS)
 
 clean: ## Remove the virtual environment and caches of tools (not the home .atdp, not the user's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The agents of the online demo against a scripted endpoint: ordinary calls, and nothing of ours."""
+"""The agents of the online demo against a scripted endpoint: ordinary calls, nothing of ours."""
 
 import ast
 import asyncio

@@ -6,6 +6,8 @@ from atdp.lakehouse import Lake, connect
 
 Rows = list[dict[str, Any]]
 
+_MAX_ROWS = 1_000_000
+
 INPUT_PRICE_USD = 0.10e-6
 OUTPUT_PRICE_USD = 0.40e-6
 """A list price per token, as hosted small models had in 2026; the embedded engine costs nothing."""
@@ -42,4 +44,4 @@ FROM sessions WHERE ended_at IS NOT NULL GROUP BY ALL ORDER BY second
 def query_lake(lake: Lake, statement: str, *, tenant: str | None = None) -> Rows:
     """Return the rows of one SELECT, each a dictionary; `tenant` None sees all tenants."""
     with connect(lake=lake, tenant=tenant) as connection:
-        return connection.sql(statement).dicts()
+        return connection.sql(statement, max_rows=_MAX_ROWS).dicts()

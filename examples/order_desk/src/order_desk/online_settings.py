@@ -13,6 +13,16 @@ class Framework(StrEnum):
     AGENTS_SDK = "agents-sdk"
     LANGGRAPH = "langgraph"
 
+    @property
+    def label(self) -> str:
+        """The name of the framework."""
+        return "LangGraph" if self is Framework.LANGGRAPH else "the OpenAI Agents SDK"
+
+
+SABOTEUR_SHARE = 0.07
+"""Bound on the share of the rewards that one person decides. The rules below let a person give 5 of
+100 consecutive ratings; ratings beyond them are none, and people whose own count is small differ by
+chance."""
 
 REWARD_RULES = """\
 # A rating of an answer counts for its whole session. One person gives at most one rating in
@@ -21,6 +31,12 @@ version: 1
 rules:
 - {name: rating, from: feedback, types: [thumbs], target: trajectory}
 limits: {ratings_per_user_and_day: 1000, share_per_user: 0.05, window: 100}
+"""
+
+PRICES = """\
+# A list price for a million tokens, as hosted small models had; the embedded engine costs nothing.
+prices:
+- {model: orderdesk, from: 2026-01-01, input: 0.10, output: 0.40}
 """
 
 RECOGNISED_SQL = "agent_id = 'unnamed'"

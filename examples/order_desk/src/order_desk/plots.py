@@ -6,7 +6,8 @@ Text in the plots stays text.
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +176,23 @@ def load(rows: Sequence[Mapping[str, Any]]) -> str:
         for axes in (left, right):
             axes.set_xlabel("seconds since the first customer")
         return _svg(figure, "Throughput and latency")
+
+
+@dataclass(slots=True)
+class Plot:
+    """A figure to draw on; `svg` is its text once the block of `drawing` has ended."""
+
+    figure: Figure
+    svg: str = ""
+
+
+@contextmanager
+def drawing(title: str, size: tuple[float, float]) -> Iterator[Plot]:
+    """Give a new figure in the style of the report; at the end of the block it becomes SVG."""
+    with mpl.rc_context(_STYLE):
+        plot = Plot(Figure(figsize=size, layout="constrained"))
+        yield plot
+        plot.svg = _svg(plot.figure, title)
 
 
 def _draw_interval(

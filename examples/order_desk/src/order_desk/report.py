@@ -16,8 +16,8 @@ def write_page(summary: Summary, file: Path) -> None:
     write_durably(file, render(summary))
 
 
-def render(summary: Summary) -> str:
-    """Return the page's text; values are escaped, plots are inline SVG."""
+def page_template(name: str) -> jinja2.Template:
+    """Return a template of the package, whose values are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("order_desk"),
         autoescape=True,
@@ -27,6 +27,11 @@ def render(summary: Summary) -> str:
     )
     environment.filters["percent"] = _percent
     environment.filters["number"] = _number
+    return environment.get_template(name)
+
+
+def render(summary: Summary) -> str:
+    """Return the page's text; plots are inline SVG."""
     evidence = summary.evidence
     drawings: Mapping[str, str] = {
         "success": plots.success(summary.before, summary.traffic, summary.candidates),
@@ -34,7 +39,7 @@ def render(summary: Summary) -> str:
         "findings": plots.findings(evidence.findings),
         "load": plots.load(evidence.throughput),
     }
-    return environment.get_template("report.html.jinja").render(
+    return page_template("report.html.jinja").render(
         s=summary, e=evidence, plots=drawings, model=MODEL, withdrawn=WITHDRAWN
     )
 

@@ -1,0 +1,213 @@
+"""`atdp demo-online`: an agent that changed only its base_url gets better while people use it.
+
+Users arrive without a pause, each with a task of its own. The agent names no session, no task and
+no header; one session in five is rated. Beside the traffic `atdp learn` trains, evaluates, tries
+and promotes versions, and takes back one that was released by mistake. What is true about an answer
+is known to the demo alone, and used for its measurements only.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import openai
+from rich.console import Console
+
+from atdp.runtime import Home, write_durably
+from atdp.stack import running_stack
+from order_desk.bad_release import BadRelease
+from order_desk.customers import CustomerStream
+from order_desk.demo_console import Advance, DemoConsole
+from order_desk.demo_platform import DemoPlatform, open_platform
+from order_desk.first_version import put_first_version_live
+from order_desk.learning_process import LearningProcess, NotedEvent, learning
+from order_desk.memory_watch import MemoryWatch
+from order_desk.online_evidence import collect_online_evidence
+from order_desk.online_report import write_online_page
+from order_desk.online_settings import PRICES, REWARD_RULES, Framework, OnlineSettings
+from order_desk.online_summary import OnlineOutcome, OnlineSummary
+from order_desk.online_users import UserCrowd
+from order_desk.settings import CONSENTING, MODEL
+from order_desk.shown_answer import ChatAgent
+from order_desk.user_traffic import TrafficPlan, UserTraffic
+
+_ROUND_S = 0.5
+"""Time between two looks at the traffic."""
+_RETRY_S = 3.0
+"""Time between two attempts at the bad release."""
+_NOTE_EVERY = 400
+"""Sessions between two remarks about success."""
+_SHOWN = ("gate", "canary", "promoted", "rolled back")
+_STYLES = {"promoted": "green", "rolled back": "yellow", "bad release": "red"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlineResult:
+    """The summary of a run and the files that hold it."""
+
+    summary: OnlineSummary
+    report_html: Path
+    summary_json: Path
+
+
+def run_online_demo(home: Home, settings: OnlineSettings, console: Console) -> OnlineResult:
+    """Run the online demo in `home`, which must be new; nothing is left running, the home stays.
+
+    Raises:
+        DemoError: a step failed.
+        ControlError, StackError, TrainerError, LakehouseError, …: an error of the platform itself.
+    """
+    began = time.monotonic()
+    demo_console = DemoConsole(console)
+    home.root.mkdir(parents=True, exist_ok=True)
+    write_durably(home.reward_rules / f"{CONSENTING}.yaml", REWARD_RULES)
+    write_durably(home.prices_file, PRICES)
+    with MemoryWatch() as memory:
+        demo_console.step(1, "Start the stack; warm-start a small model on mediocre logs")
+        environment = {**os.environ, **settings.gateway_environment}
+        with running_stack(home, environment, demo_console.note):
+            outcome = _drive(home, settings, demo_console)
+    demo_console.end_step()
+    summary = OnlineSummary.of(
+        outcome,
+        home=home.root,
+        settings=settings,
+        peak_bytes=memory.peak_bytes,
+        wall_seconds=time.monotonic() - began,
+        step_seconds=demo_console.step_seconds,
+    )
+    summary_json, report_html = home.root / "summary.json", home.root / "report.html"
+    summary.write(summary_json)
+    write_online_page(summary, report_html)
+    summary.print(console)
+    console.print(f"\n{report_html}\n{summary_json}", soft_wrap=True, highlight=False)
+    return OnlineResult(summary=summary, report_html=report_html, summary_json=summary_json)
+
+
+def make_agent(framework: Framework) -> Callable[[openai.AsyncOpenAI, str], ChatAgent]:
+    """Return the agent's constructor; only the chosen framework is imported."""
+    if framework is Framework.LANGGRAPH:
+        from order_desk.langgraph_desk import LangGraphDesk
+
+        return LangGraphDesk
+    from order_desk.agents_sdk_desk import AgentsSdkDesk
+
+    return AgentsSdkDesk
+
+
+def _drive(home: Home, settings: OnlineSettings, console: DemoConsole) -> OnlineOutcome:
+    """Run the steps that need the running stack; close its clients before returning."""
+    start = settings.start
+    with open_platform(home, concurrency=settings.places) as platform:
+        clerks = CustomerStream("log", start.seed)
+        logged = put_first_version_live(platform, start, console, clerks, {CONSENTING: 1.0})
+        first = platform.flow.state().lineage[-1]
+        title = "Users come all the time; `atdp learn` trains and releases beside them"
+        console.step(2, title)
+        traffic = UserTraffic(_plan(platform, settings), _crowd(settings))
+        bad = BadRelease(platform=platform, settings=settings, first=first)
+        traffic.begin()
+        with learning(
+            home,
+            settings.learn_arguments,
+            clock=lambda: traffic.seconds,
+            on_event=lambda event: _show(event, console),
+        ) as learner:
+            _watch(traffic, learner, bad, settings, console)
+        console.step(3, "Wait for the last sessions to end; compare with the truth")
+        time.sleep(settings.idle_end_s)
+        platform.wait_until_landed()
+        evidence = collect_online_evidence(platform)
+    return OnlineOutcome(
+        logged_success=logged,
+        first_version=first,
+        sessions=tuple(sorted(traffic.served, key=lambda each: each.ended_s)),
+        events=tuple(learner.events),
+        bad_version=bad.version if bad.released else None,
+        evidence=evidence,
+    )
+
+
+def _watch(
+    traffic: UserTraffic,
+    learner: LearningProcess,
+    bad: BadRelease,
+    settings: OnlineSettings,
+    console: DemoConsole,
+) -> None:
+    """Watch until the last user has gone; make the mistake when it is due."""
+    due = settings.bad_release_at
+    noted, next_try_s = 0, 0.0
+    with console.bar("users served", settings.sessions) as advance:
+        shown = 0
+        while traffic.running:
+            shown = _advance(traffic, advance, shown)
+            learner.check()
+            if shown // _NOTE_EVERY > noted:
+                noted = shown // _NOTE_EVERY
+                _note_success(traffic, console)
+            is_due = due is not None and shown >= due * settings.sessions and not bad.released
+            if is_due and traffic.seconds >= next_try_s:
+                _try_bad_release(bad, traffic, learner, console)
+                next_try_s = traffic.seconds + _RETRY_S
+            time.sleep(_ROUND_S)
+        _advance(traffic, advance, shown)
+
+
+def _advance(traffic: UserTraffic, advance: Advance, shown: int) -> int:
+    now = len(traffic.served)
+    advance(now - shown)
+    return now
+
+
+def _note_success(traffic: UserTraffic, console: DemoConsole) -> None:
+    recent = [session.right for session in traffic.served[-_NOTE_EVERY:]]
+    console.note(
+        f"{traffic.seconds:4.0f} s: {sum(recent) / len(recent):.1%} of the last "
+        f"{len(recent)} users got the right answer"
+    )
+
+
+def _try_bad_release(
+    bad: BadRelease, traffic: UserTraffic, learner: LearningProcess, console: DemoConsole
+) -> None:
+    obstacle = bad.attempt()
+    if obstacle is not None:
+        return
+    event = NotedEvent(at_s=traffic.seconds, kind="bad release", fields={"version": bad.version})
+    learner.events.append(event)
+    _show(event, console)
+
+
+def _show(event: NotedEvent, console: DemoConsole) -> None:
+    if event.kind in _SHOWN or event.kind in _STYLES:
+        fields = "  ".join(
+            f"{name} {value}" for name, value in event.fields.items() if name != "at"
+        )
+        style = _STYLES.get(event.kind, "")
+        console.note(f"{event.at_s:4.0f} s: {event.kind}: {fields}", style=style)
+
+
+def _plan(platform: DemoPlatform, settings: OnlineSettings) -> TrafficPlan:
+    return TrafficPlan(
+        gateway=platform.home.endpoints()["gateway"],
+        api_key=platform.tenants[CONSENTING].api_key,
+        model=MODEL,
+        make_agent=make_agent(settings.framework),
+        arrivals_per_s=settings.arrivals_per_s,
+        places=settings.places,
+        sessions=settings.sessions,
+        longest_s=settings.longest_s,
+    )
+
+
+def _crowd(settings: OnlineSettings) -> UserCrowd:
+    return UserCrowd(
+        seed=settings.start.seed,
+        people=settings.people,
+        rated_share=settings.rated_share,
+        wrong_share=settings.wrong_share,
+        saboteur_share=settings.saboteur_share,
+    )
