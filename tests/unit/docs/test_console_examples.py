@@ -89,10 +89,13 @@ def calls(line: str) -> Iterator[list[str]]:
 def complaint(arguments: list[str]) -> str | None:
     """Return the error message of a wrong call, or None if the call is right.
 
-    Files that the call names are created in the current folder.
+    Files and folders that the call names are created in the current folder.
     """
     for name in filter(RELATIVE_PATH.fullmatch, arguments):
-        Path(name).mkdir(parents=True, exist_ok=True)
+        folder = Path(name).parent if name.endswith(".yaml") else Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".yaml"):
+            Path(name).touch()
     command = COMMAND
     name, context = "atdp", None
     try:

@@ -4,7 +4,7 @@ from .errors import (
     RewardError as RewardError,
     RulesError as RulesError,
 )
-from .evaluators.agreement import Agreement as Agreement, Estimate as Estimate
+from .evaluators.agreement import Agreement as Agreement, AgreementEstimate as AgreementEstimate
 from .evaluators.agreement_reader import read_agreement as read_agreement
 from .evaluators.errors import EvaluatorsError as EvaluatorsError
 from .evaluators.evaluator_status import (

@@ -33,7 +33,7 @@ _BY_TYPE = {"accept": 1.0, "edit": 0.5, "reject": 0.0}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
+class AgreementEstimate:
     """A number with its bootstrap interval."""
 
     value: float | None
@@ -51,9 +51,9 @@ class Agreement:
     """Trajectories with a verdict and a rating."""
     judged: int
     """Trajectories with a verdict."""
-    mean_difference: Estimate
-    spearman: Estimate
-    kappa: Estimate
+    mean_difference: AgreementEstimate
+    spearman: AgreementEstimate
+    kappa: AgreementEstimate
 
 
 def measure_agreement(evidence: Iterable[AttemptEvidence]) -> list[Agreement]:
@@ -143,11 +143,11 @@ def _ranks(values: Scores) -> Scores:
 
 def estimate(
     measure: Callable[[Scores, Scores], float | None], scores: Scores, ratings: Scores
-) -> Estimate:
+) -> AgreementEstimate:
     """Return a measure with its interval."""
     value = measure(scores, ratings)
     if value is None or len(scores) < MINIMUM:
-        return Estimate(value=value)
+        return AgreementEstimate(value=value)
     draw = np.random.default_rng(0)
     again = []
     for _ in range(_RESAMPLES):
@@ -157,4 +157,4 @@ def estimate(
             again.append(resampled)
     tail = 100 * (1 - _COVERAGE) / 2
     low, high = np.percentile(again, [tail, 100 - tail])
-    return Estimate(value=value, low=float(low), high=float(high))
+    return AgreementEstimate(value=value, low=float(low), high=float(high))

@@ -14,7 +14,7 @@ from atdp.rewards.evaluators.errors import BudgetSpent, CallNotMade, EvaluationF
 from atdp.rewards.evaluators.evaluators_file import CallableEvaluator, JudgeEvaluator, Retries
 from atdp.rewards.evaluators.evaluators_store import ReadyEvaluator
 from atdp.rewards.evaluators.function_process import call_function
-from atdp.rewards.evaluators.journal import Evaluation
+from atdp.rewards.evaluators.journal import QueuedEvaluation
 from atdp.rewards.evaluators.judge import JudgeClient
 from atdp.rewards.evaluators.judge_prompt import ask_about
 from atdp.rewards.evaluators.spending import Spending
@@ -48,7 +48,7 @@ class EvaluationRun:
         if self._judge is not None:
             self._judge.close()
 
-    def answer(self, evaluation: Evaluation, trajectory: Mapping[str, Any]) -> Answer:
+    def answer(self, evaluation: QueuedEvaluation, trajectory: Mapping[str, Any]) -> Answer:
         """Return the answer about a trajectory.
 
         Raises:
@@ -76,7 +76,7 @@ class EvaluationRun:
     def _sleep(self, seconds: float) -> None:
         self._stop.wait(seconds)
 
-    def _attempt(self, evaluation: Evaluation, trajectory: Mapping[str, Any]) -> Answer:
+    def _attempt(self, evaluation: QueuedEvaluation, trajectory: Mapping[str, Any]) -> Answer:
         evaluator, settings = self._evaluator, self._evaluator.settings
         day = day_of(self._clock())
         names = (evaluator.tenant, evaluator.name, day)
@@ -93,7 +93,7 @@ class EvaluationRun:
         return answer
 
     def _ask(
-        self, settings: JudgeEvaluator, evaluation: Evaluation, trajectory: Mapping[str, Any]
+        self, settings: JudgeEvaluator, evaluation: QueuedEvaluation, trajectory: Mapping[str, Any]
     ) -> Answer:
         if self._judge is None:  # the settings are of a judge, so there is a client
             raise EvaluationFailed("failed", "the evaluator has no judge")

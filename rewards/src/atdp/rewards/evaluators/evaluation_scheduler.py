@@ -23,7 +23,7 @@ from atdp.rewards.evaluators.errors import BudgetSpent, EvaluationFailed, Evalua
 from atdp.rewards.evaluators.evaluation_run import EvaluationRun, longest_run_s, parked_until
 from atdp.rewards.evaluators.evaluator_metrics import EvaluatorMetrics
 from atdp.rewards.evaluators.evaluators_store import EvaluatorsStore, ReadyEvaluator
-from atdp.rewards.evaluators.journal import ClaimTerms, Evaluation, EvaluationJournal
+from atdp.rewards.evaluators.journal import ClaimTerms, EvaluationJournal, QueuedEvaluation
 from atdp.rewards.evaluators.spending import Spending
 from atdp.rewards.evaluators.trajectory_reader import (
     NotReadable,
@@ -157,7 +157,7 @@ class EvaluationScheduler:
     def _dispatch(
         self, tenant: str, evaluators: Sequence[ReadyEvaluator], partitions: Sequence[int]
     ) -> None:
-        claimed: list[tuple[_Running, Evaluation]] = []
+        claimed: list[tuple[_Running, QueuedEvaluation]] = []
         for evaluator in evaluators:
             running = self._running_of(evaluator)
             if running is not None:
@@ -199,7 +199,7 @@ class EvaluationScheduler:
             running = self._running[key] = _Running(evaluator, run, threads)
         return running
 
-    def _claim(self, running: _Running, partitions: Sequence[int]) -> list[Evaluation]:
+    def _claim(self, running: _Running, partitions: Sequence[int]) -> list[QueuedEvaluation]:
         evaluator, settings = running.evaluator, running.evaluator.settings
         room = running.room()
         if room <= 0:
@@ -224,7 +224,7 @@ class EvaluationScheduler:
         return current
 
     def _evaluate(
-        self, running: _Running, evaluation: Evaluation, trajectory: PlainTrajectory
+        self, running: _Running, evaluation: QueuedEvaluation, trajectory: PlainTrajectory
     ) -> None:
         """Evaluate in a thread of the evaluator; the outcome is in the journal afterwards."""
         if self._stop.is_set():
@@ -266,7 +266,7 @@ class EvaluationScheduler:
             self._park(evaluation, now + _REMOVED_S, "removed", reason)
 
     def _emit(self, partitions: Sequence[int]) -> int:
-        by_tenant: defaultdict[str, list[Evaluation]] = defaultdict(list)
+        by_tenant: defaultdict[str, list[QueuedEvaluation]] = defaultdict(list)
         for evaluation in self._journal.answered(partitions):
             by_tenant[evaluation.end.tenant].append(evaluation)
         emitted = 0
@@ -279,16 +279,16 @@ class EvaluationScheduler:
             emitted += len(events)
         return emitted
 
-    def _release(self, evaluation: Evaluation, due_at: float) -> None:
+    def _release(self, evaluation: QueuedEvaluation, due_at: float) -> None:
         self._journal.release(evaluation.event_id, owner=self._owner, due_at=due_at)
 
-    def _park(self, evaluation: Evaluation, due_at: float, code: str, reason: str) -> None:
+    def _park(self, evaluation: QueuedEvaluation, due_at: float, code: str, reason: str) -> None:
         self._journal.park(
             evaluation.event_id, owner=self._owner, due_at=due_at, code=code, reason=reason
         )
         self._metrics.evaluations.labels(evaluation.end.tenant, evaluation.evaluator, code).inc()
 
-    def _skip(self, evaluation: Evaluation, code: str, reason: str) -> None:
+    def _skip(self, evaluation: QueuedEvaluation, code: str, reason: str) -> None:
         self._journal.skip(evaluation.event_id, owner=self._owner, code=code, reason=reason)
         self._metrics.evaluations.labels(evaluation.end.tenant, evaluation.evaluator, code).inc()
 

@@ -31,7 +31,7 @@ class _StrictSection(BaseModel):
 
 
 class ApiKeySource(_StrictSection):
-    """Where an API key comes from: an environment variable of the worker, or a file."""
+    """The origin of an API key: an environment variable of the worker, or a file."""
 
     env: str | None = None
     file: str | None = None

@@ -54,7 +54,7 @@ _END_COLUMNS = (
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Evaluation:
+class QueuedEvaluation:
     """One evaluator and one end of a trajectory."""
 
     event_id: str
@@ -67,7 +67,7 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimTerms:
-    """Who claims evaluations, of which partitions, how many, and until when."""
+    """The terms of a claim: the worker, its partitions, the number and the time."""
 
     owner: str
     now: float
@@ -139,7 +139,7 @@ class EvaluationJournal(SqliteFile):
                 (end.tenant, end.trajectory, end.attempt, end.end_event_id),
             )
 
-    def claim(self, tenant: str, evaluator: str, terms: ClaimTerms) -> list[Evaluation]:
+    def claim(self, tenant: str, evaluator: str, terms: ClaimTerms) -> list[QueuedEvaluation]:
         """Take evaluations that are due, for one worker alone.
 
         A claim whose time is over is taken over.
@@ -190,7 +190,7 @@ class EvaluationJournal(SqliteFile):
         """End an evaluation without a verdict."""
         return self._leave_claim(event_id, owner, state="skipped", code=code, reason=reason)
 
-    def answered(self, partitions: Sequence[int]) -> list[Evaluation]:
+    def answered(self, partitions: Sequence[int]) -> list[QueuedEvaluation]:
         """Return the evaluations of partitions whose answers are not emitted yet."""
         marks = ", ".join("?" * len(partitions))
         where = f"e.state = 'answered' AND e.partition IN ({marks})"
@@ -277,7 +277,7 @@ class EvaluationJournal(SqliteFile):
             )
         return done.rowcount == 1
 
-    def _evaluations(self, where: str, *values: object) -> Iterator[Evaluation]:
+    def _evaluations(self, where: str, *values: object) -> Iterator[QueuedEvaluation]:
         columns = ", ".join(f"ends.{name}" for name in _END_COLUMNS.split(", "))
         query = (
             f"SELECT e.event_id, e.evaluator, e.identity, e.failures, e.answer, {columns} "  # noqa: S608
@@ -285,7 +285,7 @@ class EvaluationJournal(SqliteFile):
             f'WHERE {where} ORDER BY e.partition, e."offset", e.event_id'
         )
         for row in self._rows(query, values):
-            yield Evaluation(
+            yield QueuedEvaluation(
                 event_id=row["event_id"],
                 evaluator=row["evaluator"],
                 identity=row["identity"],

@@ -17,7 +17,7 @@ import httpx
 from atdp.rewards.evaluators.errors import CallNotMade, EvaluationFailed
 from atdp.rewards.evaluators.evaluators_file import ApiKeySource, JudgeEvaluator, Price
 from atdp.rewards.evaluators.judge_prompt import ShownConversation
-from atdp.rewards.evaluators.verdict import Answer, Verdict, read_judge_text
+from atdp.rewards.evaluators.verdict import Answer, JudgeVerdict, read_judge_text
 
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 _MOST_TOKENS = 2**40
@@ -76,7 +76,7 @@ class JudgeClient:
             "max_tokens": settings.max_answer_tokens,
         }
         if settings.answer_format == "json_schema":
-            schema = Verdict.model_json_schema()
+            schema = JudgeVerdict.model_json_schema()
             request["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {"name": "verdict", "strict": True, "schema": schema},

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS spending (
 
 
 class Spending(SqliteFile):
-    """What evaluators have spent, in the file of the journal."""
+    """The spending of all evaluators, in the file of the journal."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(file, _SCHEMA)

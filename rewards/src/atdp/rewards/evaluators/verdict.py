@@ -14,7 +14,7 @@ _LONGEST_REASON = 4_000
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, strict=True)]
 
 
-class Verdict(BaseModel):
+class JudgeVerdict(BaseModel):
     """A score between 0 and 1 with its reason."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -23,13 +23,13 @@ class Verdict(BaseModel):
     reason: Annotated[str, Field(max_length=_LONGEST_REASON, strict=True)]
 
 
-class StepVerdict(Verdict):
+class StepVerdict(JudgeVerdict):
     """The verdict on one step."""
 
     step: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 
 
-class _Result(Verdict):
+class _Result(JudgeVerdict):
     reason: Annotated[str, Field(max_length=_LONGEST_REASON, strict=True)] = ""
     steps: Annotated[tuple[StepVerdict, ...], Field(max_length=_MOST_STEPS)] = ()
 
@@ -38,7 +38,7 @@ class _Result(Verdict):
 class Answer:
     """The answer of an evaluator about one trajectory."""
 
-    verdict: Verdict | None
+    verdict: JudgeVerdict | None
     """None: the evaluator abstains."""
     steps: tuple[StepVerdict, ...] = ()
     model: str | None = None
@@ -68,7 +68,7 @@ class Answer:
         value = json.loads(text)
         verdict = value["verdict"]
         return cls(
-            verdict=None if verdict is None else Verdict.model_validate(verdict),
+            verdict=None if verdict is None else JudgeVerdict.model_validate(verdict),
             steps=tuple(StepVerdict.model_validate(step) for step in value["steps"]),
             model=value["model"],
             cut=value["cut"],
@@ -76,14 +76,14 @@ class Answer:
         )
 
 
-def read_judge_text(text: str) -> Verdict:
+def read_judge_text(text: str) -> JudgeVerdict:
     """Return the verdict that a judge wrote.
 
     Raises:
         EvaluationFailed: the text is anything else than one JSON object of score and reason.
     """
     try:
-        return Verdict.model_validate(json.loads(text))
+        return JudgeVerdict.model_validate(json.loads(text))
     except (ValueError, RecursionError):
         # The cause holds the judge's words, which belong in no log.
         raise EvaluationFailed("nonsense", "the judge's answer is no verdict") from None
@@ -107,4 +107,6 @@ def read_function_result(value: Any, steps: frozenset[int]) -> Answer:
         raise EvaluationFailed("nonsense", "the function's result is no verdict") from None
     if not {step.step for step in result.steps} <= steps:
         raise EvaluationFailed("nonsense", "the function's result names a step that is not there")
-    return Answer(verdict=Verdict(score=result.score, reason=result.reason), steps=result.steps)
+    return Answer(
+        verdict=JudgeVerdict(score=result.score, reason=result.reason), steps=result.steps
+    )

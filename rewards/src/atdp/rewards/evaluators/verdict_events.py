@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
-from atdp.rewards.evaluators.journal import Evaluation
-from atdp.rewards.evaluators.verdict import Answer, Verdict
+from atdp.rewards.evaluators.journal import QueuedEvaluation
+from atdp.rewards.evaluators.verdict import Answer, JudgeVerdict
 from atdp.rewards.evidence import JUDGE_PREFIX
 from atdp.schemas import (
     Agent,
@@ -43,7 +43,7 @@ def verdict_event_id(end: EndedTrajectory, evaluator: str, identity: str) -> str
     )
 
 
-def verdict_events(evaluation: Evaluation) -> Iterator[Event]:
+def verdict_events(evaluation: QueuedEvaluation) -> Iterator[Event]:
     """Yield the events of an answered evaluation: the trajectory's verdict, then its steps'."""
     answer = Answer.from_json(evaluation.answer or "null")
     extra: dict[str, object] = {"end_event_id": evaluation.end.end_event_id}
@@ -58,9 +58,9 @@ def verdict_events(evaluation: Evaluation) -> Iterator[Event]:
 
 
 def _event(
-    evaluation: Evaluation,
+    evaluation: QueuedEvaluation,
     annotator: str,
-    verdict: Verdict,
+    verdict: JudgeVerdict,
     extra: dict[str, object],
     *,
     step: int | None,

@@ -19,7 +19,7 @@ from atdp.stack.cli.output import (
 from atdp.stack.cli.verb_groups import make_group
 
 if TYPE_CHECKING:
-    from atdp.rewards import Estimate
+    from atdp.rewards import AgreementEstimate
 
 Tenant = Annotated[str | None, typer.Option(help="Only this tenant's (default: every tenant's).")]
 
@@ -145,5 +145,5 @@ def agreement(
     print_rows(rows, columns, choose_format(form, as_json) or Format.TABLE)
 
 
-def _columns(name: str, estimate: "Estimate") -> dict[str, object]:
+def _columns(name: str, estimate: "AgreementEstimate") -> dict[str, object]:
     return {name: estimate.value, f"{name}_low": estimate.low, f"{name}_high": estimate.high}
