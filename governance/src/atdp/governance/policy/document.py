@@ -185,6 +185,8 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | ConsentDocument:
     try:
         document = YamlDocument.parse(text, where=where)
         kind = document.value.get("kind") if isinstance(document.value, dict) else None
-        return document.as_model(ConsentDocument if kind == "Consent" else PolicyDocument)
+        if kind == "Consent":
+            return document.as_model(ConsentDocument)
+        return document.as_model(PolicyDocument)
     except DocumentError as error:
         raise PolicyError(f"not a usable policy: {error}") from error
