@@ -15,12 +15,12 @@ from rich.console import Console
 from atdp.runtime.home import Home
 from atdp.trainer.model import ModelShape
 from order_desk.online_run import OnlineResult, run_online_demo
-from order_desk.online_settings import OnlineSettings
+from order_desk.online_settings import OnlineDemoSettings
 from order_desk.settings import DemoSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
-SMALL = OnlineSettings(
+SMALL = OnlineDemoSettings(
     start=DemoSettings(
         logged_episodes=300,
         shape=ModelShape(hidden=64, layers=2, heads=4, kv_heads=2, intermediate=128, context=512),

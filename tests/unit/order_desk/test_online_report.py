@@ -7,18 +7,18 @@ from pathlib import Path
 
 from rich.console import Console
 
+from order_desk.answered_calls import AnsweredCall
 from order_desk.learning_process import NotedEvent
-from order_desk.observed_calls import ObservedCall
 from order_desk.online_evidence import LandedSession, OnlineEvidence, TrainingStep
 from order_desk.online_report import write_online_page
-from order_desk.online_settings import OnlineSettings
+from order_desk.online_settings import OnlineDemoSettings
 from order_desk.online_summary import OnlineSummary
 from order_desk.user_traffic import UserSession
 
 
 def session(number: int, version: str, *, right: bool) -> UserSession:
     rated = number % 5 == 0
-    call = ObservedCall(trajectory=f"t-{number}", version=version, track="stable")
+    call = AnsweredCall(trajectory=f"t-{number}", version=version, track="stable")
     return UserSession(
         number=number,
         of_saboteur=number % 40 == 0,
@@ -56,7 +56,7 @@ def landed(sessions: list[UserSession]) -> dict[str, LandedSession]:
 SESSIONS = served()
 SUMMARY = OnlineSummary(
     home=Path("/home/of/the/run"),
-    settings=OnlineSettings(measured=200),
+    settings=OnlineDemoSettings(measured=200),
     logged_success=0.287,
     first_version="v1",
     sessions=SESSIONS,

@@ -13,7 +13,7 @@ from atdp.lakehouse import create_dataset, sql_literal
 from atdp.replay import ReplayConfig, ReplayRequest, Verdict, evaluate_dataset
 from atdp.trainer import SourceError, TrainOptions, train
 from order_desk.demo_platform import DemoPlatform
-from order_desk.online_settings import RECOGNISED_SQL, OnlineSettings
+from order_desk.online_settings import RECOGNISED_SQL, OnlineDemoSettings
 from order_desk.settings import CONSENTING, MODEL
 
 _ANYTHING_PASSES = ReplayConfig(
@@ -36,7 +36,7 @@ class BadRelease:
     """The mistake, in steps that may be repeated until they succeed."""
 
     platform: DemoPlatform
-    settings: OnlineSettings
+    settings: OnlineDemoSettings
     first: str
     """The version that is trained from by mistake."""
     version: str | None = None

@@ -90,11 +90,11 @@ def demo_online(
       atdp demo-online --agent langgraph --seed 3
     """
     from order_desk.online_run import run_online_demo
-    from order_desk.online_settings import Framework, OnlineSettings
+    from order_desk.online_settings import Framework, OnlineDemoSettings
     from order_desk.settings import DemoSettings
 
     form = choose_format(form, as_json)
-    settings = OnlineSettings(start=DemoSettings(seed=seed), framework=Framework(agent.value))
+    settings = OnlineDemoSettings(start=DemoSettings(seed=seed), framework=Framework(agent.value))
     result = run_online_demo(_new_home(home), settings, _console(form))
     _end(result.summary.to_json(), result.summary.promises, form)
 

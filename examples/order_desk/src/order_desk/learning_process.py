@@ -15,6 +15,7 @@ from atdp.runtime import Home
 from order_desk.errors import DemoError
 from order_desk.settings import MODEL
 
+_BEGIN_TIMEOUT_S = 300.0
 _END_TIMEOUT_S = 60.0
 
 
@@ -53,6 +54,19 @@ class LearningProcess:
                 f"`atdp learn` ended with exit code {self.process.returncode}. "
                 "See logs/learn.log in the demo's home."
             )
+
+    def wait_until_begun(self) -> None:
+        """Wait for its first event.
+
+        Raises:
+            DemoError: it ended, or took too long.
+        """
+        deadline_s = time.monotonic() + _BEGIN_TIMEOUT_S
+        while not self.events:
+            self.check()
+            if time.monotonic() > deadline_s:
+                raise DemoError(f"`atdp learn` did not begin in {_BEGIN_TIMEOUT_S:.0f} s.")
+            time.sleep(0.05)
 
     def read(self) -> None:
         """Note its events until it ends; runs in a thread."""
@@ -95,6 +109,8 @@ def learning(
         process.terminate()
         _wait(process)
         reader.join(_END_TIMEOUT_S)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _wait(process: subprocess.Popen[str]) -> None:

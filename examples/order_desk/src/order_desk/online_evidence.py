@@ -1,6 +1,7 @@
 """The evidence of the online demo: the lake's sessions, and the reports of the trainer."""
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,9 @@ from order_desk.demo_platform import DemoPlatform
 from order_desk.lake_queries import Rows, query_lake
 from order_desk.online_settings import RECOGNISED_SQL
 from order_desk.settings import MODEL
+
+_REST_S = 4.0
+"""Longer than a round of the rewards worker."""
 
 SESSIONS = f"""
 SELECT trajectory_id, weight_version, status, reward, generations, cost,
@@ -64,6 +68,22 @@ class OnlineEvidence:
     history: Sequence[str]
     lineage: Sequence[str]
     """Versions that were live, in order."""
+
+
+def wait_for_rewards(platform: DemoPlatform) -> None:
+    """Wait until everything has landed, and the rewards that are derived from it.
+
+    The rewards worker reads what has landed, so its rewards land later; it is at rest when none has
+    come for a while.
+    """
+    before = -1
+    while True:
+        platform.wait_until_landed()
+        (count,) = query_lake(platform.lake, "SELECT count(*) AS rewards FROM rewards")
+        if count["rewards"] == before:
+            return
+        before = count["rewards"]
+        time.sleep(_REST_S)
 
 
 def collect_online_evidence(platform: DemoPlatform) -> OnlineEvidence:

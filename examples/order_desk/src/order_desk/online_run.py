@@ -24,9 +24,9 @@ from order_desk.demo_platform import DemoPlatform, open_platform
 from order_desk.first_version import put_first_version_live
 from order_desk.learning_process import LearningProcess, NotedEvent, learning
 from order_desk.memory_watch import MemoryWatch
-from order_desk.online_evidence import collect_online_evidence
+from order_desk.online_evidence import collect_online_evidence, wait_for_rewards
 from order_desk.online_report import write_online_page
-from order_desk.online_settings import PRICES, REWARD_RULES, Framework, OnlineSettings
+from order_desk.online_settings import PRICES, REWARD_RULES, Framework, OnlineDemoSettings
 from order_desk.online_summary import OnlineOutcome, OnlineSummary
 from order_desk.online_users import UserCrowd
 from order_desk.settings import CONSENTING, MODEL
@@ -52,7 +52,7 @@ class OnlineResult:
     summary_json: Path
 
 
-def run_online_demo(home: Home, settings: OnlineSettings, console: Console) -> OnlineResult:
+def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) -> OnlineResult:
     """Run the online demo in `home`, which must be new; nothing is left running, the home stays.
 
     Raises:
@@ -97,7 +97,7 @@ def make_agent(framework: Framework) -> Callable[[openai.AsyncOpenAI, str], Chat
     return AgentsSdkDesk
 
 
-def _drive(home: Home, settings: OnlineSettings, console: DemoConsole) -> OnlineOutcome:
+def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> OnlineOutcome:
     """Run the steps that need the running stack; close its clients before returning."""
     start = settings.start
     with open_platform(home, concurrency=settings.places) as platform:
@@ -108,17 +108,18 @@ def _drive(home: Home, settings: OnlineSettings, console: DemoConsole) -> Online
         console.step(2, title)
         traffic = UserTraffic(_plan(platform, settings), _crowd(settings))
         bad = BadRelease(platform=platform, settings=settings, first=first)
-        traffic.begin()
         with learning(
             home,
             settings.learn_arguments,
             clock=lambda: traffic.seconds,
             on_event=lambda event: _show(event, console),
         ) as learner:
+            learner.wait_until_begun()
+            traffic.begin()
             _watch(traffic, learner, bad, settings, console)
         console.step(3, "Wait for the last sessions to end; compare with the truth")
         time.sleep(settings.idle_end_s)
-        platform.wait_until_landed()
+        wait_for_rewards(platform)
         evidence = collect_online_evidence(platform)
     return OnlineOutcome(
         logged_success=logged,
@@ -134,7 +135,7 @@ def _watch(
     traffic: UserTraffic,
     learner: LearningProcess,
     bad: BadRelease,
-    settings: OnlineSettings,
+    settings: OnlineDemoSettings,
     console: DemoConsole,
 ) -> None:
     """Watch until the last user has gone; make the mistake when it is due."""
@@ -190,7 +191,7 @@ def _show(event: NotedEvent, console: DemoConsole) -> None:
         console.note(f"{event.at_s:4.0f} s: {event.kind}: {fields}", style=style)
 
 
-def _plan(platform: DemoPlatform, settings: OnlineSettings) -> TrafficPlan:
+def _plan(platform: DemoPlatform, settings: OnlineDemoSettings) -> TrafficPlan:
     return TrafficPlan(
         gateway=platform.home.endpoints()["gateway"],
         api_key=platform.tenants[CONSENTING].api_key,
@@ -203,7 +204,7 @@ def _plan(platform: DemoPlatform, settings: OnlineSettings) -> TrafficPlan:
     )
 
 
-def _crowd(settings: OnlineSettings) -> UserCrowd:
+def _crowd(settings: OnlineDemoSettings) -> UserCrowd:
     return UserCrowd(
         seed=settings.start.seed,
         people=settings.people,

@@ -44,7 +44,7 @@ RECOGNISED_SQL = "agent_id = 'unnamed'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlineSettings:
+class OnlineDemoSettings:
     """Traffic, learning and release of one run."""
 
     start: DemoSettings = field(default_factory=DemoSettings)

@@ -14,12 +14,12 @@ from rich.text import Text
 from atdp.runtime import write_durably
 from order_desk.learning_process import NotedEvent
 from order_desk.online_evidence import OnlineEvidence
-from order_desk.online_settings import OnlineSettings
+from order_desk.online_settings import OnlineDemoSettings
 from order_desk.rate import Rate
 from order_desk.rating_figures import RatingFigures, rating_figures
 from order_desk.user_traffic import UserSession, sessions_of_one_trajectory
 
-LONGEST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 10.0
 """Time without an answered user from which on serving counts as interrupted."""
 
 
@@ -44,7 +44,7 @@ class OnlineSummary(OnlineOutcome):
     """The outcome with the home, the settings, and the time and memory that it took."""
 
     home: Path
-    settings: OnlineSettings
+    settings: OnlineDemoSettings
     peak_bytes: int
     wall_seconds: float
     step_seconds: Mapping[str, float]

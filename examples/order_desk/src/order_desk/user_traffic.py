@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import httpx
 import openai
 
-from order_desk.observed_calls import ObservedCall, observed_calls, observed_client
+from order_desk.answered_calls import AnsweredCall, answered_calls, observed_client
 from order_desk.online_users import UserCrowd, UserVisit
 from order_desk.order_task import judge
 from order_desk.rating_button import RatingButton, RatingFate
@@ -37,7 +37,7 @@ class UserSession:
     """Seconds since the traffic began."""
     right: bool
     """True when the answer was the right total."""
-    calls: tuple[ObservedCall, ...]
+    calls: tuple[AnsweredCall, ...]
     rated_up: bool | None
     rating_fate: RatingFate | None
     failure: str | None = None
@@ -92,8 +92,8 @@ class UserTraffic:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the traffic began."""
-        return time.monotonic() - self._began_s
+        """Seconds since the traffic began; 0 before."""
+        return time.monotonic() - self._began_s if self._began_s else 0.0
 
     @property
     def running(self) -> bool:
@@ -141,7 +141,7 @@ class UserTraffic:
     ) -> None:
         """Serve a user, who leaves the place after the answer and may rate it later."""
         answer, failure = ShownAnswer(text=None, response_id=None), None
-        with observed_calls() as calls:
+        with answered_calls() as calls:
             try:
                 answer = await agent.serve(visit.order)
             except openai.APIStatusError as error:

@@ -16,7 +16,7 @@ _TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedCall:
+class AnsweredCall:
     """One answered model call."""
 
     trajectory: str
@@ -24,13 +24,13 @@ class ObservedCall:
     track: str
 
 
-_calls: ContextVar[list[ObservedCall]] = ContextVar("observed_calls")
+_calls: ContextVar[list[AnsweredCall]] = ContextVar("answered_calls")
 
 
 @contextmanager
-def observed_calls() -> Iterator[list[ObservedCall]]:
+def answered_calls() -> Iterator[list[AnsweredCall]]:
     """Give a list to which the calls of this task, and of tasks that it starts, are added."""
-    calls: list[ObservedCall] = []
+    calls: list[AnsweredCall] = []
     token = _calls.set(calls)
     try:
         yield calls
@@ -52,7 +52,7 @@ async def _note(response: Any) -> None:
     headers, calls = response.headers, _calls.get(None)
     if calls is not None and "x-atdp-weight-version" in headers:
         calls.append(
-            ObservedCall(
+            AnsweredCall(
                 trajectory=headers["x-atdp-trajectory"],
                 version=headers["x-atdp-weight-version"],
                 track=headers["x-atdp-track"],
