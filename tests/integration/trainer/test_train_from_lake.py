@@ -12,10 +12,11 @@ import pytest
 
 from atdp.inference import tokenizer_hash
 from atdp.inference.worker.app import create_app
-from atdp.lakehouse import connect, create_dataset, open_lake
+from atdp.lakehouse import connect, create_dataset, governed_trajectories, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime.home import Home
 from atdp.schemas import Action, Event, Reward
+from atdp.trainer import lake_source
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
 from atdp.trainer.model import ModelShape
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
@@ -285,6 +286,37 @@ def test_a_followed_selection_offers_rows_whose_reward_comes_later(
     assert {key.trajectory for key in result.published.trained_on} == {
         f"{name}{n}" for name in ("quick", "slow") for n in range(8)
     }
+
+
+def test_a_followed_stream_is_read_once_for_all_the_steps_that_the_read_suffices_for(
+    home: Home, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm_start(home, log)
+    for names in ("a", "b", "c"):
+        log.land(attempts(home, names))
+    read, reads_before_steps = governed_trajectories, [0]
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        reads_before_steps[-1] += 1
+        return read(*arguments, **options)
+
+    def lake_changes(done: int, _of: int, _metrics: object) -> None:
+        reads_before_steps.append(0)
+        log.land(attempts(home, f"later{done}"))
+
+    monkeypatch.setattr(lake_source, "governed_trajectories", counted)
+    result = run(
+        home,
+        "grpo",
+        on_progress=lake_changes,
+        follow=True,
+        give_up_after_s=20.0,
+        group_size=4,
+        groups_per_step=2,
+        steps=4,
+    )
+    assert reads_before_steps == [1, 0, 0, 1, 0]
+    assert {key.trajectory[:-1] for key in result.published.trained_on} == {"a", "b", "c", "later1"}
 
 
 @pytest.mark.parametrize("algo", ["sft", "grpo"])

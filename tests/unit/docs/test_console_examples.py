@@ -103,9 +103,10 @@ def complaint(arguments: list[str]) -> str | None:
             context = command.make_context(name, list(arguments), parent=context)
             if not hasattr(command, "commands"):
                 return None
-            name, command, arguments = command.resolve_command(
-                context, [*context._protected_args, *context.args]
-            )
+            rest = [*context._protected_args, *context.args]
+            if not rest and command.invoke_without_command:
+                return None
+            name, command, arguments = command.resolve_command(context, rest)
     except typer.Exit:  # --help
         return None
     except WRONG_CALL as error:

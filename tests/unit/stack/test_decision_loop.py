@@ -4,7 +4,7 @@ The loop is built again before every action, as after a kill. It must not matter
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,6 @@ from atdp.control import (
     ReleaseStage,
     ReleaseStore,
     RouteTable,
-    decision_to_json,
 )
 from atdp.replay import PinnedDataset, Reason, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.coverage import Coverage
@@ -29,10 +28,11 @@ from atdp.replay.evaluation import Evaluation, TenantEvidence
 from atdp.replay.report import DatasetInput, PolicyInput, ReplayInputs
 from atdp.runtime import Home
 from atdp.stack.learning.decision_loop import DecisionLoop
-from atdp.stack.learning.held_out_evaluation import EvaluationRequest, Evidence
+from atdp.stack.learning.held_out_evaluation import EvaluationRequest, HeldOutSessions
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.learning_ports import LearningEvent, LearningPorts
 from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.trainer_process import TrainerPhase
 from atdp.stack.learning.training_run import TrainingRun
 
 GOOD = CanaryCounts(
@@ -48,7 +48,6 @@ EARLY = replace(GOOD, canary_judged=3, canary_successes=2)
 class MemoryWorld:
     """Engines, routes, the weight registry, the trainer and the lake, in memory."""
 
-    flow: ReleaseFlow
     engines: dict[str, str | None] = field(default_factory=dict)
     table: RouteTable | None = None
     gateway_down: bool = False
@@ -64,6 +63,7 @@ class MemoryWorld:
     training: str | None = None
     events: list[LearningEvent] = field(default_factory=list)
     seconds: float = 0.0
+    flow: ReleaseFlow = field(init=False)
 
     # --- engines and routes ---
 
@@ -101,7 +101,7 @@ class MemoryWorld:
 
     # --- trainer ---
 
-    def keep(self, run: TrainingRun) -> str:
+    def keep(self, run: TrainingRun) -> TrainerPhase:
         self.training = run.name
         return "running"
 
@@ -110,8 +110,8 @@ class MemoryWorld:
 
     # --- replay and canary ---
 
-    def evidence(self, tenants: tuple[str, ...], versions: tuple[str, ...]) -> Evidence:
-        return Evidence(sessions=self.rated, rated=self.rated)
+    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> HeldOutSessions:
+        return HeldOutSessions(sessions=self.rated, rated=self.rated)
 
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         self.evaluated.append(request)
@@ -179,7 +179,7 @@ def files(tmp_path: Path) -> LearningFiles:
 @contextmanager
 def opened(files: LearningFiles) -> Iterator[MemoryWorld]:
     with ReleaseStore(files.home.control) as store:
-        world = MemoryWorld(flow=None, engines={"inference-0": "v1"})  # type: ignore[arg-type] (set below)
+        world = MemoryWorld(engines={"inference-0": "v1"})
         world.flow = ReleaseFlow(
             model="orderdesk",
             store=store,
@@ -211,8 +211,8 @@ def advance(files: LearningFiles, world: MemoryWorld) -> Callable[..., None]:
             ports = LearningPorts(
                 flow=world.flow,
                 versions=world,
-                trainer=world,  # type: ignore[arg-type] (its phase is text)
-                evaluator=world,  # type: ignore[arg-type] (its arguments are tuples)
+                trainer=world,
+                evaluator=world,
                 analyse=world.analyse,
                 open_sessions=lambda engine: world.on_engine.get(engine, 0),
                 report=world.events.append,
@@ -230,8 +230,12 @@ def run_of(files: LearningFiles) -> TrainingRun:
     return run
 
 
+def trains(world: MemoryWorld) -> bool:
+    return world.training is not None
+
+
 def decisions(world: MemoryWorld) -> list[str]:
-    return [decision_to_json(decided)["type"] for decided in world.flow.history()]
+    return [decided.type for decided in world.flow.history()]
 
 
 def test_a_published_version_becomes_live_step_by_step_with_each_decision_once(
@@ -380,7 +384,7 @@ def test_training_is_paused_when_what_serves_would_be_too_stale(
     assert world.training == run
     world.publish(run, "v2")
     advance(1)
-    assert world.training is None
+    assert not trains(world)
     world.rated = 100
     advance(6)
     assert world.flow.state().lineage == ("v1", "v3")
@@ -394,7 +398,7 @@ def test_a_pause_stops_training_and_decisions_until_it_ends(
     world.publish(run_of(files).name, "v1")
     files.pause.touch()
     advance(3)
-    assert world.training is None
+    assert not trains(world)
     assert decisions(world) == ["Bootstrapped"]
     files.pause.unlink()
     advance(1)

@@ -1,8 +1,11 @@
 """The source of trajectories over the lakehouse's governed reader.
 
-Pinned snapshots (a dataset) give a fixed, exhausted source. Without them every poll reads the
-newest committed snapshots, so the source follows the stream. The reader enforces purpose, consent
-and eligibility, and counts what it refuses by reason.
+Pinned snapshots (a dataset) give a fixed, exhausted source. Without them the source follows the
+stream: a poll reads the newest committed snapshots, unless the position has moved since the poll
+before. Then a step was made of what was read, and the rest of it may suffice for the next step. A
+read costs as much as many steps when sessions arrive faster than they are trained on.
+
+The reader enforces purpose, consent and eligibility, and counts what it refuses by reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,6 +65,7 @@ class LakeSource:
         self._text = learn_from_text
         self._step_rewards = step_rewards
         self._last_read: _LakeRead | None = None
+        self._polled_at: StreamPosition | None = None
 
     def poll(self, position: StreamPosition) -> Poll:
         """See `TrajectorySource`; reads the pinned or the newest snapshots."""
@@ -87,7 +91,13 @@ class LakeSource:
         return [known[key] for key in keys if key in known]
 
     def _current(self, position: StreamPosition) -> "_LakeRead":
-        """Return the trajectories after the position; the lake is read when it has changed."""
+        """Return the trajectories after the position.
+
+        The lake is read when it has changed and what was read before does not suffice for a step.
+        """
+        has_moved, self._polled_at = position != self._polled_at, position
+        if self._last_read is not None and has_moved:
+            return self._last_read
         newest = self._snapshots if self._snapshots is not None else self._lake.snapshots()
         if self._last_read is None or dict(self._last_read.snapshots) != dict(newest):
             after = {partition: mark + 1 for partition, mark in position.marks.items()}

@@ -29,7 +29,12 @@ from atdp.replay import ReplayError
 from atdp.stack.errors import LearningError
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
-from atdp.stack.learning.next_action import Action, LearningState, next_action, versions_ahead
+from atdp.stack.learning.next_action import (
+    LearningAction,
+    LearningState,
+    next_action,
+    versions_ahead,
+)
 from atdp.stack.learning.release_actions import LOOK_EVERY_S, ReleaseActions
 from atdp.stack.learning.settings import LearningSettings
 from atdp.stack.learning.training_run import TrainingRun
@@ -126,7 +131,7 @@ class DecisionLoop:
             return 0
         return self.ports.open_sessions(draining.engine)
 
-    def _begin_run(self, action: Action, state: LearningState) -> None:
+    def _begin_run(self, action: LearningAction, state: LearningState) -> None:
         """Set training back to the live version; a canary, if there is one, goes on."""
         self.ports.trainer.stop()
         run = TrainingRun(

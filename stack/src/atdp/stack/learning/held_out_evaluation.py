@@ -21,7 +21,7 @@ scoring takes the machine that serves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class HeldOutSessions:
     """The sessions that could evaluate a candidate now."""
 
     sessions: int
@@ -41,7 +41,7 @@ class EvaluationRequest:
     baseline: str
     tenants: tuple[str, ...]
     versions: tuple[str, ...]
-    """Versions that served the sessions."""
+    """PublishedVersions that served the sessions."""
     attempt: int
     """Number of evaluations of this candidate that are recorded, plus 1."""
 
@@ -54,7 +54,7 @@ class EvaluationRequest:
 class Evaluator(Protocol):
     """Judges candidates by replay."""
 
-    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> Evidence:
+    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> HeldOutSessions:
         """Count the held-out sessions that `versions` served to `tenants`."""
         ...
 
@@ -71,13 +71,13 @@ class ReplayEvaluator:
     lake: Lake
     settings: LearningSettings
 
-    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> Evidence:
+    def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> HeldOutSessions:
         """See `Evaluator`."""
         condition = evaluation_sql(self.settings, tenants=tenants, versions=versions)
         statement = f"SELECT count(*), count(reward) FROM trajectories WHERE {condition}"  # noqa: S608 (the operator's own condition)
         with connect(lake=self.lake) as connection:
             ((sessions, rated),) = connection.sql(statement).rows()
-        return Evidence(sessions=sessions, rated=rated)
+        return HeldOutSessions(sessions=sessions, rated=rated)
 
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         """See `Evaluator`.

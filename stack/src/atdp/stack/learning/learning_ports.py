@@ -1,4 +1,4 @@
-"""What the decision loop uses, as ports, and the events that it reports."""
+"""The ports of the decision loop, and the events that it reports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from atdp.stack.learning.held_out_evaluation import Evaluator
 from atdp.stack.learning.trainer_process import Trainer
 
 
-class Versions(Protocol):
+class PublishedVersions(Protocol):
     """The published versions of the model."""
 
     def published_by(self, run: str) -> list[str]:
@@ -40,7 +40,7 @@ class LearningPorts:
     """Everything around the loop."""
 
     flow: ReleaseFlow
-    versions: Versions
+    versions: PublishedVersions
     trainer: Trainer
     evaluator: Evaluator
     analyse: Callable[[], CanaryAnalysis]

@@ -36,7 +36,7 @@ _ENDED = (ReleaseStage.REJECTED, ReleaseStage.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class LearningAction:
     """An action; `version` is the version that it concerns, if any."""
 
     kind: ActionKind
@@ -60,17 +60,17 @@ class LearningState:
     on_doubt: OnDoubt = "wait"
 
 
-def next_action(state: LearningState) -> Action:
+def next_action(state: LearningState) -> LearningAction:
     """Return the next action. The line must have a live version."""
     if reason := why_new_run(state):
-        return Action(kind="begin run", reason=reason)
+        return LearningAction(kind="begin run", reason=reason)
     if state.release.canary is not None:
         return _about_canary(state.release, state.release.canary.version)
     if passed := [version for version in state.published if _is_open(state, version)]:
-        return Action(kind="start canary", version=passed[-1])
+        return LearningAction(kind="start canary", version=passed[-1])
     candidate = newest_candidate(state)
     if candidate is None:
-        return Action(kind="train")
+        return LearningAction(kind="train")
     return _about_candidate(state, candidate)
 
 
@@ -105,26 +105,26 @@ def why_new_run(state: LearningState) -> str:
     return f"{doubted} was left undecided by replay" if doubted else ""
 
 
-def _about_canary(release: ReleaseState, version: str) -> Action:
+def _about_canary(release: ReleaseState, version: str) -> LearningAction:
     canary = release.canary
     if release.versions[version].stage is ReleaseStage.PAUSED:
-        return Action(
+        return LearningAction(
             kind="withdraw canary", version=version, reason="its sessions did not decide it"
         )
     if canary is not None and canary.passed:
-        return Action(kind="advance canary", version=version)
-    return Action(kind="judge canary", version=version)
+        return LearningAction(kind="advance canary", version=version)
+    return LearningAction(kind="judge canary", version=version)
 
 
-def _about_candidate(state: LearningState, version: str) -> Action:
+def _about_candidate(state: LearningState, version: str) -> LearningAction:
     known = state.release.versions.get(version)
     if known is None:
         if state.open_sessions and state.release.draining is not None:
             before = state.release.draining.version
             reason = f"{state.open_sessions} sessions still run on {before}"
-            return Action(kind="wait for sessions to end", version=version, reason=reason)
-        return Action(kind="register", version=version)
-    return Action(kind="evaluate", version=version)
+            return LearningAction(kind="wait for sessions to end", version=version, reason=reason)
+        return LearningAction(kind="register", version=version)
+    return LearningAction(kind="evaluate", version=version)
 
 
 def _is_open(state: LearningState, version: str) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from atdp.control import CanaryPolicy, ReleaseStage
 from atdp.replay import Verdict
-from atdp.stack.learning.held_out_evaluation import EvaluationRequest, Evidence
+from atdp.stack.learning.held_out_evaluation import EvaluationRequest, HeldOutSessions
 from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
-from atdp.stack.learning.next_action import Action, ActionKind, LearningState
+from atdp.stack.learning.next_action import ActionKind, LearningAction, LearningState
 from atdp.stack.learning.settings import LearningSettings
 
 LOOK_EVERY_S = 5.0
@@ -32,7 +32,7 @@ class ReleaseActions:
     _evaluated: dict[tuple[str, str], int] = field(default_factory=dict)
     """Candidate and baseline → rated sessions at the last evaluation."""
 
-    def perform(self, action: Action, state: LearningState) -> None:
+    def perform(self, action: LearningAction, state: LearningState) -> None:
         """Perform an action about a version; other actions do nothing here."""
         actions: Mapping[ActionKind, Callable[[str, LearningState], None]] = {
             "register": self._register,
@@ -89,7 +89,7 @@ class ReleaseActions:
             attempt=1 + len(before),
         )
 
-    def _too_thin(self, evidence: Evidence, request: EvaluationRequest) -> str:
+    def _too_thin(self, evidence: HeldOutSessions, request: EvaluationRequest) -> str:
         """Return why an evaluation now would decide nothing; empty when it may."""
         before = self._evaluated.get((request.candidate, request.baseline), 0)
         needed = max(self.settings.min_sessions, round(before * _MORE_EVIDENCE))

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.training_run import TrainingRun
 from atdp.stack.processes import Child
-from atdp.stack.restarts import RestartPolicy, ServiceLifecycle, describe_exit
+from atdp.stack.restarts import RestartPolicy, ServiceLifecycle
 
 TrainerPhase = Literal["stopped", "running", "failing", "finished"]
 
@@ -46,16 +46,6 @@ class TrainerProcess:
     _lifecycle: ServiceLifecycle = field(default_factory=ServiceLifecycle)
     _run: str = ""
     _finished: bool = False
-
-    @property
-    def pid(self) -> int | None:
-        """The process id; None while it does not run."""
-        return None if self._child is None else self._child.pid
-
-    @property
-    def reason(self) -> str:
-        """Why it does not run; empty when there is nothing to say."""
-        return self._lifecycle.reason if self._child is None else ""
 
     def keep(self, run: TrainingRun) -> TrainerPhase:
         """See `Trainer`."""
@@ -92,10 +82,3 @@ class TrainerProcess:
             self._lifecycle = ServiceLifecycle()
         elif code:
             self._lifecycle = self._lifecycle.died(now_s, code, self.policy)
-
-    def describe(self) -> str:
-        """Return its state as text for people."""
-        if self._child is not None:
-            return f"pid {self._child.pid}"
-        code = self._lifecycle.last_exit_code
-        return "not running" if code is None else f"ended with {describe_exit(code)}"

@@ -10,20 +10,20 @@ from atdp.trainer import WeightRegistry
 
 @dataclass(frozen=True, slots=True)
 class RegistryVersions:
-    """`Versions` of the home's weight registry."""
+    """`PublishedVersions` of the home's weight registry."""
 
     home: Home
     model: str
 
     def published_by(self, run: str) -> list[str]:
-        """See `Versions`."""
+        """See `PublishedVersions`."""
         published = WeightRegistry(self.home.weights).all_published_by(self.model, run)
         return [each.version for each in published]
 
     def ages(self) -> Mapping[str, int]:
-        """See `Versions`."""
+        """See `PublishedVersions`."""
         return WeightRegistry(self.home.weights).generations(self.model)
 
     def manifest(self, version: str) -> Manifest:
-        """See `Versions`."""
+        """See `PublishedVersions`."""
         return read_manifest(self.home.weights, self.model, version)
