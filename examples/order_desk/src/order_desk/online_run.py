@@ -149,7 +149,8 @@ def _watch(
             if shown // _NOTE_EVERY > noted:
                 noted = shown // _NOTE_EVERY
                 _note_success(traffic, console)
-            is_due = due is not None and shown >= due * settings.sessions and not bad.released
+            done = max(shown / settings.sessions, traffic.seconds / settings.longest_s)
+            is_due = due is not None and done >= due and not bad.released
             if is_due and traffic.seconds >= next_try_s:
                 _try_bad_release(bad, traffic, learner, console)
                 next_try_s = traffic.seconds + _RETRY_S

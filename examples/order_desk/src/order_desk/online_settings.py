@@ -73,7 +73,8 @@ class OnlineDemoSettings:
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
     bad_release_at: float | None = 0.55
-    """Share of the sessions after which a bad version is released by hand; None: never."""
+    """Share of the sessions, or of the longest time, after which a bad version is released by hand;
+    None: never."""
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
     target: float = 0.6
