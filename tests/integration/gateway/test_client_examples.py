@@ -1,0 +1,47 @@
+"""The examples of the page on clients, unchanged: the gateway recognises each conversation."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import GatewayUnderTest
+from .test_recognised_calls import generations
+
+PAGE = Path(__file__).parents[3] / "docs/how-to/connect-clients.md"
+EXAMPLES = {
+    section.partition("\n")[0]: code
+    for section in PAGE.read_text(encoding="utf-8").split("\n## ")
+    for code in re.findall(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize("client", EXAMPLES)
+def test_a_conversation_of_the_example_is_one_trajectory_of_its_end_user(
+    client: str, gateway: GatewayUnderTest
+) -> None:
+    address = {"ATDP_GATEWAY_URL": gateway.url, "ATDP_API_KEY": gateway.agent_key}
+    printed = subprocess.run(
+        [sys.executable, "-c", EXAMPLES[client]],
+        env={**os.environ, **address},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    assert printed == "answer\n", "the id of the fake engine's answers"
+    events = gateway.events()
+    assert len({event.trajectory_id for event in events}) == 1
+    rules = [link.inferred_by for event in generations(events) for link in event.links]
+    assert rules == ["opening", "extends"]
+    rating = {"end_user": "ann", "last": True, "thumbs": "up"}
+    with gateway.http() as http:
+        answer = http.post("/v1/feedback", json=rating)
+    assert answer.json()["trajectory_id"] == events[0].trajectory_id
+
+
+def test_the_page_has_examples_of_three_clients() -> None:
+    assert len(EXAMPLES) == 3
