@@ -2,25 +2,18 @@
 
 import os
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from atdp.stack import Format, FormatOption, JsonOption, choose_format, print_record
+from order_desk.agent_framework import AgentFramework
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from atdp.runtime import Home
-
-
-class AgentFramework(StrEnum):
-    """The frameworks that the agent of the online demo is written with."""
-
-    AGENTS_SDK = "agents-sdk"
-    LANGGRAPH = "langgraph"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -90,11 +83,11 @@ def demo_online(
       atdp demo-online --agent langgraph --seed 3
     """
     from order_desk.online_run import run_online_demo
-    from order_desk.online_settings import Framework, OnlineDemoSettings
+    from order_desk.online_settings import OnlineDemoSettings
     from order_desk.settings import DemoSettings
 
     form = choose_format(form, as_json)
-    settings = OnlineDemoSettings(start=DemoSettings(seed=seed), framework=Framework(agent.value))
+    settings = OnlineDemoSettings(start=DemoSettings(seed=seed), framework=agent)
     result = run_online_demo(_new_home(home), settings, _console(form))
     _end(result.summary.to_json(), result.summary.promises, form)
 

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from atdp.runtime import Home, write_durably
 from atdp.stack import running_stack
+from order_desk.agent_framework import AgentFramework
 from order_desk.bad_release import BadRelease
 from order_desk.customers import CustomerStream
 from order_desk.demo_console import Advance, DemoConsole
@@ -26,7 +27,7 @@ from order_desk.learning_process import LearningProcess, NotedEvent, learning
 from order_desk.memory_watch import MemoryWatch
 from order_desk.online_evidence import collect_online_evidence, wait_for_rewards
 from order_desk.online_report import write_online_page
-from order_desk.online_settings import PRICES, REWARD_RULES, Framework, OnlineDemoSettings
+from order_desk.online_settings import PRICES, REWARD_RULES, OnlineDemoSettings
 from order_desk.online_summary import OnlineOutcome, OnlineSummary
 from order_desk.online_users import UserCrowd
 from order_desk.settings import CONSENTING, MODEL
@@ -86,9 +87,9 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
     return OnlineResult(summary=summary, report_html=report_html, summary_json=summary_json)
 
 
-def make_agent(framework: Framework) -> Callable[[openai.AsyncOpenAI, str], ChatAgent]:
+def make_agent(framework: AgentFramework) -> Callable[[openai.AsyncOpenAI, str], ChatAgent]:
     """Return the agent's constructor; only the chosen framework is imported."""
-    if framework is Framework.LANGGRAPH:
+    if framework is AgentFramework.LANGGRAPH:
         from order_desk.langgraph_desk import LangGraphDesk
 
         return LangGraphDesk

@@ -2,22 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from order_desk.agent_framework import AgentFramework
 from order_desk.settings import DemoSettings
-
-
-class Framework(StrEnum):
-    """The frameworks that the agent is written with."""
-
-    AGENTS_SDK = "agents-sdk"
-    LANGGRAPH = "langgraph"
-
-    @property
-    def label(self) -> str:
-        """The name of the framework."""
-        return "LangGraph" if self is Framework.LANGGRAPH else "the OpenAI Agents SDK"
-
 
 SABOTEUR_SHARE = 0.07
 """Bound on the share of the rewards that one person decides. The rules below let a person give 5 of
@@ -49,7 +36,7 @@ class OnlineDemoSettings:
 
     start: DemoSettings = field(default_factory=DemoSettings)
     """Warm start and seed, as in `atdp demo`."""
-    framework: Framework = Framework.AGENTS_SDK
+    framework: AgentFramework = AgentFramework.AGENTS_SDK
     sessions: int = 4600
     arrivals_per_s: float = 13.0
     longest_s: float = 420.0
