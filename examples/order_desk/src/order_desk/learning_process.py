@@ -68,6 +68,17 @@ class LearningProcess:
                 raise DemoError(f"`atdp learn` did not begin in {_BEGIN_TIMEOUT_S:.0f} s.")
             time.sleep(0.05)
 
+    def wait_for(self, kind: str, patience_s: float) -> None:
+        """Wait for an event of a kind, and no longer than `patience_s`.
+
+        Raises:
+            DemoError: it ended.
+        """
+        deadline_s = time.monotonic() + patience_s
+        while time.monotonic() < deadline_s and all(each.kind != kind for each in self.events):
+            self.check()
+            time.sleep(0.1)
+
     def read(self) -> None:
         """Note its events until it ends; runs in a thread."""
         assert self.process.stdout is not None

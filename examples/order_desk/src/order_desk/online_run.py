@@ -118,6 +118,7 @@ def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> On
             learner.wait_until_begun()
             traffic.begin()
             _watch(traffic, learner, bad, settings, console)
+            learner.wait_for("candidate", settings.patience_s)
         console.step(3, "Wait for the last sessions to end; compare with the truth")
         time.sleep(settings.idle_end_s)
         wait_for_rewards(platform)

@@ -41,6 +41,8 @@ class OnlineDemoSettings:
     arrivals_per_s: float = 13.0
     longest_s: float = 420.0
     """Time after which no new user comes, so that a slow machine ends in time."""
+    patience_s: float = 0.0
+    """Longest time after the last user for which learning goes on until it has a candidate."""
     places: int = 48
     people: int = 400
     rated_share: float = 0.2
