@@ -67,6 +67,20 @@ class Load:
     failures: list[str] = field(default_factory=list)
     sessions: int = 0
     lasting_s: float = 6.0
+    threads: list[threading.Thread] = field(default_factory=list)
+
+    def begin(self, workers: int) -> None:
+        self.threads = [
+            threading.Thread(target=self.run, args=(n,), daemon=True) for n in range(workers)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Return when the last session has ended."""
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(120)
 
     def run(self, worker: int) -> None:
         rng = random.Random(worker)
@@ -117,15 +131,11 @@ def load(home: Home) -> Iterator[Load]:
         spool_dir=home.spool,
     )
     agents = Load(home.endpoints()["gateway"], key, recorder)
-    threads = [threading.Thread(target=agents.run, args=(n,), daemon=True) for n in range(4)]
-    for thread in threads:
-        thread.start()
+    agents.begin(4)
     try:
         yield agents
     finally:
-        agents.stop.set()
-        for thread in threads:
-            thread.join(120)
+        agents.end()
         recorder.close()
 
 
@@ -222,7 +232,7 @@ def _learn_with_kills(home: Home, flow: ReleaseFlow, agents: Load) -> None:
         assert (status["state"], status["run"]) == ("paused", run.name if run else None)
         command(home, "learn", "resume")
         wait_until("the trainer goes on", lambda: trainer_of(process), home)
-        agents.stop.set()  # an engine that is killed answers nobody for a while
+        agents.end()  # an engine that is killed answers nobody for a while
         _kill_engine(home, flow)
         process.send_signal(signal.SIGINT)
         assert process.wait(300) == 0
