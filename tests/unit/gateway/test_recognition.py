@@ -165,6 +165,19 @@ def test_a_message_that_differs_is_another_history(gateway: Gateway, part: str) 
     assert digests.message(message_from_chat(answer)) != digests.message(message_from_chat(other))
 
 
+def test_a_client_may_shorten_call_ids_and_keep_a_message_at_the_end(gateway: Gateway) -> None:
+    notes = user("Internal context, not written by the user: the time is noon.")
+    chat = [SYSTEM, user(LONG)]
+    begun = gateway.ask([*chat, notes], calls("call_1_a"))
+    for number in range(1, 4):
+        chat += [
+            calls(f"call{number}a"),
+            result(f"call{number}a", f"parcel {number} is on its way"),
+        ]
+        asked = gateway.ask([*chat, notes], calls(f"call_{number + 1}_a"))
+        assert asked.trajectory_id == begun.trajectory_id
+
+
 def test_a_failed_call_that_is_made_again_is_a_retry(gateway: Gateway) -> None:
     trajectory = open_conversation(gateway)
     failed = gateway.ask([*OPENED, user("7?")])

@@ -110,7 +110,7 @@ class MessageDigests:
         """Return the digest of a message as a client echoes it."""
         role = _ROLES.get(message.role, message.role)
         calls = [
-            (part.call_id, part.name, _argument_value(part.text or ""))
+            (_echoed_id(part.call_id), part.name, _argument_value(part.text or ""))
             for part in message.parts
             if part.type in _CALLS
         ]
@@ -119,7 +119,8 @@ class MessageDigests:
             for part in message.parts
             if part.type not in _CALLS and part.type not in ("text", "reasoning")
         ]
-        return self._digest(repr((role, plain_text(message), calls, message.call_id, others)))
+        call_id = _echoed_id(message.call_id)
+        return self._digest(repr((role, plain_text(message), calls, call_id, others)))
 
     def extend(self, chain: bytes, digest: bytes) -> bytes:
         """Return the digest of a history after one more message."""
@@ -140,6 +141,11 @@ class MessageDigests:
         return hashlib.blake2b(
             text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES, key=self._secret
         ).digest()
+
+
+def _echoed_id(call_id: str | None) -> str | None:
+    """Return the letters and digits of a tool call's id: some clients leave out the others."""
+    return None if call_id is None else "".join(filter(str.isalnum, call_id))
 
 
 def plain_text(message: Message) -> str:
