@@ -6,7 +6,10 @@ canary of its model, whoever started it, and takes this one back by the sessions
 """
 
 import sys
+import time
 from dataclasses import dataclass
+
+from transformers.utils import logging as transformers_logging
 
 from atdp.control import CanaryPolicy, DecisionConflict, DecisionRefused, read_manifest
 from atdp.lakehouse import create_dataset, sql_literal
@@ -43,34 +46,50 @@ class BadRelease:
     """The bad version, once it is trained."""
     released: bool = False
     """True once it serves as the canary."""
+    _free_since_s: float | None = None
+    """Time since which there is no canary."""
+    _verdict: tuple[str, Verdict] | None = None
+    """The live version that replay has compared it with, and the verdict."""
 
-    def attempt(self) -> str | None:
-        """Go on as far as possible now; return what stands in the way, or None once released."""
+    def go_on(self) -> None:
+        """Go on as far as is possible now.
+
+        It waits for the end of another canary, and then for the sessions on the engine that the
+        next canary takes. `atdp learn` waits for them, too, and evaluates its candidate afterwards;
+        here that is done while waiting, so this release comes first.
+        """
         flow = self.platform.flow
-        state = flow.state()
-        if state.canary is not None:
-            return f"{state.canary.version} is the canary"
         try:
             version = self.version = self.version or self._train()
-            if (verdict := self._evaluate(version)) is not Verdict.PASS:
-                return f"replay says {verdict} even so"
-            flow.start_canary(
-                version,
-                share=self.settings.canary_share,
-                policy=CanaryPolicy(
-                    margin=self.settings.margin,
-                    min_sessions=self.settings.min_sessions,
-                    tune_at_sessions=2 * self.settings.min_sessions,
-                    min_outcome_share=0.0,
-                ),
-            )
-        except (SourceError, DecisionRefused, DecisionConflict) as error:
-            return str(error)
+            if flow.state().canary is not None:
+                self._free_since_s = None
+                return
+            self._free_since_s = self._free_since_s or time.monotonic()
+            live = flow.state().lineage[-1]
+            if self._verdict is None or self._verdict[0] != live:
+                self._verdict = (live, self._evaluate(version))
+            if self._verdict[1] is not Verdict.PASS:
+                return
+            if time.monotonic() - self._free_since_s < self.settings.idle_end_s:
+                return
+            self._start_canary(version)
+        except (SourceError, DecisionRefused, DecisionConflict):
+            return
         self.released = True
-        return None
+
+    def _start_canary(self, version: str) -> None:
+        settings = self.settings
+        policy = CanaryPolicy(
+            margin=settings.margin,
+            min_sessions=settings.min_sessions,
+            tune_at_sessions=2 * settings.min_sessions,
+            min_outcome_share=0.0,
+        )
+        self.platform.flow.start_canary(version, share=settings.canary_share, policy=policy)
 
     def _train(self) -> str:
         """Train from the wrong base, on some sessions that it served itself."""
+        transformers_logging.disable_progress_bar()  # it would draw over the demo's
         result = train(
             TrainOptions(
                 home=self.platform.home,

@@ -36,8 +36,6 @@ from order_desk.user_traffic import TrafficPlan, UserTraffic
 
 _ROUND_S = 0.5
 """Time between two looks at the traffic."""
-_RETRY_S = 3.0
-"""Time between two attempts at the bad release."""
 _NOTE_EVERY = 400
 """Sessions between two remarks about success."""
 _SHOWN = ("gate", "canary", "promoted", "rolled back")
@@ -142,7 +140,7 @@ def _watch(
 ) -> None:
     """Watch until the last user has gone; make the mistake when it is due."""
     due = settings.bad_release_at
-    noted, next_try_s = 0, 0.0
+    noted = 0
     with console.bar("users served", settings.sessions) as advance:
         shown = 0
         while traffic.running:
@@ -153,9 +151,8 @@ def _watch(
                 _note_success(traffic, console)
             done = max(shown / settings.sessions, traffic.seconds / settings.longest_s)
             is_due = due is not None and done >= due and not bad.released
-            if is_due and traffic.seconds >= next_try_s:
+            if is_due:
                 _try_bad_release(bad, traffic, learner, console)
-                next_try_s = traffic.seconds + _RETRY_S
             time.sleep(_ROUND_S)
         _advance(traffic, advance, shown)
 
@@ -177,8 +174,8 @@ def _note_success(traffic: UserTraffic, console: DemoConsole) -> None:
 def _try_bad_release(
     bad: BadRelease, traffic: UserTraffic, learner: LearningProcess, console: DemoConsole
 ) -> None:
-    obstacle = bad.attempt()
-    if obstacle is not None:
+    bad.go_on()
+    if not bad.released:
         return
     event = NotedEvent(at_s=traffic.seconds, kind="bad release", fields={"version": bad.version})
     learner.events.append(event)

@@ -37,7 +37,7 @@ class OnlineDemoSettings:
     start: DemoSettings = field(default_factory=DemoSettings)
     """Warm start and seed, as in `atdp demo`."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 4600
+    sessions: int = 5000
     arrivals_per_s: float = 13.0
     longest_s: float = 420.0
     """Time after which no new user comes, so that a slow machine ends in time."""
@@ -61,7 +61,7 @@ class OnlineDemoSettings:
     min_sessions: int = 25
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
-    bad_release_at: float | None = 0.55
+    bad_release_at: float | None = 0.45
     """Share of the sessions, or of the longest time, after which a bad version is released by hand;
     None: never."""
     measured: int = 400
