@@ -11,7 +11,7 @@ GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/ta
 PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-sglang lint members format demo demo-online clean
+.PHONY: help setup test test-long test-sglang lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -22,10 +22,13 @@ $(READY): .ci/setup $(MANIFESTS)
 	@.ci/setup
 	@touch $(READY)
 
-# Lint and members use one core each. Tests wait for brokers and processes a third of their time, so three workers fill two cores.
+# Lint and members use one core each.
 test: ## Everything CI runs: lint, then unit, contract, integration, fault and end-to-end tests
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
-	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang" $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
+
+test-long: setup ## Tests of minutes: learning from use on a whole stack, with kills
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)

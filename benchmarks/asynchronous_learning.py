@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import psutil
-from online_learning import warm_start
+from online_learning import warm_start  # type: ignore[import-not-found]  # a script beside
 
 from atdp.control import read_manifest
 from atdp.lakehouse import connect
@@ -160,7 +160,7 @@ def measure(way: str, given: argparse.Namespace, model: Path) -> LearningRun:
     ):
         first = WeightRegistry(home.weights).publish(
             MODEL,
-            lambda path: shutil.copytree(model, path, dirs_exist_ok=True) and None,
+            lambda path: shutil.copytree(model, path, dirs_exist_ok=True),
             Lineage(run_id="warm", kind="sft", parent=None),
         )
         platform.flow.bootstrap(

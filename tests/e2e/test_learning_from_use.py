@@ -18,7 +18,12 @@ from order_desk.online_run import OnlineResult, run_online_demo
 from order_desk.online_settings import OnlineDemoSettings
 from order_desk.settings import DemoSettings
 
-pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.kafka,
+    pytest.mark.long,
+    pytest.mark.timeout(1800),
+]
 
 SMALL = OnlineDemoSettings(
     start=DemoSettings(

@@ -36,7 +36,12 @@ from atdp.stack.stack_state import StackState
 from atdp.trainer.registry import Lineage, WeightRegistry
 from atdp.trainer.testing import make_tiny_models
 
-pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.timeout(1800)]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.kafka,
+    pytest.mark.long,
+    pytest.mark.timeout(1800),
+]
 
 MODEL = "desk"
 DEADLINE_S = 600.0

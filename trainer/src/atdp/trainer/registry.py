@@ -102,7 +102,7 @@ class WeightRegistry:
         """Open the registry; nothing is created before the first publication."""
         self._root = root
 
-    def publish(self, model: str, write: Callable[[Path], None], lineage: Lineage) -> Published:
+    def publish(self, model: str, write: Callable[[Path], object], lineage: Lineage) -> Published:
         """Publish a new version; `write` fills an empty directory with the model's files."""
         check_name("model", model)
         folder = self._root / model
