@@ -216,3 +216,17 @@ def test_a_taken_port_is_a_clear_error(tmp_path: Path, health: Health) -> None:
         assert "choose another port" in done.stderr
     finally:
         server.close()
+
+
+def test_a_signal_while_the_stop_event_is_locked_stops_the_service_all_the_same() -> None:
+    # The main thread holds this lock for moments each time it waits.
+    program = """
+import os, signal, sys, time
+from atdp.runtime import Service
+service = Service.start("worker", ["--home", "/nowhere"])
+with service.stop._cond:
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(0.2)
+sys.exit(0 if service.stop.wait(30) else 1)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -117,9 +117,15 @@ class Service:
         _log.info("listening", extra={"url": url, "pid": os.getpid()})
 
     def _catch_signals(self) -> None:
-        def on_signal(number: int, _frame: object) -> None:
+        def stop(number: int) -> None:
             self.stop.set()
             _log.info("stopping", extra={"signal": signal.Signals(number).name})
+
+        def on_signal(number: int, _frame: object) -> None:
+            # A handler runs in the main thread, which may hold the event's lock at this moment,
+            # since it waits for the event again and again. Setting it here would then block for
+            # ever, and with it the watch on the parent.
+            threading.Thread(target=stop, args=(number,), daemon=True).start()
 
         signal.signal(signal.SIGTERM, on_signal)
         signal.signal(signal.SIGINT, on_signal)

@@ -66,7 +66,7 @@ def late_commands() -> list[LateCommand]:
         ),
         LateCommand(
             name="learn",
-            summary="Learn from use while serving: train, evaluate, try and promote, all the time.",
+            summary="Learn from use while serving: train, evaluate, promote.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),
         ),
         LateCommand(
