@@ -1,27 +1,11 @@
-"""`atdp train`: a following run pauses on a signal, and unrated sessions are shown."""
+"""`atdp train`: unrated sessions are shown beside rated ones."""
 
-import os
-import signal
 from dataclasses import replace
 
 import pytest
 
-from atdp.stack.cli.train import _pause_signal, _show_ratings
+from atdp.stack.cli.train import _show_ratings
 from atdp.trainer import RatingComparison
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_asks_a_following_run_to_pause_and_the_handler_is_removed_after_it(
-    number: signal.Signals,
-) -> None:
-    before = signal.getsignal(number)
-    with _pause_signal(following=True) as pause:
-        assert not pause()
-        os.kill(os.getpid(), number)
-        assert pause()
-    assert signal.getsignal(number) is before
-    with _pause_signal(following=False):
-        assert signal.getsignal(number) is before
 
 
 def test_a_difference_between_rated_and_unrated_sessions_is_named(

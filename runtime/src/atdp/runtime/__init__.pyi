@@ -38,4 +38,5 @@ from .service.http_problem import (
 )
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
+from .stop_signals import call_on_signals as call_on_signals, stop_event as stop_event
 from .yaml_documents import YamlDocument as YamlDocument

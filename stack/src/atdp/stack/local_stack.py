@@ -4,15 +4,14 @@ With `ATDP_KAFKA_BOOTSTRAP` set, no broker is started and everything points at t
 Otherwise the broker is a service like the others and starts first.
 """
 
-import contextlib
 import logging
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
 
-from atdp.runtime import Home, JsonFormatter, KafkaSettings
+from atdp.runtime import Home, JsonFormatter, KafkaSettings, call_on_signals
 from atdp.stack.broker.jars import Progress
 from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker
 from atdp.stack.broker.kafka_client import answers, quiet_client
@@ -31,6 +30,7 @@ from atdp.stack.stack_state import StackState
 from atdp.stack.supervisor import Report, Supervisor
 from atdp.stack.topics import ensure_topics
 
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _log = logging.getLogger("atdp.supervisor")
 
 
@@ -80,8 +80,13 @@ class LocalStack:
                 environ=service_environment(self.home, self.environ),
                 report=report,
             )
-            with _stop_signals(supervisor):
+            restore = call_on_signals(
+                supervisor.ask_to_stop, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            )
+            try:
                 supervisor.run()
+            finally:
+                restore()
         finally:
             # No service listens any more. A client that asks now gets this answer at once and does
             # not wait for a timeout.
@@ -173,15 +178,3 @@ def _probe_broker(broker: KafkaBroker) -> Probe:
 def _ensure_topics(settings: KafkaSettings, replication: int, report: Report) -> None:
     for difference in ensure_topics(settings, replication=replication):
         report(f"topic differs from its definition: {difference}")
-
-
-@contextlib.contextmanager
-def _stop_signals(supervisor: Supervisor) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP stop the supervisor while the block runs."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, supervisor.ask_to_stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -77,7 +77,7 @@ class Supervisor:
         self._epoch_s = time.time() - time.monotonic()
 
     def ask_to_stop(self, *_: object) -> None:
-        """Begin a graceful stop; on the second call, kill. Usable as a signal handler."""
+        """Begin a graceful stop; on the second call, kill. Any thread may call it."""
         self._kill_now = self._stop.is_set()
         self._stop.set()
 

@@ -36,6 +36,7 @@ from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
 from atdp.runtime.service.health import Health, HealthServer
 from atdp.runtime.service.logs import setup_logging
+from atdp.runtime.stop_signals import call_on_signals
 
 PARENT_PID = "ATDP_PARENT_PID"
 """Environment variable that the supervisor sets to its own pid.
@@ -121,14 +122,7 @@ class Service:
             self.stop.set()
             _log.info("stopping", extra={"signal": signal.Signals(number).name})
 
-        def on_signal(number: int, _frame: object) -> None:
-            # A handler runs in the main thread, which may hold the event's lock at this moment,
-            # since it waits for the event again and again. Setting it here would then block for
-            # ever, and with it the watch on the parent.
-            threading.Thread(target=stop, args=(number,), daemon=True).start()
-
-        signal.signal(signal.SIGTERM, on_signal)
-        signal.signal(signal.SIGINT, on_signal)
+        call_on_signals(stop)
 
     def _watch_parent(self) -> None:
         text = os.environ.get(PARENT_PID, "")

@@ -13,12 +13,12 @@ import argparse
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from atdp.runtime import stop_event
 from atdp.stack.broker.jars import Progress, cache_dir, ensure_jars
 from atdp.stack.broker.java import Java, find_java
 from atdp.stack.broker.kafka_client import answers, quiet_client
@@ -210,13 +210,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broker = KafkaBroker(options.dir, port=options.port)
     if options.port is not None and not is_free(options.port):
         parser.error(f"port {options.port} is taken")
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    print(broker.start(), flush=True)  # noqa: T201
-    while broker.pid is not None and not stopping.wait(0.2):
-        pass
-    exit_code = broker.stop()
+    with stop_event() as stopping:
+        print(broker.start(), flush=True)  # noqa: T201
+        while broker.pid is not None and not stopping.wait(0.2):
+            pass
+        exit_code = broker.stop()
     return 0 if stopping.is_set() else exit_code or 1
 
 

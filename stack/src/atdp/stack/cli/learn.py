@@ -1,16 +1,15 @@
 """`atdp learn`: learn from use while serving, on a running stack."""
 
 import json
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
-from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atdp.runtime import stop_event
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import (
     Format,
@@ -187,7 +186,7 @@ def _learn(
     )
     chosen = {name: value for name, value in training.items() if value is not None}
     settings = kept.changed({**given, "training": chosen})
-    with _stop_signal() as stop, _reporting(files, form) as report:
+    with stop_event() as stop, _reporting(files, form) as report:
         run_learning(files, settings, stop, report)
 
 
@@ -258,21 +257,6 @@ def _show(shown: "LearningStatus") -> None:
 
         columns = ["version", "stage", "replay", "reasons"]
         Console().print(build_table(shown.versions, columns))
-
-
-@contextmanager
-def _stop_signal() -> Iterator[Event]:
-    """Yield an event that is set by SIGINT or SIGTERM."""
-    stop = Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

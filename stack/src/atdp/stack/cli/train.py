@@ -1,14 +1,14 @@
 """`atdp train`: train a new version of a model on logged trajectories."""
 
-import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atdp.runtime import stop_event
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
@@ -198,36 +198,18 @@ def train(  # noqa: PLR0913 (one for each option of the command)
     form = choose_format(form, as_json)
     with (
         _progress_bar(steps, shown=form is None) as progress,
-        _pause_signal(following=follow) as pause,
+        stop_event() if follow else nullcontext(Event()) as asked,
     ):
         result = run_training(
             options,
             on_progress=progress,
             on_begin=lambda line: typer.echo(line, err=True),
-            pause=pause,
+            pause=asked.is_set,
         )
     if form is None:
         _show(result, run)
     else:
         print_record(result.to_json(), form)
-
-
-@contextmanager
-def _pause_signal(*, following: bool) -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True once SIGINT or SIGTERM came to a following run."""
-    if not following:
-        yield lambda: False
-        return
-    asked = Event()
-    before = {
-        number: signal.signal(number, lambda *_: asked.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _show(result: "TrainResult", run: str | None) -> None:

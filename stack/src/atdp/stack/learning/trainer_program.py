@@ -9,7 +9,6 @@ paused; 1: it failed, with the reason in the log.
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from threading import Event
 from typing import Any
 
 from atdp.control import ReleaseStore, line_name
-from atdp.runtime import Home, setup_logging, write_durably
+from atdp.runtime import Home, setup_logging, stop_event, write_durably
 from atdp.stack.errors import LearningError
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.learning_sql import training_sql
@@ -66,12 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", required=True)
     given = parser.parse_args(arguments)
     setup_logging("trainer")
-    asked = Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: asked.set())
     files = LearningFiles(Home(given.home.resolve()), given.model)
     try:
-        return _train(files, asked)
+        with stop_event() as asked:
+            return _train(files, asked)
     except (LearningError, TrainerError) as error:
         sys.stdout.write(f"error: {error}\n")
         return 1
