@@ -1,6 +1,7 @@
 """A mistake by hand: a version that was trained from the wrong base is released past the gate.
 
-Somebody trains from the first version instead of the live one, and judges the result by replay with
+Somebody fine-tunes the first version on rated sessions with the comparison the wrong way round, so
+that it learns from the answers that users called wrong, and judges the result by replay with
 thresholds so wide that everything passes. So it becomes the canary. `atdp learn` judges every
 canary of its model, whoever started it, and takes this one back by the sessions that it served.
 """
@@ -41,7 +42,7 @@ class BadRelease:
     platform: DemoPlatform
     settings: OnlineDemoSettings
     first: str
-    """The version that is trained from by mistake."""
+    """The version that is fine-tuned."""
     version: str | None = None
     """The bad version, once it is trained."""
     released: bool = False
@@ -61,11 +62,13 @@ class BadRelease:
         flow = self.platform.flow
         try:
             version = self.version = self.version or self._train()
-            if flow.state().canary is not None:
+            state = flow.state()
+            live = state.lineage[-1]
+            # Compared with the first version, which does badly itself, the mistake would show late.
+            if state.canary is not None or live == self.first:
                 self._free_since_s = None
                 return
             self._free_since_s = self._free_since_s or time.monotonic()
-            live = flow.state().lineage[-1]
             if self._verdict is None or self._verdict[0] != live:
                 self._verdict = (live, self._evaluate(version))
             if self._verdict[1] is not Verdict.PASS:
@@ -88,21 +91,19 @@ class BadRelease:
         self.platform.flow.start_canary(version, share=settings.canary_share, policy=policy)
 
     def _train(self) -> str:
-        """Train from the wrong base, on some sessions that it served itself."""
+        """Fine-tune on the sessions that were rated as wrong."""
         transformers_logging.disable_progress_bar()  # it would draw over the demo's
         result = train(
             TrainOptions(
                 home=self.platform.home,
                 model=MODEL,
-                algo="grpo",
+                algo="sft",
                 from_version=self.first,
                 run_name="by-hand",
-                where=f"{RECOGNISED_SQL} AND weight_version = {sql_literal(self.first)}",
+                where=f"{RECOGNISED_SQL} AND reward < 0.5",
                 hold_out=0.0,
-                compare="running",
-                steps=1,
-                trajectories_per_step=self.settings.trajectories_per_step,
-                learning_rate=self.settings.learning_rate / 10,
+                steps=self.settings.bad_steps,
+                batch=self.settings.start.sft_batch,
                 seed=self.settings.start.seed,
             )
         )

@@ -39,7 +39,7 @@ class OnlineDemoSettings:
     framework: AgentFramework = AgentFramework.AGENTS_SDK
     sessions: int = 5000
     arrivals_per_s: float = 13.0
-    longest_s: float = 420.0
+    longest_s: float = 455.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
@@ -55,15 +55,16 @@ class OnlineDemoSettings:
     trajectories_per_step: int = 16
     publish_every: int = 4
     max_staleness: int = 5
-    hold_out: float = 0.25
+    hold_out: float = 0.2
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
     min_sessions: int = 25
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
-    bad_release_at: float | None = 0.45
-    """Share of the sessions, or of the longest time, after which a bad version is released by hand;
-    None: never."""
+    bad_release_at: float | None = 0.3
+    """Share of the sessions, or of the longest time, after which a bad version is trained by hand,
+    to be released when there is no other canary; None: never."""
+    bad_steps: int = 120
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
     target: float = 0.6
