@@ -28,7 +28,13 @@ from atdp.stack.cli.app import whole_command
 
 REFERENCE = Path(__file__).parent / "reference"
 LAKEHOUSE = Path(__file__).parents[1] / "lakehouse/src/atdp/lakehouse"
-SCHEMAS: tuple[SchemaName, ...] = ("event", "audit", "quarantine", "control_event")
+SCHEMAS: tuple[SchemaName, ...] = (
+    "event",
+    "audit",
+    "quarantine",
+    "control_event",
+    "learned_values",
+)
 
 
 def pages() -> dict[Path, str]:

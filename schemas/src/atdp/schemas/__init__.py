@@ -109,6 +109,7 @@ from atdp.schemas.governance_stamp import (
 from atdp.schemas.headers import (
     KEY_ID,
     REDELIVERY,
+    REGOVERNED,
     SIGNATURE,
     SigningKey,
     header,
@@ -157,6 +158,7 @@ __all__ = [
     "KEY_ID",
     "KIND_OF_BODY",
     "REDELIVERY",
+    "REGOVERNED",
     "REPEAT_RULE",
     "SEQUENCE_RULES",
     "SIGNATURE",

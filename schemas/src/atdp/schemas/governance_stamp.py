@@ -24,6 +24,11 @@ class Governance:
     """The permitted uses of an event.
 
     `policy_id` is None until governance has decided. Such an event may not be used for anything.
+
+    `learned_version` is the number of values that governance had learned from the trajectory when
+    it governed the event; `settled_version` states that all earlier events are governed with at
+    least so many. A trajectory may be used when the highest settled version of its events reaches
+    the highest learned version.
     """
 
     classification: str = "unclassified"
@@ -41,3 +46,5 @@ class Governance:
     eligibility_reason: str | None = None
     token_fidelity: TokenFidelity | None = None
     content_hash: str | None = None
+    learned_version: int = 0
+    settled_version: int = 0

@@ -17,6 +17,9 @@ SIGNATURE = "atdp-signature"
 REDELIVERY = "atdp-redelivery"
 """`b"1"` when the producer may have sent this event before. It is information for the audit; the
 lake looks up every event by its id, with and without this header."""
+REGOVERNED = "atdp-regoverned"
+"""On a governed record that replaces the earlier one of the same event id: the number of learned
+values with which it was governed again, in decimal digits."""
 
 _PREFIX = "atdp"
 

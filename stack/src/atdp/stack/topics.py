@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from atdp.runtime import KafkaSettings
-from atdp.schemas import Topic, all_topics
+from atdp.schemas import Topic, TopicRole, all_topics
 from atdp.stack.errors import StackError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     `replication` -1 leaves the number of replicas to the cluster.
 
     Raises:
-        StackError: a topic cannot be created, or raw and governed events differ in their number of
-            partitions (governance keeps the partition number of a record).
+        StackError: a topic cannot be created, or raw events, governed events and learned values
+            differ in their number of partitions (governance keeps the partition of a record).
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -112,15 +112,16 @@ def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
 
 
 def _check_partitions_agree(existing: Mapping[str, ExistingTopic]) -> None:
-    raw, governed = all_topics()["events_raw"], all_topics()["events_governed"]
+    roles: tuple[TopicRole, ...] = ("events_raw", "events_governed", "learned_values")
     partitions = {
-        topic.name: existing.get(topic.name, topic).partitions for topic in (raw, governed)
+        topic.name: existing.get(topic.name, topic).partitions
+        for topic in (all_topics()[role] for role in roles)
     }
     if len(set(partitions.values())) != 1:
         raise StackError(
-            f"{raw.name} and {governed.name} must have the same number of partitions, "
-            f"they have {partitions}. Delete and create the smaller one again, "
-            "or add partitions to it while no producer is running."
+            f"The topics {', '.join(partitions)} must have the same number of partitions, "
+            f"they have {partitions}. Delete and create the smaller ones again, "
+            "or add partitions to them while no producer is running."
         )
 
 
