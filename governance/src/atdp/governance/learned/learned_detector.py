@@ -1,0 +1,161 @@
+"""Finds the learned values of a trajectory in a text.
+
+A value is found however it is written: as words with any punctuation between them, within an
+identifier (`mia_li_3668`, `MiaLi`), percent-coded or in full-width letters, and a phone number with
+any grouping of its digits.
+
+A whole value of several words counts everywhere. A single word counts under conditions, because
+half of all names are ordinary words too:
+
+- a part of a name counts when it is capitalised, or beside another learned part (`mia li`,
+  `mia_3668_li`), or after words that announce a name (`i am mia`);
+- a part that is a common word (`Will`), or has two letters, counts only when it is capitalised and
+  beside another learned part or after such words;
+- a city that is a common word (`Reading`) counts when it is capitalised after a word of place.
+
+The cost is one search for words, and one look-up for each. Whether a text holds a first word of a
+learned value at all can be asked of `marks_of`, which the caches keep for every text.
+"""
+
+import itertools
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from atdp.governance.detect.codings import decoded
+from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.learned.common_words import (
+    COMMON_WORDS,
+    NAME_CONTEXT,
+    NAME_PHRASES,
+    PLACE_CONTEXT,
+)
+from atdp.governance.learned.learnable import PERSON
+from atdp.governance.learned.learned_set import LearnedEntry, LearnedSet, mark
+from atdp.governance.learned.words import Word, WordDigests, folded, numbers
+
+_SCORE: Final = 1.0
+_RULE: Final = "learned"
+_GAP: Final = 3
+"""Characters between two words of one value: `Drive, Suite`, `Mia   Li`."""
+_SHORT_WORD: Final = 2
+_IN_IDENTIFIER: Final = frozenset("_.-/@")
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedDetector:
+    """The detector of one trajectory's set."""
+
+    learned: LearnedSet
+    digests: WordDigests
+
+    def scan(self, text: str) -> Sequence[DetectedSpan]:
+        """Return one span for each learned value in the text, in order of position."""
+        spans = set(self._in(text))
+        view = decoded(text)
+        if view is not None:
+            for span in self._in(view.text):
+                start, end = view.source(span.start, span.end)
+                spans.add(DetectedSpan(start, end, span.entity, span.score, span.rule))
+        return sorted(spans)
+
+    def _in(self, text: str) -> Iterator[DetectedSpan]:
+        words = self.digests.words(text)
+        yield from self._sequences(text, words)
+        humps = self.digests.humps(text, words)
+        if humps is not None:
+            yield from self._sequences(text, humps)
+        if self.learned.has_numbers:
+            for start, end, digits in numbers(text):
+                entry = self.learned.by_digest.get(self.digests.number(digits))
+                if entry is not None:
+                    yield DetectedSpan(start, end, entry.entity, _SCORE, _RULE)
+
+    def _sequences(self, text: str, words: Sequence[Word]) -> Iterator[DetectedSpan]:
+        lengths, by_digest = self.learned.lengths, self.learned.by_digest
+        at = 0
+        while at < len(words):
+            count = 0
+            for length in lengths.get(words[at].digest, ()):
+                found = words[at : at + length]
+                if not length or len(found) < length or not _is_connected(found):
+                    continue
+                entry = by_digest.get(self.digests.sequence([word.digest for word in found]))
+                if (
+                    entry is None
+                    or entry.words != length
+                    or not self._counts(entry, text, words, at)
+                ):
+                    continue
+                yield DetectedSpan(found[0].start, found[-1].end, entry.entity, _SCORE, _RULE)
+                count = length
+                break
+            at += count or 1
+
+    def _counts(self, entry: LearnedEntry, text: str, words: Sequence[Word], at: int) -> bool:
+        """Return True when the words from `at` on mean the learned value here."""
+        if entry.words > 1:
+            found = words[at : at + entry.words]
+            return (
+                entry.entity != PERSON
+                or not all(_is_common(word) for word in found)
+                or all(word.is_capitalised for word in found)
+                or _is_identifier(text, found)
+            )
+        word = words[at]
+        if word.is_number or not (entry.part or _is_common(word)):
+            return True
+        if entry.part:
+            evidence = self._beside_a_part(words, at) or _is_announced(words, at)
+        else:
+            evidence = at > 0 and folded(words[at - 1].text) in PLACE_CONTEXT
+        if _is_common(word):
+            return evidence and (word.is_capitalised or _is_identifier(text, [word]))
+        return evidence or (word.is_capitalised and not _is_identifier(text, [word]))
+
+    def _beside_a_part(self, words: Sequence[Word], at: int) -> bool:
+        return any(
+            0 <= other < len(words)
+            and abs(_distance(words[at], words[other])) <= _GAP
+            and (known := self.learned.by_digest.get(words[other].digest)) is not None
+            and known.part
+            and words[other].digest != words[at].digest
+            for other in (at - 1, at + 1)
+        )
+
+
+def marks_of(text: str, digests: WordDigests) -> "array[int]":
+    """Return the `mark` of every word and number from which a learned value in `text` can begin."""
+    view = decoded(text)
+    readings = (text,) if view is None else (text, view.text)
+    return array("I", {mark(each) for reading in readings for each in digests.distinct(reading)})
+
+
+def _is_connected(words: Sequence[Word]) -> bool:
+    return all(_distance(before, after) <= _GAP for before, after in itertools.pairwise(words))
+
+
+def _distance(first: Word, second: Word) -> int:
+    """Return the characters between two words, in either order."""
+    return max(second.start - first.end, first.start - second.end)
+
+
+def _is_common(word: Word) -> bool:
+    return len(word.text) <= _SHORT_WORD or folded(word.text) in COMMON_WORDS
+
+
+def _is_identifier(text: str, words: Sequence[Word]) -> bool:
+    """Return True when the words are joined to each other or to others as in an identifier."""
+    before, after = words[0].start - 1, words[-1].end
+    inner = "".join(text[first.end : second.start] for first, second in itertools.pairwise(words))
+    if len(words) > 1:
+        return _IN_IDENTIFIER.issuperset(inner)
+    return (before >= 0 and (text[before] == "_" or text[before].isalnum())) or (
+        after < len(text) and (text[after] == "_" or text[after].isalnum())
+    )
+
+
+def _is_announced(words: Sequence[Word], at: int) -> bool:
+    before = [folded(word.text) for word in words[max(0, at - 2) : at]]
+    return bool(before) and (before[-1] in NAME_CONTEXT or tuple(before) in NAME_PHRASES)

@@ -1,0 +1,80 @@
+"""The set of values that were learned from one trajectory: digests by first word."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+MOST_ENTRIES: Final = 20_000
+"""Entries of one set. A trajectory that teaches more is never settled: its state would not fit into
+a record of Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedEntry:
+    """One learned value: digests of its first word and of all its words, and their number.
+
+    `part` marks a part of a name, which counts only under conditions. `words` is 0 for a number
+    that may be written with punctuation; then both digests are those of its digits.
+    """
+
+    first: bytes
+    digest: bytes
+    words: int
+    entity: str
+    part: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedSet:
+    """Entries in the order in which they were learned. The version is their number."""
+
+    entries: tuple[LearnedEntry, ...] = ()
+    by_digest: Mapping[bytes, LearnedEntry] = field(default_factory=dict, compare=False)
+    lengths: Mapping[bytes, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    """Numbers of words of the entries that begin with a word, the largest first."""
+    marks: frozenset[int] = field(default_factory=frozenset, compare=False)
+    """`mark` of each first word; a text without any of them holds no learned value."""
+    has_numbers: bool = field(default=False, compare=False)
+
+    @classmethod
+    def of(cls, entries: Iterable[LearnedEntry]) -> "LearnedSet":
+        """Return the set of some entries; of entries with equal digests the first one stays."""
+        by_digest: dict[bytes, LearnedEntry] = {}
+        for entry in entries:
+            if len(by_digest) < MOST_ENTRIES:
+                by_digest.setdefault(entry.digest, entry)
+        lengths: dict[bytes, set[int]] = {}
+        for entry in by_digest.values():
+            lengths.setdefault(entry.first, set()).add(entry.words)
+        return cls(
+            entries=tuple(by_digest.values()),
+            by_digest=by_digest,
+            lengths={first: tuple(sorted(each, reverse=True)) for first, each in lengths.items()},
+            marks=frozenset(map(mark, lengths)),
+            has_numbers=any(not entry.words for entry in by_digest.values()),
+        )
+
+    def with_entries(self, entries: Iterable[LearnedEntry]) -> "LearnedSet":
+        """Return the set with more entries: the same object when all of them are known."""
+        new = [entry for entry in entries if entry.digest not in self.by_digest]
+        if not new or len(self.entries) >= MOST_ENTRIES:
+            return self
+        return LearnedSet.of((*self.entries, *new))
+
+    @property
+    def version(self) -> int:
+        """The number of entries."""
+        return len(self.entries)
+
+    @property
+    def is_full(self) -> bool:
+        """True when further values cannot be learned."""
+        return len(self.entries) >= MOST_ENTRIES
+
+
+NOTHING_LEARNED: Final = LearnedSet()
+
+
+def mark(digest: bytes) -> int:
+    """Return four bytes of a digest as a number."""
+    return int.from_bytes(digest[:4])

@@ -1,0 +1,147 @@
+"""The words of a text, and their keyed digests.
+
+A word is a run of letters or a run of digits: `mia_li_3668` has three, `(212) 456-7890` too. Within
+identifiers a capital begins a word as well: `MiaLi` is read as one word and as two. Words are
+compared without case, width and accents. Only digests are kept: eight bytes under the tenant's key,
+so that the set of one trajectory says nothing to who has no key, and nothing about other tenants.
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import regex
+
+from atdp.governance.redact.pseudonyms import TenantKey
+
+DIGEST_BYTES: Final = 8
+_KNOWN_WORDS: Final = 200_000
+"""Words whose digest is remembered, in about 30 MB."""
+_ASCII_WORD = re.compile(r"[A-Za-z]+|[0-9]+")
+_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*|\p{Nd}+")
+_HUMP = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}[\p{Ll}\p{M}]*|[^\p{Lu}\p{Ll}]+")
+_HAS_HUMP = regex.compile(r"\p{Ll}\p{Lu}")
+_NUMBER_RUN = regex.compile(r"\p{Nd}(?:[ ().\-/+\u00a0\u2011]*\p{Nd}){6,}")
+_DIGITS = regex.compile(r"\p{Nd}+")
+_NATIONAL_DIGITS: Final = 10
+PHONE_DIGITS: Final = range(7, 16)
+"""Digits of a number that is compared without its punctuation."""
+
+
+class Word(NamedTuple):
+    """The characters `start` (inclusive) to `end` (exclusive) of a text, and their digest.
+
+    A tuple, because texts have many words and a tuple is made in half the time of a dataclass.
+    """
+
+    start: int
+    end: int
+    text: str
+    digest: bytes
+
+    @property
+    def is_number(self) -> bool:
+        """True for a run of digits."""
+        return self.text[0].isdecimal()
+
+    @property
+    def is_capitalised(self) -> bool:
+        """True when the first letter is a capital."""
+        return self.text[0].isupper()
+
+
+class WordDigests:
+    """Digests of words and of sequences of words under one tenant's key. Not thread-safe."""
+
+    def __init__(self, key: TenantKey) -> None:
+        self._key = hashlib.blake2b(b"atdp learned values v1", key=key.secret).digest()[:32]
+        # By the process's own hash of the word, so that no word of an event stays in memory.
+        self._known: dict[int, bytes] = {}
+
+    def words(self, text: str) -> Sequence[Word]:
+        """Return the words of a text, in order."""
+        pattern = _ASCII_WORD if text.isascii() else _WORD
+        return [
+            Word(match.start(), match.end(), match[0], self.word(match[0]))
+            for match in pattern.finditer(text)
+        ]
+
+    def humps(self, text: str, words: Sequence[Word]) -> Sequence[Word] | None:
+        """Return the words of `text` with `MiaLi` read as two, or None without such a word."""
+        if _HAS_HUMP.search(text) is None:
+            return None
+        return [
+            Word(
+                word.start + match.start(), word.start + match.end(), match[0], self.word(match[0])
+            )
+            for word in words
+            for match in _HUMP.finditer(word.text)
+        ]
+
+    def distinct(self, text: str) -> Iterator[bytes]:
+        """Yield the digests of all words, humps and numbers of a text."""
+        words = set((_ASCII_WORD if text.isascii() else _WORD).findall(text))
+        if _HAS_HUMP.search(text) is not None:
+            words.update(*map(_HUMP.findall, words))
+        yield from map(self.word, words)
+        for _, _, digits in numbers(text):
+            yield self.number(digits)
+
+    def word(self, word: str) -> bytes:
+        """Return the digest of one word."""
+        place = hash(word)
+        known = self._known.get(place)
+        if known is None:
+            if len(self._known) >= _KNOWN_WORDS:
+                self._known.clear()
+            known = self._known[place] = self._digest(b"w" + folded(word).encode())
+        return known
+
+    def sequence(self, digests: Sequence[bytes]) -> bytes:
+        """Return the digest of words in this order; of a single word, its own."""
+        return digests[0] if len(digests) == 1 else self._digest(b"s" + b"".join(digests))
+
+    def number(self, digits: str) -> bytes:
+        """Return the digest of a number that may be written with punctuation."""
+        return self._digest(b"n" + digits.encode())
+
+    def place(self, trajectory: str) -> str:
+        """Return the digest (hex) that stands for a trajectory's id."""
+        encoded = trajectory.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(b"t" + encoded, key=self._key, digest_size=16).hexdigest()
+
+    def _digest(self, message: bytes) -> bytes:
+        return hashlib.blake2b(message, key=self._key, digest_size=DIGEST_BYTES).digest()
+
+
+def folded(word: str) -> str:
+    """Return a word without case, width and accents."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word)
+    return "".join(each for each in decomposed if not unicodedata.combining(each)).casefold()
+
+
+def numbers(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and digits of each place that may be a phone number.
+
+    Digits stand for one number when only spaces and the punctuation of phone numbers separate them.
+    """
+    for run in _NUMBER_RUN.finditer(text):
+        groups = list(_DIGITS.finditer(text, run.start(), run.end()))
+        for at, first in enumerate(groups):
+            digits = ""
+            for group in groups[at:]:
+                digits += folded(group[0])
+                if len(digits) >= PHONE_DIGITS.stop:
+                    break
+                if len(digits) in PHONE_DIGITS:
+                    yield first.start(), group.end(), national(digits)
+
+
+def national(digits: str) -> str:
+    """Return the digits of a phone number without the country code 1."""
+    with_country = len(digits) == _NATIONAL_DIGITS + 1 and digits[0] == "1"
+    return digits[1:] if with_country else digits
