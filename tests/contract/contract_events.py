@@ -31,6 +31,7 @@ from atdp.schemas import (
 Record = dict[str, Any]
 
 TENANT = "acme"
+CONTROL_TOKEN = -1
 _LETTERS = "aZ0 '\"\\/%_\n\t\x00\x7fäß中\u2028\ufeff\U0001f600"
 _ID_LETTERS = "aZ0 '\"\\/%_äß中\u2028\ufeff\U0001f600"
 _JSON = ("null", "[1, 2.50]", '"é\\u0000"', '{"b":1,"a":[]}', "1e400", " 0 ")
@@ -281,12 +282,26 @@ def _generation(record: Record) -> Record:
     record["policy_versions"] = [
         span | {"start": at, "end": at + 1} for at, span in enumerate(spans)
     ]
-    # The gate removes a reference that no ids follow, since a value may begin in what it refers to.
+    # The gate removes a reference that no control token follows, since a value may begin in what it
+    # refers to.
     refers = bool(record["prompt_token_ids"]) and record["prompt_prefix_tokens"] is not None
+    if refers:
+        record["prompt_token_ids"][0] = CONTROL_TOKEN
     return record | {
         "prompt_prefix_event_id": "e" if refers else None,
         "prompt_prefix_tokens": 7 if refers else None,
     }
+
+
+def _action(record: Record) -> Record:
+    """Return the action with the output ids of its message: the gate drops any others."""
+    generation, message = record["generation"], record["message"]
+    if generation is None or generation["output_token_ids"] is None:
+        return record
+    parts = () if message is None else message["parts"]
+    texts = [text for part in parts for text in (part["name"], part["text"])]
+    generation["output_token_ids"] = [ord(letter) for text in texts for letter in text or ""]
+    return record | {"generation": _generation(generation)}
 
 
 def _experts(record: Record) -> Record:
@@ -295,6 +310,7 @@ def _experts(record: Record) -> Record:
 
 _AGREE: Mapping[str, Callable[[Record], Record]] = {
     "Event": _event,
+    "Action": _action,
     "Link": _unit,
     "Cost": lambda record: record | {"currency": "EUR"},
     "InternalState": _unit,

@@ -1,5 +1,6 @@
 """Gate, lake and SQL of one home, without a broker."""
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,13 +36,17 @@ NEVER = "(?!)"
 
 
 class ReadableTokens:
-    """Tokenizers to which every id is the text of its number."""
+    """Tokenizers whose ids are code points; other numbers are control tokens."""
 
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
-        return [" ".join(map(str, ids))]
+        return ["".join(f"<{each}>" if _is_beyond(each) else chr(each) for each in ids)]
 
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
-        return True
+        return _is_beyond(token_id)
+
+
+def _is_beyond(token_id: int) -> bool:
+    return not 0 <= token_id <= sys.maxunicode
 
 
 class GatedPath:

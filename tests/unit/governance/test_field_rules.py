@@ -56,6 +56,7 @@ def generation(prompt: str = SECRET) -> dict[str, Any]:
     event = planted("action")
     event["governance"] = None
     event["action"]["tool_call"] = None
+    event["action"]["message"]["parts"][0]["text"] = "ok"
     event["action"]["generation"].update(
         prompt_token_ids=list(map(ord, prompt)),
         prompt_prefix_event_id=None,

@@ -11,7 +11,7 @@ from typing import Final
 
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import GRANTED, WITHDRAWN, TenantTerms
-from atdp.governance.token_fidelity import EXACT, UNKNOWN
+from atdp.governance.token_fidelity import EXACT, UNKNOWN, TokenDecision
 
 _UNKNOWN_CONSENT: Final = "unknown"
 _TRAIN: Final = "train"
@@ -39,12 +39,12 @@ def permission(
     *,
     event_consent: str,
     event_purposes: Sequence[str] | None,
-    fidelity: str | None,
+    tokens: TokenDecision,
 ) -> Permission:
     """Return what the policy, the register and the event permit together.
 
     `event_purposes`: the purposes that the event itself allows; None sets no limit, empty allows
-    none. `fidelity` is None for an event that holds no generation.
+    none. `tokens`: the decision about the event's token ids.
     """
     consent = _consent(policy, terms, tenant, event_consent)
     allowed = set(policy.purposes_of(tenant))
@@ -54,7 +54,7 @@ def permission(
         allowed &= set(event_purposes)
     if consent != GRANTED:
         allowed.discard(_TRAIN)
-    obstacle = _obstacle(consent, allowed, fidelity)
+    obstacle = _obstacle(consent, allowed, tokens)
     return Permission(
         purposes=tuple(purpose for purpose in _ALL_PURPOSES if purpose in allowed),
         consent=consent,
@@ -73,12 +73,14 @@ def _consent(policy: CompiledPolicy, terms: TenantTerms, tenant: str, event_cons
     return _UNKNOWN_CONSENT
 
 
-def _obstacle(consent: str, allowed: Collection[str], fidelity: str | None) -> str | None:
+def _obstacle(consent: str, allowed: Collection[str], tokens: TokenDecision) -> str | None:
     """Return the reason why the event may not be used for RL training, or None."""
     if consent != GRANTED:
         return f"consent_{consent}"
     if _TRAIN not in allowed:
         return "purpose_not_allowed"
-    if fidelity in {None, EXACT}:
+    if tokens.fidelity in {None, EXACT}:
         return None
-    return "no_token_ids" if fidelity == UNKNOWN else f"token_fidelity_{fidelity}"
+    if tokens.fidelity == UNKNOWN:
+        return "no_token_ids"
+    return tokens.reason or f"token_fidelity_{tokens.fidelity}"

@@ -18,7 +18,14 @@ from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.replacements import Replacement, finding_records, merge_replacements
-from atdp.governance.token_fidelity import DROPPED, govern_tokens, without_tokens
+from atdp.governance.stated_text import states_output
+from atdp.governance.token_fidelity import (
+    DROPPED,
+    IDS_DO_NOT_MATCH,
+    TokenDecision,
+    govern_tokens,
+    without_tokens,
+)
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.record_walk import FIELD, RecordWalk
 from atdp.governance.walk.string_governor import GovernedString, StringGovernor
@@ -89,12 +96,12 @@ class TenantGovernor:
         """
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         governed, replacements = RecordWalk(self.policy, self.strings, trajectory).run(dict(record))
-        fidelity, tokens_removed = self._govern_tokens(record, governed, replacements)
-        governed["governance"] = self._stamp(record, governed, replacements, fidelity, now)
+        tokens = self._govern_tokens(record, governed, replacements)
+        governed["governance"] = self._stamp(record, governed, replacements, tokens, now)
         return GovernedEvent(
             record=governed,
             replacements=replacements,
-            changed=bool(replacements) or tokens_removed,
+            changed=bool(replacements) or tokens.changed,
         )
 
     def _govern_tokens(
@@ -102,34 +109,38 @@ class TenantGovernor:
         record: Mapping[str, Any],
         governed: dict[str, Any],
         replacements: tuple[Replacement, ...],
-    ) -> tuple[str | None, bool]:
-        """Return the fidelity (None without a generation), and whether ids were removed."""
+    ) -> TokenDecision:
+        """Govern the ids of the record's generation in `governed`."""
         action = governed["action"]
         generation = action and action["generation"]
         if not generation:
-            return None, False
-        claimed = record["governance"] and record["governance"]["token_fidelity"]
+            return TokenDecision()
+        given = record["action"]["generation"]
+        before = record["governance"] or {}
+        claimed, reason = before.get("token_fidelity"), None
+        if claimed == DROPPED and before.get("eligibility_reason") == IDS_DO_NOT_MATCH:
+            reason = IDS_DO_NOT_MATCH
         message_changed = any(
             each.path.startswith(("$.action.message", "$.action.tool_call"))
             for each in replacements
         )
         # Log-probabilities and masks have no meaning without their ids. Where the policy drops the
         # ids, all of them are removed.
-        ids_dropped = (
-            record["action"]["generation"]["output_token_ids"] is not None
-            and generation["output_token_ids"] is None
-        )
-        if ids_dropped:
-            generation = without_tokens(generation)
+        if given["output_token_ids"] is not None:
+            if generation["output_token_ids"] is None:
+                generation, claimed = without_tokens(generation), DROPPED
+            elif not states_output(record["action"]["message"], given, self.tokenizers):
+                generation, claimed = without_tokens(generation), DROPPED
+                reason = IDS_DO_NOT_MATCH
         with_tokens, fidelity = govern_tokens(
             generation,
-            claimed=DROPPED if ids_dropped else claimed,
+            claimed=claimed,
             message_changed=message_changed or self.policy.drops_context,
             is_changed=self._is_changed,
             tokenizers=self.tokenizers,
         )
         action["generation"] = with_tokens
-        return fidelity, with_tokens != generation
+        return TokenDecision(fidelity, reason, changed=with_tokens != given)
 
     def _is_changed(self, text: str) -> bool:
         return self.strings.text(text, "").text != text
@@ -139,7 +150,7 @@ class TenantGovernor:
         record: Mapping[str, Any],
         governed: Mapping[str, Any],
         replacements: tuple[Replacement, ...],
-        fidelity: str | None,
+        tokens: TokenDecision,
         now: datetime,
     ) -> dict[str, Any]:
         """Return the governance stamp of an event, whatever stamp its producer wrote."""
@@ -152,7 +163,7 @@ class TenantGovernor:
             # A producer that names no purpose sets no limit. A stamp of an earlier governance that
             # names none allows none.
             event_purposes=before.get("purposes") or (() if before.get("policy_hash") else None),
-            fidelity=fidelity,
+            tokens=tokens,
         )
         all_replacements = merge_replacements((*self._earlier_replacements(before), *replacements))
         return {
@@ -166,7 +177,7 @@ class TenantGovernor:
             "findings": finding_records(all_replacements),
             "training_eligible": allowed.eligible,
             "eligibility_reason": allowed.reason,
-            "token_fidelity": fidelity,
+            "token_fidelity": tokens.fidelity,
             "content_hash": content_hash(governed),
         }
 

@@ -9,7 +9,8 @@ whole:
   log-probabilities are kept;
 * something detected in the output, a log-probability that is not finite, or an unknown tokenizer →
   `dropped`: ids, log-probabilities and loss mask are removed. The same holds when the policy
-  removes fields whose text model calls have read, because the prompt ids would still contain it.
+  removes fields whose text model calls have read, because the prompt ids would still contain it;
+* output ids whose text is not that of the message (`stated_text`) → `dropped`.
 
 A prompt may refer to the tokens of an earlier generation (`prompt_prefix_event_id`), which were
 scanned with that generation and are not seen here. A personal value must not continue across the
@@ -20,6 +21,7 @@ removed, as if something had been detected in it. A reference whose ids are remo
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from atdp.governance.tokenizer_folder import Tokenizers
@@ -30,6 +32,9 @@ SPLICED: Final = "spliced"
 DROPPED: Final = "dropped"
 UNKNOWN: Final = "unknown"
 
+IDS_DO_NOT_MATCH: Final = "ids_do_not_match_text"
+"""The reason why ids were dropped that are not those of the message."""
+
 _BEST_TO_WORST: Final = (EXACT, CONTEXT_CHANGED, SPLICED, DROPPED)
 _OUTPUT_FIELDS: Final = ("output_token_ids", "output_logprobs", "loss_mask")
 _SEAM_CHARS: Final = 200
@@ -39,6 +44,20 @@ _WORD_CHARS: Final = 200
 """Additional characters where the cut would split a word: half a number may look like another
 value. A word longer than this is split all the same."""
 _SPACE = re.compile(r"\s")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenDecision:
+    """The decision about the token ids of an event.
+
+    `fidelity` is None for an event that holds no generation. `reason` states why ids were dropped,
+    where the fidelity alone does not say so. `changed`: ids, or numbers beside them, were changed.
+    """
+
+    fidelity: str | None = None
+    reason: str | None = None
+    changed: bool = False
+
 
 IsChanged: TypeAlias = Callable[[str], bool]
 """Tells whether governance would change a text."""
