@@ -5,10 +5,17 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from atdp.governance.detect.key_names import KeyNameRule, KeyNames
 from atdp.governance.detect.quoted_pairs import QuotedPairs
 from atdp.governance.walk.string_governor import StringGovernor
 
-PAIRS = QuotedPairs({"lastname": "PERSON"}, 5.0)
+NAMES = KeyNames(
+    [
+        KeyNameRule(entity="PERSON", ending=["last_name"]),
+        KeyNameRule(entity="SECRET", anywhere=["password"]),
+    ]
+)
+PAIRS = QuotedPairs(NAMES, 5.0)
 VALUES = st.text(st.sampled_from("abO'\"\\ ,:{}[]éß\n\tn"), min_size=1, max_size=12).filter(
     lambda value: value.strip() != ""
 )
@@ -49,6 +56,12 @@ def test_a_value_of_a_python_dictionary_is_detected_whole(value: str) -> None:
         ('{"last_name": "a \\"last_name\\": b", "x', ['a \\"last_name\\": b']),
         ("{'LastName': \"O'Brien\"}", ["O'Brien"]),
         ('"last_name" : null, "name": "Roe', []),
+        ("'last_name' => 'Roe'", ["Roe"]),
+        ('os.environ["DB_PASSWORD"] = "hunter2"', ["hunter2"]),
+        ("{'name': 'DB_PASSWORD', 'value': 'hunter2'}", ["hunter2"]),
+        ('{"key":"last_name","kind":"x","value":"Roe', ["Roe"]),
+        ('{"name": "step", "value": "7"}, {"name": "last_name", "value": 88', ["88"]),
+        ("{'name': 'password'}" + " " * 80 + "{'value': 'x'}", []),
     ],
 )
 def test_ends_of_values(text: str, values: list[str]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from atdp.governance.detect.key_names import KeyNames
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
 from atdp.governance.policy.document import ConsentTerms, TenantTerms
@@ -58,7 +59,7 @@ def test_no_canary_survives_in_any_field_of_any_kind_in_any_encoding(
 def test_the_canaries_would_be_seen_if_nothing_were_scanned(governor: TenantGovernor) -> None:
     """Checks the check: without detectors the canaries come out."""
     no_scanner: Any = _NoScanner()
-    blind = dataclasses.replace(governor.policy, scanner=no_scanner, key_entities={})
+    blind = dataclasses.replace(governor.policy, scanner=no_scanner, keys=KeyNames(()))
     assert CANARY_HOST in everything(governor_of(blind).govern(record("observation", address), NOW))
 
 

@@ -1,7 +1,8 @@
 """Keys with quoted values inside text that is not JSON.
 
-Examples are `"zip": "19122"` in JSON that was cut off, Python dictionaries, logs, and server-sent
-events. The same key rules apply as for decoded JSON, by normalised key name.
+Examples are `"zip": "19122"` in JSON that was cut off, Python dictionaries, logs, server-sent
+events, `'zip' => '19122'` and `settings["zip"] = "19122"`. The same key rules apply as for decoded
+JSON, also for a name and its value: `'name': 'DB_PASSWORD', 'value': 'hunter2'`.
 
 A value ends at the quote that closes it: an apostrophe within double quotes does not end it, nor
 does a quote after a backslash. A value whose closing quote is missing, because the text was cut,
@@ -10,12 +11,13 @@ and the quotes of JSON inside that follow three: every level of strings escapes 
 each quote of the level within.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
 
 import regex
 
 from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.detect.key_names import KeyNames, is_value_key
 from atdp.governance.errors import DetectorError
 from atdp.governance.redact.pseudonyms import is_pseudonym
 
@@ -23,9 +25,11 @@ _ValueSpan: TypeAlias = tuple[int, int, int]
 """Start and end (exclusive) of a value without its quotes, and the position after the value."""
 
 _KEY = regex.compile(
-    r"""\\*(?P<open>["'])(?P<key>[^\W\d_][\w .-]{0,39})\\*(?P=open)\s{0,4}:\s{0,4}"""
+    r"""\\*(?P<open>["'])(?P<key>[\w@$][\w .:@$/-]{0,79})\\*(?P=open)\]?\s{0,4}(?::|=>?)\s{0,4}"""
     r"""(?P<list>\[\s{0,40})?"""
 )
+_BETWEEN_PAIRS: Final = 60
+"""Characters between a name and the key of its value, when both belong to one object."""
 _OPENING = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])""")
 _NUMBER = regex.compile(r"-?[0-9][0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
 _COMMA = regex.compile(r"\s{0,40},\s{0,40}")
@@ -33,46 +37,51 @@ _STOP = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])|[\r\n]""")
 
 
 class QuotedPairs:
-    """The values of all keys that have a rule (normalised key name → entity)."""
+    """The values of all keys that have a rule."""
 
     entity: str | None = None
     context: frozenset[str] = frozenset()
     best_score = 1.0
 
-    def __init__(self, rules: Mapping[str, str], timeout_s: float) -> None:
-        self._rules = rules
+    def __init__(self, names: KeyNames, timeout_s: float) -> None:
+        self._names = names
         self._timeout_s = timeout_s
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return one span per value, and one per item of a list."""
-        if ":" not in text or ('"' not in text and "'" not in text):
+        if ('"' not in text and "'" not in text) or (":" not in text and "=" not in text):
             return ()
-        spans = []
-        position = 0
         try:
-            for match in _KEY.finditer(text, timeout=self._timeout_s):
-                entity = self._rules.get(key_name(match["key"]))
-                # A text within a value that looks like a key is part of the value.
-                if entity is None or match.start() < position:
-                    continue
-                listed = match["list"] is not None
-                for start, end, after in _values(text, match.end(), listed=listed):
-                    position = after
-                    if text[start:end].strip() and not is_pseudonym(text[start:end]):
-                        spans.append(DetectedSpan(start, end, entity, 1.0, "key-in-text"))
+            return list(self._spans(text))
         except TimeoutError as error:
             raise DetectorError(
                 f"the search for keys in text ran longer than {self._timeout_s} s"
             ) from error
-        return spans
 
-
-def key_name(key: str) -> str:
-    """Return a key without case and punctuation.
-
-    `zipCode`, `zip_code` and `ZIP-Code` have one name.
-    """
-    return "".join(character for character in key.lower() if character.isalnum())
+    def _spans(self, text: str) -> Iterator[DetectedSpan]:
+        position = 0
+        named: str | None = None
+        named_until = -1
+        for match in _KEY.finditer(text, timeout=self._timeout_s):
+            # A text within a value that looks like a key is part of the value.
+            if match.start() < position:
+                continue
+            key = match["key"]
+            entity = self._names.entity_of(key)
+            if entity is None and match.start() <= named_until and is_value_key(key):
+                entity = named
+            if entity is None:
+                value = _value(text, match.end())
+                if value is not None and value[1] - value[0] <= _BETWEEN_PAIRS:
+                    stated = self._names.entity_named(key, text[value[0] : value[1]])
+                    if stated is not None:
+                        named, named_until = stated, value[2] + _BETWEEN_PAIRS
+                continue
+            listed = match["list"] is not None
+            for start, end, after in _values(text, match.end(), listed=listed):
+                position = after
+                if text[start:end].strip() and not is_pseudonym(text[start:end]):
+                    yield DetectedSpan(start, end, entity, 1.0, "key-in-text")
 
 
 def _values(text: str, start: int, *, listed: bool) -> Iterator[_ValueSpan]:

@@ -4,19 +4,26 @@ Compiling refuses what would let values pass at run time: an entity that nothing
 that does not compile or takes too long, a field rule without effect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import regex
 
 from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
 from atdp.governance.detect.detector import Detector
-from atdp.governance.detect.quoted_pairs import QuotedPairs, key_name
+from atdp.governance.detect.key_names import KeyNameRule, KeyNames, key_name
+from atdp.governance.detect.quoted_pairs import QuotedPairs
 from atdp.governance.detect.scanner import EntityThreshold, Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
-from atdp.governance.policy.document import ConsentTerms, PatternRule, PolicyDocument, Purpose
+from atdp.governance.policy.document import (
+    ConsentTerms,
+    KeyRule,
+    PatternRule,
+    PolicyDocument,
+    Purpose,
+)
 from atdp.governance.policy.field_rules import dropped_places, drops_context, drops_leaf
 from atdp.governance.redact.operators import SEVERITY, RedactionOperator
 
@@ -29,8 +36,8 @@ class CompiledPolicy:
     content_hash: str
     scanner: Scanner
     operators: Mapping[str, RedactionOperator]
-    key_entities: Mapping[str, str]
-    """Normalised key name → entity."""
+    keys: KeyNames
+    """The entities of values by the names of their keys."""
     dropped: frozenset[str]
     """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
     drops_context: bool
@@ -45,10 +52,6 @@ class CompiledPolicy:
     def version(self) -> int:
         """The policy's version."""
         return self.document.metadata.version
-
-    def entity_of_key(self, key: str) -> str | None:
-        """Return the entity of a key's values by a key rule, or None."""
-        return self.key_entities.get(key_name(key))
 
     def drops(self, path: str) -> bool:
         """Return True when the place at `path` is emptied unscanned.
@@ -81,7 +84,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
             has two entities, or a field rule cannot have its effect.
     """
     dropped = dropped_places(document.fields, policy=document.metadata.id)
-    keys = _key_entities(document)
+    keys = _key_names(document)
     detectors = _detectors(document, keys)
     thresholds = {
         name: EntityThreshold(
@@ -102,20 +105,20 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
             name: RedactionOperator(rule.do, rule.scope, rule.keep_last, rule.text)
             for name, rule in document.entities.items()
         },
-        key_entities=keys,
+        keys=keys,
         dropped=dropped,
         drops_context=drops_context(dropped),
     )
 
 
-def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detector]:
+def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
     # Imported here, so that reading a policy does not load phonenumbers and Presidio.
     from atdp.governance.detect.phones import ENTITY as PHONE_ENTITY, PhoneDetector
     from atdp.governance.detect.presidio import pattern_detectors
 
     timeout_s = document.limits.pattern_timeout_s
     detectors: list[Detector] = []
-    custom = {rule.entity for rule in document.patterns} | set(keys.values())
+    custom = {rule.entity for rule in (*document.patterns, *document.keys)}
     for entity in document.entities:
         if entity == PHONE_ENTITY:
             detectors.append(PhoneDetector(document.phone_regions))
@@ -130,7 +133,7 @@ def _detectors(document: PolicyDocument, keys: Mapping[str, str]) -> list[Detect
                 )
             detectors += recognizers
     detectors += [CustomPattern(_definition(rule), timeout_s) for rule in document.patterns]
-    if keys:
+    if document.keys:
         detectors.append(QuotedPairs(keys, timeout_s))
     return detectors
 
@@ -149,18 +152,30 @@ def _definition(rule: PatternRule) -> PatternDefinition:
     )
 
 
-def _key_entities(document: PolicyDocument) -> Mapping[str, str]:
-    keys: dict[str, str] = {}
+def _key_names(document: PolicyDocument) -> KeyNames:
+    entities: dict[str, str | None] = {}
+    rules: list[KeyNameRule] = []
     for rule in document.keys:
-        for name in rule.names:
+        kept = (*rule.names, *rule.whole, *rule.anywhere)
+        for name, entity in (*((name, rule.entity) for name in kept), *_excepted(rule)):
             normalised = key_name(name)
             if not normalised:
                 raise PolicyError(
                     f"policy {document.metadata.id}: the key name {name!r} has no letter or digit"
                 )
-            if keys.setdefault(normalised, rule.entity) != rule.entity:
+            if entities.setdefault(normalised, entity) != entity:
                 raise PolicyError(
-                    f"policy {document.metadata.id}: "
-                    f"the key {name!r} is both {keys[normalised]} and {rule.entity}"
+                    f"policy {document.metadata.id}: the key {name!r} is both "
+                    f"{entities[normalised] or 'without entity'} and {entity or 'without entity'}"
                 )
-    return keys
+        rules += [
+            KeyNameRule(
+                entity=rule.entity, ending=rule.names, whole=rule.whole, anywhere=rule.anywhere
+            ),
+            KeyNameRule(entity=None, ending=rule.unless),
+        ]
+    return KeyNames(rules)
+
+
+def _excepted(rule: KeyRule) -> Iterator[tuple[str, None]]:
+    return ((name, None) for name in rule.unless)

@@ -86,11 +86,22 @@ class PatternRule(_Strict):
 class KeyRule(_Strict):
     """Values of JSON keys with these names are this entity, whatever they look like.
 
-    Case and punctuation of names are ignored.
+    Case and punctuation of names are ignored. `names` are the last words of a key, `whole` names
+    all its words, `anywhere` names any of its words. A key that ends with a name of `unless` has no
+    entity.
     """
 
     entity: EntityName
-    names: Annotated[list[str], Field(min_length=1)]
+    names: list[str] = []
+    whole: list[str] = []
+    anywhere: list[str] = []
+    unless: list[str] = []
+
+    @model_validator(mode="after")
+    def _has_names(self) -> Self:
+        if not (self.names or self.whole or self.anywhere):
+            raise ValueError(f"the key rule of {self.entity} has no names")
+        return self
 
 
 class FieldRule(_Strict):

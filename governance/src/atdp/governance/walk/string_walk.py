@@ -10,9 +10,10 @@ text on both sides of it to a new value. A text that keeps changing is refused.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from atdp.governance.detect.key_names import is_value_key
 from atdp.governance.errors import Refusal
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator
@@ -114,8 +115,10 @@ class StringWalk:
         if nesting >= _NESTING:
             raise Refusal("json_depth", f"JSON is nested more than {_NESTING} levels deep")
         if isinstance(value, list):
+            if value and self._policy.keys.names_in_pairs(value):
+                return self._pairs(value, path, depth, nesting)
             return self._list(value, path, key, depth, nesting)
-        return self._object(value, path, depth, nesting)
+        return self._object(value, path, key, depth, nesting)
 
     def _list(self, value: list[Any], path: str, key: str, depth: int, nesting: int) -> list[Any]:
         items = [self._value(item, path + _LIST, key, depth, nesting + 1) for item in value]
@@ -124,28 +127,60 @@ class StringWalk:
         # Null replaces a removed item, so that the others keep their positions.
         return [None if item is _REMOVED else item for item in items]
 
+    def _pairs(
+        self, value: Sequence[Sequence[Any]], path: str, depth: int, nesting: int
+    ) -> Sequence[Any]:
+        """Govern a list of pairs of name and value: each value falls under its name."""
+        governed = []
+        for name, item in value:
+            pair = [
+                self._value(name, path + _LIST, "", depth, nesting + 2),
+                self._value(item, path + _LIST, name, depth, nesting + 2),
+            ]
+            governed.append([None if each is _REMOVED else each for each in pair])
+        return value if governed == value else governed
+
     def _object(
-        self, value: Mapping[str, Any], path: str, depth: int, nesting: int
+        self, value: Mapping[str, Any], path: str, key: str, depth: int, nesting: int
     ) -> Mapping[str, Any]:
         governed: dict[str, Any] = {}
         changed = False
-        for key, item in value.items():
-            new_key = self._plain_text(key, path + ".{key}", "") if key else key
-            if new_key is None:
+        rule_keys = self._rule_keys(value, key)
+        for name, item in value.items():
+            new_name = self._plain_text(name, path + ".{key}", "") if name else name
+            if new_name is None:
                 changed = True
                 continue
-            # The keys of an object decide about its values; a list's items fall under the list's
-            # own key.
-            inner_key = "" if isinstance(item, dict) else key
-            inner_path = f"{path}.{_shortened_key(new_key)}"
+            inner_path = f"{path}.{_shortened_key(new_name)}"
+            inner_key = rule_keys.get(name, name)
             new_item = self._value(item, inner_path, inner_key, depth, nesting + 1)
-            changed = changed or new_key is not key or new_item is not item
+            changed = changed or new_name is not name or new_item is not item
             if new_item is not _REMOVED:
-                governed[_unused_key(new_key, governed)] = new_item
+                governed[_unused_key(new_name, governed)] = new_item
         return governed if changed else value
 
+    def _rule_keys(self, value: Mapping[str, Any], key: str) -> Mapping[str, str]:
+        """Return the keys whose values fall under the rule of another key.
+
+        In `{"name": "DB_PASSWORD", "value": …}` the value falls under the name, in `{"phone":
+        {"value": …}}` under the key of the object, and in `{"cookies": {…}}` every text does.
+        """
+        names = self._policy.keys
+        outer = names.name_in(value)
+        if not outer and key and names.entity_of(key) is not None:
+            outer = key
+        if not outer:
+            return {}
+        all_texts = outer == key and names.applies_within(key, value)
+        return {
+            name: outer
+            for name, item in value.items()
+            if (is_value_key(name) or (all_texts and isinstance(item, str)))
+            and names.entity_of(name) is None
+        }
+
     def _string_value(self, value: str, path: str, key: str, depth: int) -> Any:
-        entity = self._policy.entity_of_key(key) if key else None
+        entity = self._policy.keys.entity_of(key) if key else None
         if entity is not None:
             return self._by_key_rule(value, entity, path)
         if not value:
@@ -156,7 +191,7 @@ class StringWalk:
         return _REMOVED if governed is None else governed
 
     def _number(self, value: float, path: str, key: str) -> Any:
-        entity = self._policy.entity_of_key(key) if key else None
+        entity = self._policy.keys.entity_of(key) if key else None
         text = _spelled_out(value)
         if entity is not None:
             redacted = self._by_key_rule(text, entity, path)
