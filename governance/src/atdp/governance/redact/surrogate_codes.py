@@ -1,0 +1,85 @@
+"""Surrogates of digits and codes, in the shape of the original.
+
+They are permuted among all texts of their shape (`SurrogateKey.permuted`): two values never share a
+surrogate, and no surrogate equals its value unless the shape has a single value. The first digit
+remains zero or not zero, so that no number gets a leading zero.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from atdp.governance.redact.surrogate_key import SurrogateKey
+
+_PERMUTED_CHARS: Final = 32
+"""Longest code that is permuted as one number. Longer ones are hashed, in linear time."""
+_HEX_PIECE: Final = 48
+"""Hex digits of one keyed number, which is below 2**192."""
+_CHARACTER = re.compile(r"[0-9a-zA-Z]")
+_HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
+
+
+def same_shape(key: SurrogateKey, code: str) -> str:
+    """Return other digits for ASCII digits, and other letters for ASCII letters in their case.
+
+    All other characters stay. Spellings in another case or with other punctuation get one code.
+    """
+    plain = "".join(_CHARACTER.findall(code)).lower()
+    if not plain:
+        return code
+    other = iter(_other_code(key, plain))
+    return _CHARACTER.sub(
+        lambda match: next(other).upper() if match[0].isupper() else next(other), code
+    )
+
+
+def other_hex(key: SurrogateKey, text: str) -> str:
+    """Return other hex digits for hex digits, in their case; a UUID keeps version and variant."""
+    plain = "".join(_HEX_DIGIT.findall(text)).lower()
+    written = ""
+    while len(written) < len(plain):
+        number = key.number("hex", f"{len(written)}\x1f{plain}", 16**_HEX_PIECE)
+        written += f"{number:0{_HEX_PIECE}x}"
+    if "-" in text:
+        written = written[:12] + plain[12] + written[13:16] + plain[16] + written[17:]
+    other = iter(written)
+    return _HEX_DIGIT.sub(
+        lambda match: next(other).upper() if match[0].isupper() else next(other), text
+    )
+
+
+def _other_code(key: SurrogateKey, plain: str) -> str:
+    shape = "".join("9" if character.isdigit() else "a" for character in plain)
+    lowest = ["0" if character.isdigit() else "a" for character in plain]
+    radixes = [10 if character.isdigit() else 26 for character in plain]
+    if plain[0] == "0":
+        radixes[0], shape = 1, "0" + shape[1:]
+    elif plain[0].isdigit():
+        radixes[0], lowest[0] = 9, "1"
+    digits = [ord(character) - ord(low) for character, low in zip(plain, lowest, strict=True)]
+    if len(plain) > _PERMUTED_CHARS:
+        others = [
+            key.number("long code", f"{index}\x1f{plain}", radix)
+            for index, radix in enumerate(radixes)
+        ]
+    else:
+        others = _permuted_digits(key, f"code {shape}", digits, radixes)
+    return "".join(chr(ord(low) + other) for low, other in zip(lowest, others, strict=True))
+
+
+def _permuted_digits(
+    key: SurrogateKey, label: str, digits: Sequence[int], radixes: Sequence[int]
+) -> list[int]:
+    """Permute the number that the digits spell in these radixes; it never stays the same."""
+    number, size = 0, 1
+    for digit, radix in zip(digits, radixes, strict=True):
+        number, size = number * radix + digit, size * radix
+    other = key.permuted(label, number, size)
+    while other == number and size > 1:
+        label += "'"
+        other = key.permuted(label, number, size)
+    others = []
+    for radix in reversed(radixes):
+        other, digit = divmod(other, radix)
+        others.append(digit)
+    return others[::-1]
