@@ -109,7 +109,7 @@ def test_each_promise_can_be_broken() -> None:
         "no session failed": replace(
             SUMMARY, sessions=[replace(first, failure="HTTP 503"), *SESSIONS[1:]]
         ),
-        "no session met two versions": replace(
+        "no session met two versions, but those of the version taken back": replace(
             SUMMARY, sessions=[replace(first, calls=(first.calls[0], other)), *SESSIONS[1:]]
         ),
         "every session became one trajectory of its own": replace(

@@ -37,9 +37,9 @@ class OnlineDemoSettings:
     start: DemoSettings = field(default_factory=DemoSettings)
     """Warm start and seed, as in `atdp demo`."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 5000
+    sessions: int = 6000
     arrivals_per_s: float = 13.0
-    longest_s: float = 455.0
+    longest_s: float = 465.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
@@ -54,7 +54,8 @@ class OnlineDemoSettings:
     learning_rate: float = 8e-4
     trajectories_per_step: int = 16
     publish_every: int = 4
-    max_staleness: int = 5
+    max_staleness: int = 8
+    epochs: int = 2
     hold_out: float = 0.2
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
@@ -86,6 +87,7 @@ class OnlineDemoSettings:
             "hold-out": self.hold_out,
             "publish-every": self.publish_every,
             "max-staleness": self.max_staleness,
+            "epochs": self.epochs,
             "trajectories-per-step": self.trajectories_per_step,
             "learning-rate": self.learning_rate,
             "canary-share": self.canary_share,

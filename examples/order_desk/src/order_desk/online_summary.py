@@ -81,8 +81,21 @@ class OnlineSummary(OnlineOutcome):
 
     @property
     def mixed(self) -> int:
-        """Number of sessions that met several versions, or became several trajectories."""
-        return sum(session.is_mixed for session in self.sessions)
+        """Number of sessions that met several versions, or became several trajectories.
+
+        Those that began at the version that was released by mistake are `moved`.
+        """
+        return sum(
+            session.is_mixed and session.version != self.bad_version for session in self.sessions
+        )
+
+    @property
+    def moved(self) -> int:
+        """Number of sessions that ended at another version because theirs was taken back.
+
+        A rolled-back version answers no further call, also within a session.
+        """
+        return sum(session.is_mixed for session in self.sessions) - self.mixed
 
     @property
     def serving_s(self) -> float:
@@ -140,7 +153,7 @@ class OnlineSummary(OnlineOutcome):
             f"success rises to {self.settings.target:.0%} or more": after >= self.settings.target
             and after > (self.before.value or 0.0),
             "no session failed": not self.failures,
-            "no session met two versions": self.mixed == 0,
+            "no session met two versions, but those of the version taken back": self.mixed == 0,
             "every session became one trajectory of its own": sessions_of_one_trajectory(
                 self.sessions
             )
@@ -172,6 +185,7 @@ class OnlineSummary(OnlineOutcome):
             "longest_pause_s": round(self.longest_pause_s, 2),
             "failed_sessions": self.failures,
             "mixed_sessions": self.mixed,
+            "moved_sessions": self.moved,
             "by_version": {name: rate.to_json() for name, rate in self.by_version.items()},
             "live_versions": list(self.evidence.lineage),
             "bad_version": self.bad_version,

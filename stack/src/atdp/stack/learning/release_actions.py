@@ -18,7 +18,8 @@ LOOK_EVERY_S = 5.0
 machine that serves."""
 _MORE_EVIDENCE = 1.25
 """Growth of the rated sessions after which an undecided candidate is evaluated again."""
-_TUNED_AT_MOST = 300
+_TUNED_AT = 3
+"""The bounds of a canary are tightest at this multiple of the sessions that it needs at least."""
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ class ReleaseActions:
             success_from=settings.success_from,
             min_sessions=settings.min_sessions,
             max_sessions=settings.max_sessions,
-            tune_at_sessions=min(_TUNED_AT_MOST, settings.max_sessions),
+            tune_at_sessions=min(_TUNED_AT * settings.min_sessions, settings.max_sessions),
             min_outcome_share=settings.min_rated_share,
         )
         self.ports.flow.start_canary(version, share=settings.canary_shares, policy=policy)
