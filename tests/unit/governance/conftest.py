@@ -22,7 +22,7 @@ from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 
-from .governors import NoTokenizers
+from .governors import KEY, NoTokenizers, with_entities
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +63,14 @@ def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
     )
+
+
+@pytest.fixture(scope="session")
+def readable(default_document: PolicyDocument) -> StringGovernor:
+    """Return a governor whose replacements are short and the same for all values."""
+    names = {"EMAIL_ADDRESS": "<EMAIL>", "CREDIT_CARD": "<CARD>", "PHONE_NUMBER": "<PHONE>"}
+    policy = with_entities(
+        default_document,
+        **{entity: {"do": "replace", "text": text} for entity, text in names.items()},
+    )
+    return StringGovernor(policy, KEY)

@@ -2,7 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Protocol
+
+
+class Reading(IntEnum):
+    """The way in which a text was read when something was detected in it."""
+
+    RAW = 0
+    """As it is written."""
+    DECODED = 1
+    """With its character codings decoded."""
+    LOOSE = 2
+    """Without emphasis, line breaks and words around a value as well."""
+    SPACED = 3
+    """The same, with line breaks read as spaces."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -10,7 +24,7 @@ class DetectedSpan:
     """Characters `start` (inclusive) to `end` (exclusive) of a string look like `entity`.
 
     `score` is in (0, 1]; the policy decides from which score on a span counts. `rule` names the
-    pattern, never the value.
+    pattern, never the value. Detectors leave `reading` as it is.
     """
 
     start: int
@@ -18,6 +32,7 @@ class DetectedSpan:
     entity: str
     score: float
     rule: str
+    reading: Reading = Reading.RAW
 
     def covers(self, other: "DetectedSpan") -> bool:
         """Return True when `other` lies within this span."""

@@ -7,6 +7,8 @@
   before the span or in the name of the key that holds the string. The figures are those of
   Presidio's `LemmaContextAwareEnhancer`, which needs a tokenizer and compares lemmas; this scanner
   compares lower-case words;
+* the text is searched as it is written and in its other readings (see `readings.py`). Each detected
+  span is a place in the text as it is written;
 * overlapping spans become one span over all of them. Its entity is that of the highest severity,
   then of the longest span.
 
@@ -23,7 +25,8 @@ from typing import Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
-from atdp.governance.detect.detector import DetectedSpan, Detector
+from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
+from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.scanned_text import check_length, utf8
 
@@ -40,11 +43,15 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` (inclusive) to `end` (exclusive) are treated as `entity`."""
+    """Characters `start` (inclusive) to `end` (exclusive) are treated as `entity`.
+
+    `atdp.governance.detect.readings.value_of` gives the value that they hold in `reading`.
+    """
 
     start: int
     end: int
     entity: str
+    reading: Reading = Reading.RAW
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,17 @@ class Scanner:
 
         `nearby`: context words of the key that holds the text.
         """
+        counted = self._counted(text, nearby)
+        for reading, view in readings(text):
+            detected = self._counted(view.text, nearby)
+            places = [place for span in detected if (place := located(span, view, reading))]
+            if places:
+                counted = [span for span in counted if not misread(span, places, text, view)]
+            counted += places
+        return self._merged(counted)
+
+    def _counted(self, text: str, nearby: frozenset[str]) -> list[DetectedSpan]:
+        """Return the spans of one reading that count."""
         counted: list[DetectedSpan] = []
         lowered = text.lower()
         for detector, needed_words in self._detectors:
@@ -136,7 +154,7 @@ class Scanner:
             counted += [
                 span for span in spans if self._counts(text, span, detector.context, nearby)
             ]
-        return self._merged(counted)
+        return counted
 
     def _needed_words(self, detector: Detector) -> frozenset[str] | None:
         """Return the context words without which no span of the detector counts.
@@ -197,7 +215,8 @@ class Scanner:
             ),
         )
         end = max(each.end for each in overlapping)
-        return Span(overlapping[0].start, end, strongest.entity)
+        reading = max(each.reading for each in overlapping)
+        return Span(overlapping[0].start, end, strongest.entity, reading)
 
 
 def _words(text: str) -> list[str]:

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from atdp.governance.detect.key_names import is_value_key
+from atdp.governance.detect.codings import written_like
+from atdp.governance.detect.detector import Reading
+from atdp.governance.detect.readings import value_of
 from atdp.governance.errors import Refusal
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator
@@ -224,11 +227,16 @@ class StringWalk:
             end = 0
             changed = False
             for span in spans:
-                value = text[span.start : span.end]
+                written = text[span.start : span.end]
+                value = value_of(written, span.reading)
                 replacement = self._redacted(span.entity, value, path)
                 if replacement is None:
                     return None
-                changed = changed or replacement != value
+                if replacement == value:
+                    replacement = written
+                elif span.reading is not Reading.RAW:
+                    replacement = written_like(replacement, text, span.start, span.end)
+                changed = changed or replacement != written
                 pieces += (text[end : span.start], replacement)
                 end = span.end
             if not changed:

@@ -1,0 +1,191 @@
+"""The readings of a text in which values are searched: its codings decoded, its marks left out.
+
+The *decoded* reading has no character codings (`atdp.governance.detect.codings`). Everything that
+is detected in it counts.
+
+The *loose* reading starts from the decoded one. In it the marks of emphasis around and within words
+are left out (`**x**`, `_x_`, `<b>x</b>`), numbers and addresses that are glued to a word have a
+space there, and lines that a value may extend over are joined, once without a space and, between
+digits, once with one. Many things are numbers when lines are joined. So only what touches such a
+place counts, and only near characters that values have.
+
+Both readings are searched in excerpts around the places that differ from the original.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from atdp.governance.detect.codings import decoded
+from atdp.governance.detect.detector import DetectedSpan, Reading
+from atdp.governance.detect.text_views import JOINED, Edit, TextView
+
+_BEFORE_CODED: Final = 160
+_BEHIND_CODED: Final = 120
+"""Characters that are searched before a decoded place, for context words, and behind it."""
+_AROUND_EDIT: Final = 110
+"""Characters that are searched before and behind a place of the loose reading."""
+_AROUND_BREAK: Final = 110
+"""Characters that are searched before and behind a line break."""
+
+_MARK: Final = (
+    r"(?<![A-Za-z0-9])(?:\*{1,3}|_{1,3}|`{1,3}|~~|\|\|)(?=[A-Za-z0-9+(@.-])"
+    r"|(?<=[A-Za-z0-9)@.-])(?:\*{1,3}|_{1,3}|`{1,3}|~~|\|\|)(?![A-Za-z0-9])"
+    r"|(?<=[A-Za-z0-9])(?:\*\*|~~|`)(?=[A-Za-z0-9])"
+    r"|</?(?:b|i|u|s|a|em|strong|span|wbr|code|mark|font|small|big|sub|sup|tt|kbd)\b[^<>\n]{0,200}>"
+)
+_MARKS = re.compile(_MARK)
+_MARK_CHARACTERS: Final = "*_`~|<"
+_VALUE_CHARACTER = re.compile(r"[0-9@]")
+_NEAR: Final = 24
+"""Characters around a mark in which a character of a value stands."""
+_NUMBER = re.compile(r"\+?\(?[0-9](?:[ .()/:-]{0,2}[0-9]){6,}")
+_GLUED_ADDRESS = re.compile(
+    r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,3}?\."
+    r"(?:com|org|net|edu|gov|io|info|biz|dev|app|ai|eu|us|uk|ca|de|fr|es|it|nl|in|au|[a-z]{2,6}(?=[A-Z]))"
+    r"(?=\w)"
+)
+_ADDRESS = re.compile(r"(?<=[=/?&:|])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}\.")
+_ADDRESS_KEY = re.compile(
+    r"(?:\S*[?&])?(?:[\w.-]{0,40}mail\w{0,10}|to|from|cc|bcc|user|login|q|(?<=[?&])[\w.-]{1,40})="
+    r"(?:%22|%27|%3C)?",
+    re.IGNORECASE,
+)
+_HEX_DIGEST = re.compile(r"[0-9a-fA-F-]{32,}")
+_WORD_AROUND: Final = 64
+_BREAK = re.compile(r"(?<=[\w@.+/=()-])[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}(?=[\w@.+/=(-])")
+_BETWEEN_DIGITS = re.compile(r"[0-9][).-]?\n[(+]?[0-9]")
+_VALUE_NEAR_BREAK = re.compile(
+    r"[0-9@]|pass|pwd|secret|token|key|credential|bearer|authorization", re.IGNORECASE
+)
+_NEAR_BREAK: Final = 40
+
+
+def readings(text: str) -> Iterator[tuple[Reading, TextView]]:
+    """Yield the other readings of a text that differ from it, as excerpts."""
+    whole = decoded(text)
+    if whole is not None:
+        yield Reading.DECODED, whole.excerpt(_BEFORE_CODED, _BEHIND_CODED)
+    loose = _loosened(TextView.of(text) if whole is None else whole.unmarked())
+    if loose is not None:
+        yield Reading.LOOSE, loose
+
+
+def located(span: DetectedSpan, view: TextView, reading: Reading) -> DetectedSpan | None:
+    """Return the place of a span of a view in the original; None when it does not count."""
+    if reading is Reading.LOOSE and not view.is_changed(span.start, span.end):
+        return None
+    start, end = view.source(span.start, span.end)
+    if reading is Reading.LOOSE and _has_spaced_break(view, span.start, span.end):
+        reading = Reading.SPACED
+    return DetectedSpan(start, end, span.entity, span.score, span.rule, reading)
+
+
+def misread(span: DetectedSpan, spans: Sequence[DetectedSpan], text: str, view: TextView) -> bool:
+    """Return True when a span of the raw text is one of another reading, with what is before it.
+
+    In `%22kira@zed.com` the raw text has the address `22kira@zed.com`, and in `?to=kira@zed.com`
+    the address `to=kira@zed.com`. The other reading decides, so that the text around a value stays,
+    and the value has the same replacement everywhere.
+    """
+    return any(
+        each.entity == span.entity
+        and span.start <= each.start
+        and each.end <= span.end
+        and (each.start, each.end) != (span.start, span.end)
+        and (
+            not view.is_literal(span.start, each.start, text)
+            or _ADDRESS_KEY.fullmatch(text, span.start, each.start) is not None
+        )
+        and not view.is_literal(each.end, span.end, text)
+        for each in spans
+    )
+
+
+def value_of(text: str, reading: Reading) -> str:
+    """Return the value that was detected in a reading, from its characters in the original."""
+    if reading is Reading.RAW:
+        return text
+    view = decoded(text)
+    value = text if view is None else view.text
+    if reading is Reading.DECODED:
+        return value
+    value = _MARKS.sub("", value)
+    return _BREAK.sub(" " if reading is Reading.SPACED else "", value)
+
+
+def _loosened(view: TextView) -> TextView | None:
+    text = view.text
+    edits = sorted((*_marks(text), *_borders(text)), key=lambda each: (each.start, each.end))
+    loose = view.edited(_apart(edits)) if edits else view
+    excerpts = [loose.excerpt(_AROUND_EDIT, _AROUND_EDIT)] if edits else []
+    excerpts += _joined_lines(loose)
+    return TextView.concatenated(excerpts) if excerpts else None
+
+
+def _apart(edits: list[Edit]) -> Iterator[Edit]:
+    end = 0
+    for edit in edits:
+        if edit.start >= end:
+            yield edit
+            end = edit.end
+
+
+def _marks(text: str) -> Iterator[Edit]:
+    """Yield the marks of emphasis near digits and at signs."""
+    if not any(mark in text for mark in _MARK_CHARACTERS):
+        return
+    for match in _MARKS.finditer(text):
+        start, end = match.span()
+        if _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR):
+            yield Edit(start, end, "")
+
+
+def _borders(text: str) -> Iterator[Edit]:
+    """Yield the borders between words and the numbers and addresses that are glued to them."""
+    for match in _NUMBER.finditer(text):
+        start, end = match.span()
+        before, behind = text[start - 1 : start], text[end : end + 1]
+        if not (_is_letter(before) or _is_letter(behind)) or _in_digest(text, start, end):
+            continue
+        if _is_letter(before):
+            yield Edit(start, start, " ")
+        if _is_letter(behind):
+            yield Edit(end, end, " ")
+    if "@" in text:
+        for match in _GLUED_ADDRESS.finditer(text):
+            yield Edit(match.end(), match.end(), " ")
+        for match in _ADDRESS.finditer(text):
+            yield Edit(match.start(), match.start(), " ")
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalpha() or character == "_"
+
+
+def _in_digest(text: str, start: int, end: int) -> bool:
+    window = text[max(0, start - _WORD_AROUND) : end + _WORD_AROUND]
+    at = start - max(0, start - _WORD_AROUND)
+    return any(each.start() <= at < each.end() for each in _HEX_DIGEST.finditer(window))
+
+
+def _joined_lines(view: TextView) -> Iterator[TextView]:
+    """Yield the surroundings of the line breaks that may be within a value, joined."""
+    text = view.text
+    if "\n" not in text:
+        return
+    for match in _BREAK.finditer(text):
+        start, end = match.span()
+        near = text[max(0, start - _NEAR_BREAK) : start], text[end : end + _NEAR_BREAK]
+        if not any(map(_VALUE_NEAR_BREAK.search, near)):
+            continue
+        left = view.part(max(0, start - _AROUND_BREAK), start)
+        right = view.part(end, min(len(text), end + _AROUND_BREAK))
+        yield left.joined(right, "", view.source(start, end))
+        if _BETWEEN_DIGITS.search(near[0][-2:] + "\n" + near[1][:2]):
+            yield left.joined(right, " ", view.source(start, end))
+
+
+def _has_spaced_break(view: TextView, start: int, end: int) -> bool:
+    at = view.changed.find(JOINED, start + 1, end)
+    return at >= 0 and view.text[at] == " "

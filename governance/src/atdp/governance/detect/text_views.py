@@ -1,0 +1,217 @@
+"""Views: other readings of a text, with the places in the text that each character came from.
+
+A value is hidden from a pattern when it is written in another coding (`kira%40zed.com`), in other
+characters (full-width digits, a no-break space), with marks inside it, or glued to a word. A view
+is the text as it reads without them. What is detected in a view is a place in the original text,
+because every character of a view knows the characters that it came from.
+
+Most texts have few such places. `excerpt` therefore keeps only their surroundings, so that the
+search in a view costs what its changed places cost, not what the whole text costs.
+"""
+
+import bisect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_BORDER: Final = "\n\x00\n"
+"""Stands for what an excerpt leaves out. No value extends over it."""
+CHANGED: Final = 1
+JOINED: Final = 2
+_LONGEST_EDGE: Final = 40
+"""Characters by which an excerpt is extended at most, so that it does not begin within a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The characters `start` (inclusive) to `end` (exclusive) read as `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextView:
+    """A reading of a text.
+
+    The character `i` came from the characters `starts[i]` (inclusive) to `ends[i]` (exclusive) of
+    the original. `changed[i]` is `CHANGED` when the character is not in the original, or when
+    characters before it were left out, and `JOINED` when it follows a line break that was left out;
+    it has one item more than the text.
+    """
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    changed: bytes
+
+    @classmethod
+    def of(cls, text: str) -> "TextView":
+        """Return the view of a text that is the text itself."""
+        length = len(text)
+        return cls(text, range(length), range(1, length + 1), bytes(length + 1))
+
+    def edited(self, edits: Iterable[Edit]) -> "TextView":
+        """Return this view after `edits`, which are in order and do not overlap."""
+        built = _Building()
+        end = 0
+        for edit in edits:
+            built.copy(self, end, edit.start)
+            built.put(self, edit)
+            end = edit.end
+        built.copy(self, end, len(self.text))
+        return built.view(self.changed[-1])
+
+    @classmethod
+    def concatenated(cls, views: Sequence["TextView"]) -> "TextView":
+        """Return the views after each other; no value extends over the borders between them."""
+        if len(views) == 1:
+            return views[0]
+        built = _Building()
+        for view in views:
+            if view.text:
+                built.copy(view, 0, len(view.text))
+                built.border(view, len(view.text) - 1, len(view.text))
+        return built.view(0)
+
+    def part(self, start: int, end: int) -> "TextView":
+        """Return the view of some of the characters."""
+        return TextView(
+            self.text[start:end],
+            self.starts[start:end],
+            self.ends[start:end],
+            self.changed[start:end] + b"\0",
+        )
+
+    def joined(self, other: "TextView", space: str, place: tuple[int, int]) -> "TextView":
+        """Return both views, with `space` in place of the line break at `place` between them."""
+        start, end = place
+        behind = bytes([JOINED]) + other.changed[1:] if not space else other.changed
+        return TextView(
+            self.text + space + other.text,
+            (*self.starts, *[start] * len(space), *other.starts),
+            (*self.ends, *[end] * len(space), *other.ends),
+            self.changed[:-1] + bytes([JOINED]) * len(space) + behind,
+        )
+
+    def unmarked(self) -> "TextView":
+        """Return this view with no character counting as changed."""
+        return TextView(self.text, self.starts, self.ends, bytes(len(self.text) + 1))
+
+    def excerpt(self, before: int, after: int) -> "TextView":
+        """Return only the surroundings of what is changed, in order.
+
+        Each changed character keeps at least `before` characters before it and `after` behind it.
+        """
+        text, length = self.text, len(self.text)
+        built = _Building()
+        end = 0
+        position = self.changed.find(CHANGED)
+        while position >= 0 and end < length:
+            start = _word_start(text, max(end, position - before), end)
+            last = position
+            while (following := self.changed.find(CHANGED, last + 1, last + after + before)) >= 0:
+                last = following
+            if start > end:
+                built.border(self, end, start)
+            end = _word_end(text, min(length, last + after))
+            built.copy(self, start, end)
+            position = self.changed.find(CHANGED, end)
+        if end < length:
+            built.border(self, end, length)
+        return built.view(0 if end < length else self.changed[-1])
+
+    def is_changed(self, start: int, end: int) -> bool:
+        """Return True when the characters or the borders around them are changed.
+
+        A line break that was left out counts only within them.
+        """
+        return (
+            self.changed.find(CHANGED, start, end + 1) >= 0
+            or self.changed.find(JOINED, start + 1, end) >= 0
+        )
+
+    def is_literal(self, start: int, end: int, original: str) -> bool:
+        """Return True when a character at `start` to `end` of the original stands in the view.
+
+        The characters of the view are in the order of the original.
+        """
+        at = bisect.bisect_left(self.starts, start)
+        while at < len(self.text) and self.starts[at] < end:
+            if self.ends[at] - self.starts[at] == 1 and original[self.starts[at]] == self.text[at]:
+                return True
+            at += 1
+        return False
+
+    def source(self, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the original that the characters came from; `start` < `end`."""
+        return self.starts[start], self.ends[end - 1]
+
+
+@dataclass(slots=True)
+class _Building:
+    text: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    changed: bytearray = field(default_factory=bytearray)
+    removed: bool = False
+    """True when characters were left out since the last one that was added."""
+
+    def copy(self, view: TextView, start: int, end: int) -> None:
+        if start >= end:
+            return
+        at = len(self.starts)
+        self.text.append(view.text[start:end])
+        self.starts.extend(view.starts[start:end])
+        self.ends.extend(view.ends[start:end])
+        self.changed += view.changed[start:end]
+        self._mark(at)
+
+    def put(self, view: TextView, edit: Edit) -> None:
+        if not edit.text:
+            self.removed = True
+            return
+        count = len(edit.text)
+        if edit.start < edit.end:
+            start, end = view.source(edit.start, edit.end)
+        else:
+            # Nothing in the original: the place between two characters.
+            start = end = view.ends[edit.start - 1] if edit.start else 0
+        self.text.append(edit.text)
+        self.starts.extend([start] * count)
+        self.ends.extend([end] * count)
+        self.changed += b"\1" * count
+        # The border behind the edit is a changed place too.
+        self.removed = True
+
+    def border(self, view: TextView, start: int, end: int) -> None:
+        """Add the mark for what an excerpt leaves out."""
+        source = view.source(start, end)
+        self.text.append(_BORDER)
+        self.starts.extend([source[0]] * len(_BORDER))
+        self.ends.extend([source[1]] * len(_BORDER))
+        self.changed += bytes(len(_BORDER))
+
+    def _mark(self, at: int) -> None:
+        if self.removed:
+            self.changed[at] = 1
+            self.removed = False
+
+    def view(self, changed_at_end: int) -> TextView:
+        self.changed.append(1 if self.removed else changed_at_end)
+        return TextView("".join(self.text), self.starts, self.ends, bytes(self.changed))
+
+
+def _word_start(text: str, position: int, least: int) -> int:
+    limit = max(least, position - _LONGEST_EDGE)
+    while position > limit and not text[position - 1].isspace():
+        position -= 1
+    return position
+
+
+def _word_end(text: str, position: int) -> int:
+    limit = min(len(text), position + _LONGEST_EDGE)
+    while position < limit and not text[position].isspace():
+        position += 1
+    return position
