@@ -282,6 +282,7 @@ def _generation(record: Record) -> Record:
     record["policy_versions"] = [
         span | {"start": at, "end": at + 1} for at, span in enumerate(spans)
     ]
+    record["token_splices"] = []  # the gate's own
     # The gate removes a reference that no control token follows, since a value may begin in what it
     # refers to.
     refers = bool(record["prompt_token_ids"]) and record["prompt_prefix_tokens"] is not None

@@ -15,6 +15,7 @@ from atdp.schemas import (
     PromptMemory,
     Source,
     TenantId,
+    TokenSplice,
     TrajectoryId,
     WholePrompts,
     control_token_ids,
@@ -170,6 +171,57 @@ def test_prompts_come_back_whole_whatever_the_history_does(
     restored = [generation_of(each) for each in with_whole_prompts(producer.log)]
     assert [each.prompt_token_ids for each in restored] == prompts
     assert all(each.prompt_prefix_event_id is None for each in restored)
+
+
+PERSONAL = 105
+"""A token of the system prompt that governance replaces by two others."""
+
+
+def governed(generation: Generation) -> Generation:
+    """Return the generation as governance writes it: personal tokens replaced, splices noted."""
+    own = (*(generation.prompt_token_ids or ()), *(generation.output_token_ids or ()))
+    cut = len(generation.prompt_token_ids or ())
+    return replace(
+        generation,
+        prompt_token_ids=replaced(own[:cut]),
+        output_token_ids=replaced(own[cut:]),
+        token_splices=tuple(
+            TokenSplice(start=at, end=at + 1, tokens=2)
+            for at, token in enumerate(own)
+            if token == PERSONAL
+        ),
+    )
+
+
+def replaced(tokens: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(new for old in tokens for new in ((900, 901) if old == PERSONAL else (old,)))
+
+
+@given(histories)
+def test_a_reference_leads_to_the_same_place_after_governance_has_replaced_tokens(
+    history: list[tuple[int, list[int], list[int], bool]],
+) -> None:
+    producer = Producer(PromptMemory({TOKENIZER: {TURN}}, max_tokens=10_000))
+    prompts = []
+    context = list(SYSTEM)
+    for number, (keep, added, output, _) in enumerate(history):
+        context = [*context[:keep], *SYSTEM[keep:], *added, *[PERSONAL] * (number % 2)]
+        answer = (*output, *[PERSONAL] * (number % 3))
+        producer.write(call(*context, output=answer), lands=True)
+        prompts.append(tuple(context))
+        context += answer
+    whole = WholePrompts()
+    read = [whole.add(each.event_id, governed(generation_of(each))) for each in producer.log]
+    assert [each.token_ids for each in read] == [replaced(prompt) for prompt in prompts]
+    assert [each.replaced for each in read] == [PERSONAL in prompt for prompt in prompts]
+
+
+def test_a_reference_into_replaced_tokens_is_withheld() -> None:
+    prompts = WholePrompts()
+    spliced = replace(call(1, 900, 3), token_splices=(TokenSplice(start=1, end=3, tokens=1),))
+    prompts.add("spliced", spliced)
+    assert prompts.add("in", reference("spliced", 2, 9)).broken is BrokenPrefix.WITHHELD
+    assert prompts.add("behind", reference("spliced", 4, 9)).token_ids == (1, 900, 3, 9)
 
 
 def reference(to: str, tokens: int, *own: int) -> Generation:

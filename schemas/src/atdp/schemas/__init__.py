@@ -97,6 +97,7 @@ from atdp.schemas.generation import (
     LogprobEncoding,
     RoutedExperts,
     Sampling,
+    TokenSplice,
     VersionSpan,
 )
 from atdp.schemas.governance_stamp import (
@@ -243,6 +244,7 @@ __all__ = [
     "TargetKind",
     "TenantId",
     "TokenFidelity",
+    "TokenSplice",
     "ToolCall",
     "Topic",
     "TopicRole",

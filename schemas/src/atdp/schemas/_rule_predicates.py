@@ -146,6 +146,11 @@ def spans_in_order(starts: list[int], ends: list[int], tokens: Sequence[int] | N
     return tokens is None or at <= len(tokens)
 
 
+def splices_in_order(starts: list[int], ends: list[int], tokens: list[int]) -> bool:
+    """Return whether replaced tokens follow each other."""
+    return spans_in_order(starts, ends, None) and all(count >= 0 for count in tokens)
+
+
 def prefix_is_whole(event_id: str | None, tokens: int | None) -> bool:
     """Return whether a prefix names both its generation and its length, or neither."""
     if event_id is None or tokens is None:

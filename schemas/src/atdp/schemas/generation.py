@@ -16,6 +16,15 @@ class VersionSpan:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TokenSplice:
+    """Governance wrote `tokens` tokens in place of `start` (inclusive) to `end` (exclusive)."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Sampling:
     """The parameters of sampling."""
 
@@ -65,6 +74,9 @@ class Generation:
 
     With `prompt_prefix_event_id`, the prompt is the first `prompt_prefix_tokens` tokens of the
     prompt and output of that earlier generation of the trajectory, followed by `prompt_token_ids`.
+
+    `token_splices` are the tokens that governance replaced. They are counted in the producer's
+    `prompt_token_ids` and, behind them, `output_token_ids`; so is `prompt_prefix_tokens`.
     """
 
     model: str | None = None
@@ -81,6 +93,7 @@ class Generation:
     logprob_encoding: LogprobEncoding | None = None
     policy_versions: tuple[VersionSpan, ...] = ()
     loss_mask: tuple[int, ...] | None = None
+    token_splices: tuple[TokenSplice, ...] = ()
     routed_experts: RoutedExperts | None = None
     sampling: Sampling | None = None
     reasoning_effort: str | None = None

@@ -163,6 +163,25 @@ RECORD_RULES: tuple[ContractRule, ...] = (
         ),
     ),
     ContractRule(
+        id="Generation.token_splices",
+        record="Generation",
+        fields=("token_splices.start", "token_splices.end", "token_splices.tokens"),
+        sentence="Replaced tokens are not empty and follow each other without overlap.",
+        holds=predicates.splices_in_order,
+        good=({"token_splices": [{"start": 0, "end": 2, "tokens": 5}]},),
+        bad=(
+            {"token_splices": [{"start": -1, "end": 2, "tokens": 5}]},
+            {"token_splices": [{"start": 1, "end": 1, "tokens": 5}]},
+            {"token_splices": [{"start": 0, "end": 1, "tokens": -1}]},
+            {
+                "token_splices": [
+                    {"start": 0, "end": 2, "tokens": 5},
+                    {"start": 1, "end": 3, "tokens": 0},
+                ]
+            },
+        ),
+    ),
+    ContractRule(
         id="Generation.prompt_prefix",
         record="Generation",
         fields=("prompt_prefix_event_id", "prompt_prefix_tokens"),
