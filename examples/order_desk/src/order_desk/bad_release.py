@@ -116,12 +116,11 @@ class BadRelease:
         flow, live = self.platform.flow, self.platform.flow.state().lineage[-1]
         name = f"by-hand-against-{live}"
         if not (self.platform.home.datasets / f"{name}.json").exists():
-            versions = ", ".join(map(sql_literal, {self.first, live}))
             create_dataset(
                 self.platform.lake,
                 name,
                 f"{RECOGNISED_SQL} AND tenant_id = {sql_literal(CONSENTING)} "
-                f"AND weight_version IN ({versions}) AND reward IS NOT NULL",
+                f"AND weight_version = {sql_literal(live)} AND reward IS NOT NULL",
             )
         report = evaluate_dataset(
             self.platform.home,

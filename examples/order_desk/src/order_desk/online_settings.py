@@ -62,10 +62,10 @@ class OnlineDemoSettings:
     min_sessions: int = 25
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
-    bad_release_at: float | None = 0.3
+    bad_release_at: float | None = 0.2
     """Share of the sessions, or of the longest time, after which a bad version is trained by hand,
     to be released when there is no other canary; None: never."""
-    bad_steps: int = 120
+    bad_steps: int = 100
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
     target: float = 0.6
