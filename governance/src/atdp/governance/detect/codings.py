@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, unquote
 
-from atdp.governance.detect.text_views import Edit, TextView
+from atdp.governance.detect.text_views import TextView, ViewEdit
 
 _PASSES: Final = 3
 """Codings within codings that are decoded (`%2540` is two)."""
@@ -77,12 +77,12 @@ def written_like(replacement: str, text: str, start: int, end: int) -> str:
             return replacement
 
 
-def _edits(text: str) -> Iterator[Edit]:
+def _edits(text: str) -> Iterator[ViewEdit]:
     for match in _CODED.finditer(text):
         written = match[0]
         read = _read(written, match.lastgroup)
         if read != written:
-            yield Edit(match.start(), match.end(), read)
+            yield ViewEdit(match.start(), match.end(), read)
 
 
 @functools.lru_cache(maxsize=8192)

@@ -18,7 +18,8 @@ from typing import Final
 
 from atdp.governance.detect.codings import decoded
 from atdp.governance.detect.detector import DetectedSpan, Reading
-from atdp.governance.detect.text_views import JOINED, Edit, TextView
+from atdp.governance.detect.line_breaks import BREAK, is_between_digits, may_split_value
+from atdp.governance.detect.text_views import JOINED, TextView, ViewEdit
 
 _BEFORE_CODED: Final = 160
 _BEHIND_CODED: Final = 120
@@ -53,12 +54,6 @@ _ADDRESS_KEY = re.compile(
 )
 _HEX_DIGEST = re.compile(r"[0-9a-fA-F-]{32,}")
 _WORD_AROUND: Final = 64
-_BREAK = re.compile(r"(?<=[\w@.+/=()-])[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}(?=[\w@.+/=(-])")
-_BETWEEN_DIGITS = re.compile(r"[0-9][).-]?\n[(+]?[0-9]")
-_VALUE_NEAR_BREAK = re.compile(
-    r"[0-9@]|pass|pwd|secret|token|key|credential|bearer|authorization", re.IGNORECASE
-)
-_NEAR_BREAK: Final = 40
 
 
 def readings(text: str) -> Iterator[tuple[Reading, TextView]]:
@@ -111,7 +106,7 @@ def value_of(text: str, reading: Reading) -> str:
     if reading is Reading.DECODED:
         return value
     value = _MARKS.sub("", value)
-    return _BREAK.sub(" " if reading is Reading.SPACED else "", value)
+    return BREAK.sub(" " if reading is Reading.SPACED else "", value)
 
 
 def _loosened(view: TextView) -> TextView | None:
@@ -123,7 +118,7 @@ def _loosened(view: TextView) -> TextView | None:
     return TextView.concatenated(excerpts) if excerpts else None
 
 
-def _apart(edits: list[Edit]) -> Iterator[Edit]:
+def _apart(edits: list[ViewEdit]) -> Iterator[ViewEdit]:
     end = 0
     for edit in edits:
         if edit.start >= end:
@@ -131,17 +126,17 @@ def _apart(edits: list[Edit]) -> Iterator[Edit]:
             end = edit.end
 
 
-def _marks(text: str) -> Iterator[Edit]:
+def _marks(text: str) -> Iterator[ViewEdit]:
     """Yield the marks of emphasis near digits and at signs."""
     if not any(mark in text for mark in _MARK_CHARACTERS):
         return
     for match in _MARKS.finditer(text):
         start, end = match.span()
         if _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR):
-            yield Edit(start, end, "")
+            yield ViewEdit(start, end, "")
 
 
-def _borders(text: str) -> Iterator[Edit]:
+def _borders(text: str) -> Iterator[ViewEdit]:
     """Yield the borders between words and the numbers and addresses that are glued to them."""
     for match in _NUMBER.finditer(text):
         start, end = match.span()
@@ -149,14 +144,14 @@ def _borders(text: str) -> Iterator[Edit]:
         if not (_is_letter(before) or _is_letter(behind)) or _in_digest(text, start, end):
             continue
         if _is_letter(before):
-            yield Edit(start, start, " ")
+            yield ViewEdit(start, start, " ")
         if _is_letter(behind):
-            yield Edit(end, end, " ")
+            yield ViewEdit(end, end, " ")
     if "@" in text:
         for match in _GLUED_ADDRESS.finditer(text):
-            yield Edit(match.end(), match.end(), " ")
+            yield ViewEdit(match.end(), match.end(), " ")
         for match in _ADDRESS.finditer(text):
-            yield Edit(match.start(), match.start(), " ")
+            yield ViewEdit(match.start(), match.start(), " ")
 
 
 def _is_letter(character: str) -> bool:
@@ -174,15 +169,14 @@ def _joined_lines(view: TextView) -> Iterator[TextView]:
     text = view.text
     if "\n" not in text:
         return
-    for match in _BREAK.finditer(text):
+    for match in BREAK.finditer(text):
         start, end = match.span()
-        near = text[max(0, start - _NEAR_BREAK) : start], text[end : end + _NEAR_BREAK]
-        if not any(map(_VALUE_NEAR_BREAK.search, near)):
+        if not may_split_value(text, start, end):
             continue
         left = view.part(max(0, start - _AROUND_BREAK), start)
         right = view.part(end, min(len(text), end + _AROUND_BREAK))
         yield left.joined(right, "", view.source(start, end))
-        if _BETWEEN_DIGITS.search(near[0][-2:] + "\n" + near[1][:2]):
+        if is_between_digits(text, start, end):
             yield left.joined(right, " ", view.source(start, end))
 
 

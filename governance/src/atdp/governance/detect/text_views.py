@@ -10,7 +10,7 @@ search in a view costs what its changed places cost, not what the whole text cos
 """
 
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,7 @@ _LONGEST_EDGE: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class ViewEdit:
     """The characters `start` (inclusive) to `end` (exclusive) read as `text`."""
 
     start: int
@@ -52,7 +52,7 @@ class TextView:
         length = len(text)
         return cls(text, range(length), range(1, length + 1), bytes(length + 1))
 
-    def edited(self, edits: Iterable[Edit]) -> "TextView":
+    def edited(self, edits: Iterable[ViewEdit]) -> "TextView":
         """Return this view after `edits`, which are in order and do not overlap."""
         built = _Building()
         end = 0
@@ -144,6 +144,13 @@ class TextView:
             at += 1
         return False
 
+    def changed_places(self) -> Iterator[int]:
+        """Yield the positions of the changed characters."""
+        at = self.changed.find(CHANGED)
+        while at >= 0:
+            yield at
+            at = self.changed.find(CHANGED, at + 1)
+
     def source(self, start: int, end: int) -> tuple[int, int]:
         """Return the place in the original that the characters came from; `start` < `end`."""
         return self.starts[start], self.ends[end - 1]
@@ -168,7 +175,7 @@ class _Building:
         self.changed += view.changed[start:end]
         self._mark(at)
 
-    def put(self, view: TextView, edit: Edit) -> None:
+    def put(self, view: TextView, edit: ViewEdit) -> None:
         if not edit.text:
             self.removed = True
             return

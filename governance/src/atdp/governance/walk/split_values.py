@@ -1,0 +1,207 @@
+"""Values that are split over the texts of a sequence.
+
+The parts of a message, consecutive messages, the items of a list and the deltas of a stream are
+texts that a reader sees as one. They are searched joined: once as they are, and once with a space
+where digits meet. What is detected over a border is taken out of all texts that it touches: the
+first one gets the replacement. What lies within one text is left to the search in that text.
+
+Only borders near which a value may stand are searched, and only their surroundings.
+"""
+
+import bisect
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from atdp.governance.detect.codings import written_like
+from atdp.governance.detect.detector import Reading
+from atdp.governance.detect.line_breaks import is_between_digits, may_split_value
+from atdp.governance.detect.readings import value_of
+from atdp.governance.detect.scanner import Span
+from atdp.governance.detect.text_views import TextView, ViewEdit
+
+_AROUND: Final = 160
+"""Characters before and behind a border that are searched."""_DECIMAL = re.compile(r"\s*[-+$]?[0-9]+\.[0-9]+%?\s*")
+
+Place: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead to a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSequence:
+    """The texts under one name in the items of a list: `places[i]` leads to `texts[i]`.
+
+    `names` are the keys that lead to the texts within an item.
+    """
+
+    names: Sequence[str]
+    places: Sequence[Place]
+    texts: Sequence[str]
+
+    def replaced(self, items: Sequence[Any], texts: Sequence[str]) -> list[Any]:
+        """Return the items with other texts; the original stays as it is."""
+        governed = list(items)
+        for (at, *place), text in zip(self.places, texts, strict=True):
+            governed[int(at)] = _replaced(governed[int(at)], place, text)
+        return governed
+
+
+@dataclass(frozen=True, slots=True)
+class SplitValue:
+    """A value over the border of texts: where it is in the joined text, and its replacement."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+Scan: TypeAlias = Callable[[str], Sequence[Span]]
+Replace: TypeAlias = Callable[[str, str], str | None]
+"""Returns what replaces a value of an entity; None removes it."""
+
+
+def text_sequences(items: Sequence[Any], *, deep: bool = False) -> Iterator[TextSequence]:
+    """Yield the texts of items that follow each other, by their name in the item.
+
+    A list within an item counts when it has one item, or `deep` is true. Of two streams that
+    alternate, the number under the key `index` tells which one an item belongs to.
+    """
+    found: dict[Place, tuple[list[Place], list[str]]] = {}
+    for at, item in enumerate(items):
+        for name, place, text in _texts(item, (), (at,), deep=deep):
+            places, texts = found.setdefault(name, ([], []))
+            places.append(place)
+            texts.append(text)
+    for name, (places, texts) in found.items():
+        if len(texts) > 1:
+            yield TextSequence([each for each in name if isinstance(each, str)], places, texts)
+
+
+def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[str] | None:
+    """Return the texts without the values that are split over them; None when there are none."""
+    whole = "".join(texts)
+    borders = [at for at in _borders(texts) if may_split_value(whole, at, at)]
+    if not borders:
+        return None
+    values: list[SplitValue] = []
+    for view in _views(whole, borders):
+        values += _split_values(view, whole, borders, scan, replace)
+    return _without(texts, values) if values else None
+
+
+def _replaced(item: Any, place: Sequence[str | int], text: str) -> Any:
+    if not place:
+        return text
+    first, *rest = place
+    inner = _replaced(item[first], rest, text)
+    if isinstance(item, list):
+        return [inner if at == first else each for at, each in enumerate(item)]
+    return {**item, first: inner}
+
+
+def _texts(
+    value: Any, name: Place, place: Place, *, deep: bool
+) -> Iterator[tuple[Place, Place, str]]:
+    if isinstance(value, str):
+        if value:
+            yield name, place, value
+    elif isinstance(value, dict):
+        index = value.get("index")
+        if isinstance(index, int):
+            name = (*name, index)
+        for key, item in value.items():
+            yield from _texts(item, (*name, key), (*place, key), deep=deep)
+    elif isinstance(value, list) and (deep or len(value) == 1):
+        for at, item in enumerate(value):
+            yield from _texts(item, name, (*place, at), deep=deep)
+
+
+def _borders(texts: Sequence[str]) -> Iterator[int]:
+    """Yield the borders between texts, without those between decimal numbers."""
+    at = 0
+    present = [text for text in texts if text]
+    for left, right in itertools.pairwise(present):
+        at += len(left)
+        if not (_DECIMAL.fullmatch(left) and _DECIMAL.fullmatch(right)):
+            yield at
+
+
+def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
+    marks = bytearray(len(whole) + 1)
+    for at in borders:
+        marks[at] = 1
+    view = TextView(whole, range(len(whole)), range(1, len(whole) + 1), bytes(marks))
+    excerpt = view.excerpt(_AROUND, _AROUND)
+    yield excerpt
+    spaces = [
+        ViewEdit(at, at, " ")
+        for at in excerpt.changed_places()
+        if is_between_digits(excerpt.text, at, at)
+    ]
+    if spaces:
+        yield excerpt.unmarked().edited(spaces).excerpt(_AROUND, _AROUND)
+
+
+def _split_values(
+    view: TextView, whole: str, borders: Sequence[int], scan: Scan, replace: Replace
+) -> Iterator[SplitValue]:
+    for span in scan(view.text):
+        start, end = view.source(span.start, span.end)
+        start, end = _open_part(whole, borders, start, end, scan)
+        if start >= end:
+            continue
+        value = value_of(view.text[span.start : span.end], span.reading)
+        replacement = replace(span.entity, value)
+        if replacement == value:
+            continue
+        if replacement and span.reading is not Reading.RAW:
+            replacement = written_like(replacement, whole, start, end)
+        yield SplitValue(start, end, replacement or "")
+
+
+def _open_part(
+    whole: str, borders: Sequence[int], start: int, end: int, scan: Scan
+) -> tuple[int, int]:
+    """Return the part of a value that the search in the single texts would leave; empty for none.
+
+    In `["zed.org", "kira@zed.org"]` the second text is a value of its own, which stays an item.
+    """
+    first, last = bisect.bisect_right(borders, start), bisect.bisect_left(borders, end)
+    if first >= last:
+        return end, end
+    text_end = borders[last] if last < len(borders) else len(whole)
+    own = scan(whole[borders[last - 1] : text_end])
+    if any(span.start == 0 and borders[last - 1] + span.end == end for span in own):
+        end = borders[last - 1]
+    return start, end
+
+
+def _without(texts: Sequence[str], values: Sequence[SplitValue]) -> list[str]:
+    left: list[str] = []
+    offset = 0
+    for text in texts:
+        pieces: list[str] = []
+        at = offset
+        for value in _apart(values):
+            start, end = max(value.start, at), min(value.end, offset + len(text))
+            if start < end:
+                pieces.append(text[at - offset : start - offset])
+                if value.start >= offset:
+                    pieces.append(value.replacement)
+                at = end
+        left.append("".join((*pieces, text[at - offset :])))
+        offset += len(text)
+    return left
+
+
+def _apart(values: Sequence[SplitValue]) -> Iterator[SplitValue]:
+    """Yield the values by position; of two that overlap only the first, longer one, extended."""
+    merged: list[SplitValue] = []
+    for value in sorted(values, key=lambda each: (each.start, -each.end)):
+        if merged and value.start < merged[-1].end:
+            last = merged.pop()
+            value = SplitValue(last.start, max(last.end, value.end), last.replacement)
+        merged.append(value)
+    yield from merged
