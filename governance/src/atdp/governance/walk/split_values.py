@@ -23,7 +23,8 @@ from atdp.governance.detect.scanner import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
 
 _AROUND: Final = 160
-"""Characters before and behind a border that are searched."""_DECIMAL = re.compile(r"\s*[-+$]?[0-9]+\.[0-9]+%?\s*")
+"""Characters before and behind a border that are searched."""
+_DECIMAL = re.compile(r"\s*[-+$]?[0-9]+\.[0-9]+%?\s*")
 
 Place: TypeAlias = tuple[str | int, ...]
 """The keys and indexes that lead to a text."""
