@@ -22,7 +22,14 @@ from atdp.schemas import Event, SigningKey, TopicRole, decode_record, encode, si
 from atdp.stack.kafka_log import KafkaLog
 
 DEADLINE_S = 180.0
-ROLES: Sequence[TopicRole] = ("events_raw", "events_governed", "events_quarantine", "audit")
+ROLES: Sequence[TopicRole] = (
+    "events_raw",
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "learned_values",
+)
+BY_RAW_PARTITION = {"events_raw", "events_governed", "learned_values"}
 
 
 def replace(policy: Path, text: str) -> None:
@@ -45,7 +52,7 @@ class Rig:
 
     def prepare(self) -> "Rig":
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        sizes = {"events_raw": self.partitions, "events_governed": self.partitions}
+        sizes = dict.fromkeys(BY_RAW_PARTITION, self.partitions)
         topics = [
             NewTopic(self.topic(role), num_partitions=sizes.get(role, 1), replication_factor=1)
             for role in ROLES
@@ -132,7 +139,7 @@ class Rig:
         )
 
     def partitions_of(self, role: TopicRole) -> list[TopicPartition]:
-        count = self.partitions if role in {"events_raw", "events_governed"} else 1
+        count = self.partitions if role in BY_RAW_PARTITION else 1
         return [TopicPartition(self.topic(role), number, 0) for number in range(count)]
 
     def read(self, role: TopicRole, *, committed_only: bool = True) -> list[Message]:

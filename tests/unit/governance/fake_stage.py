@@ -81,7 +81,7 @@ class FakeConsumer:
     def close(self) -> None:
         self.closed = True
 
-    def subscribe(self, _: object) -> None:
+    def subscribe(self, _: object, **_callbacks: object) -> None:
         return None
 
 
@@ -127,7 +127,7 @@ class FakeGovernor:
         self.on_decide = on_decide
         self.size = size
 
-    def decide(self, raw: Any, _now: datetime) -> GovernanceDecision:
+    def decide(self, raw: Any, _now: datetime, _trajectories: Any) -> GovernanceDecision:
         self.on_decide()
         output = OutputRecord(
             key=f"{raw.partition}/{raw.offset}".encode(), value=b"x" * self.size, headers=[]

@@ -8,6 +8,7 @@ import pytest
 
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.replacements import Replacement, finding_records
+from atdp.governance.learned.learned_set import LearnedSet
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import decode_record
@@ -34,8 +35,11 @@ def test_no_number_of_findings_makes_an_audit_record_that_the_broker_refuses(
     key, _ = store.create("acme", "agent")
     governed = TenantGovernor.govern
 
-    def with_many_findings(self: TenantGovernor, record: Any, now: datetime) -> GovernedEvent:
-        return dataclasses.replace(governed(self, record, now), replacements=deep_findings(2_000))
+    def with_many_findings(
+        self: TenantGovernor, record: Any, now: datetime, known: LearnedSet
+    ) -> GovernedEvent:
+        event = governed(self, record, now, known)
+        return dataclasses.replace(event, replacements=deep_findings(2_000))
 
     monkeypatch.setattr(TenantGovernor, "govern", with_many_findings)
     result = governor.decide(raw(key), NOW)

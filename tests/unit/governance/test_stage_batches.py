@@ -34,6 +34,9 @@ def stage(
     monkeypatch.setattr(
         "atdp.governance.stage.loop.time", SimpleNamespace(monotonic=lambda: clock[0])
     )
+    monkeypatch.setattr(
+        "atdp.governance.stage.settlement.time", SimpleNamespace(monotonic=lambda: clock[0])
+    )
     made = GovernanceStage(
         StageSettings(kafka=KafkaSettings("nowhere"), **settings),
         FakeGovernor(decide, size),  # type: ignore[arg-type]
@@ -125,12 +128,12 @@ def test_a_key_store_that_fails_halts_the_stage_and_loses_and_sets_aside_nothing
     governor = made._governor
     decide, decided = governor.decide, 0
 
-    def fails_in_the_middle(raw: Any, now: datetime) -> GovernanceDecision:
+    def fails_in_the_middle(raw: Any, now: datetime, known: Any) -> GovernanceDecision:
         nonlocal decided
         decided += 1
         if decided > 5:
             raise HomeUnavailable("the key store cannot be read")
-        return decide(raw, now)
+        return decide(raw, now, known)
 
     def still_gone() -> None:
         raise HomeUnavailable("the key store cannot be read")

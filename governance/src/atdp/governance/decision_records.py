@@ -13,7 +13,7 @@ from atdp.governance.quarantine import record_place, seal
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
 from atdp.runtime import UNKNOWN_TENANT
-from atdp.schemas import HEADER_BYTES, REDELIVERY, encode_record, record_key
+from atdp.schemas import HEADER_BYTES, REDELIVERY, REGOVERNED, encode_record, record_key
 
 MAX_VALUE_BYTES: Final = 8_000_000
 """Largest governed value. It is below the topic's `max.message.bytes`; a larger record would make
@@ -44,8 +44,12 @@ class RecordFacts:
     """Id, version and content hash."""
 
 
-def passed(facts: RecordFacts, event: GovernedEvent) -> GovernanceDecision:
+def passed(
+    facts: RecordFacts, event: GovernedEvent, *, regoverned: bool = False
+) -> GovernanceDecision:
     """Return the decision that lets a governed event pass.
+
+    `regoverned`: the record replaces the one that was written when the event was governed first.
 
     Raises:
         Refusal: the governed event is larger than its topic allows.
@@ -54,6 +58,8 @@ def passed(facts: RecordFacts, event: GovernedEvent) -> GovernanceDecision:
     if len(value) > MAX_VALUE_BYTES:
         raise Refusal("too_large", f"the governed event has more than {MAX_VALUE_BYTES} bytes")
     decision: DecisionName = "changed" if event.changed else "passed"
+    version = b"%d" % event.record["governance"]["learned_version"]
+    replaces = [(REGOVERNED, version)] if regoverned else []
     return GovernanceDecision(
         decision=decision,
         reason=None,
@@ -62,11 +68,12 @@ def passed(facts: RecordFacts, event: GovernedEvent) -> GovernanceDecision:
         governed=OutputRecord(
             key=record_key(event.record["tenant_id"], event.record["trajectory_id"]),
             value=value,
-            headers=_headers(facts.raw),
+            headers=_headers(facts.raw) + replaces,
         ),
         audit=_audit(
             facts,
             decision,
+            reason=f"regoverned:{version.decode()}" if regoverned else None,
             replacements=event.replacements,
             output_sha256=hashlib.sha256(value).hexdigest(),
         ),
@@ -134,6 +141,9 @@ def _audit(
 ) -> OutputRecord:
     raw = facts.raw
     audit_id = f"{raw.topic}/{raw.partition}/{raw.offset}"
+    if reason is not None and decision in {"passed", "changed"}:
+        # A second decision about the same record.
+        audit_id += f"#{reason}"
     policy_id, policy_version, policy_hash = facts.policy or (None, None, None)
     record: dict[str, Any] = {
         "audit_id": audit_id,

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
+from atdp.governance.learned.learned_store import StateKey
+from atdp.governance.learned.trajectory_state import TrajectoryState
 from atdp.governance.replacements import Replacement
 from atdp.schemas import REDELIVERY, header
 
@@ -32,7 +34,7 @@ class RawRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutputRecord:
-    """A record to write to Kafka."""
+    """A record to write to Kafka. An empty value deletes the key of a compacted topic."""
 
     key: bytes
     value: bytes
@@ -54,3 +56,6 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
+    state: TrajectoryState | None = None
+    """The state of the trajectory `state_key` after this event; None when it does not change."""
+    state_key: StateKey | None = None

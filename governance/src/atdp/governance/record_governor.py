@@ -8,10 +8,10 @@ secrets) halt governance as a whole.
 
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
 from atdp.governance.byte_lru import ByteLru
@@ -25,6 +25,10 @@ from atdp.governance.decision_records import (
 )
 from atdp.governance.decisions import GovernanceDecision, RawRecord
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
+from atdp.governance.learned.learned_set import LearnedSet
+from atdp.governance.learned.learned_store import StateKey
+from atdp.governance.learned.trajectories import NO_TRAJECTORIES, Trajectories
+from atdp.governance.learned.trajectory_state import EMPTY_STATE, TrajectoryState, content_of
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.store import PolicyStore
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
@@ -35,7 +39,26 @@ from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
 _MAX_TENANTS: Final = 1_000
 """Tenants whose governors are kept. Making another one takes microseconds."""
 
+_END: Final = "trajectory_ended"
+_T = TypeVar("_T")
 _log = logging.getLogger("atdp.governance")
+
+
+@dataclass(frozen=True, slots=True)
+class RegovernedRecord:
+    """A record that was governed again: the digest of its content, and what it writes."""
+
+    content: bytes
+    decision: GovernanceDecision
+
+
+@dataclass(frozen=True, slots=True)
+class _GovernedRecord:
+    event: GovernedEvent
+    state_key: StateKey
+    known: TrajectoryState
+    learns: bool
+    """Whether the policy learns values at all."""
 
 
 @dataclass(slots=True)
@@ -56,17 +79,61 @@ class RecordGovernor:
     """Governors by tenant and policy hash, the least recently used first."""
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
 
-    def decide(self, raw: RawRecord, now: datetime) -> GovernanceDecision:
+    def decide(
+        self, raw: RawRecord, now: datetime, trajectories: Trajectories = NO_TRAJECTORIES
+    ) -> GovernanceDecision:
         """Return the decision about one record; faults of the record itself never raise.
+
+        The decision holds the state of its trajectory after it, which the caller keeps.
 
         Raises:
             HomeUnavailable: nothing can be decided now; the record is to be read again.
         """
         facts = RecordFacts(raw=raw, now=now)
-        try:
+
+        def govern() -> _GovernedRecord:
             with cpu_budget(self.record_s):
-                governed = self._govern(facts)
-            return passed(facts, governed)
+                return self._govern(facts, trajectories)
+
+        governed = self._attempt(facts, govern)
+        if isinstance(governed, GovernanceDecision):
+            return governed
+        event, key = governed.event, governed.state_key
+        if not governed.learns:
+            return self._attempt(facts, lambda: passed(facts, event))
+        known = governed.known.taught(event.learned, ended=event.record["kind"] == _END)
+        settled = trajectories.settle(key, known)
+        event.record["governance"]["settled_version"] = settled.settled_version
+        state = settled.with_event(raw.offset, content_of(event.record))
+        return self._attempt(
+            facts, lambda: replace(passed(facts, event), state=state, state_key=key)
+        )
+
+    def regovern(
+        self, raw: RawRecord, now: datetime, key: StateKey, learned: LearnedSet
+    ) -> RegovernedRecord:
+        """Govern a record again with all that was learned after it.
+
+        The record was authenticated when it was governed first; its key may be revoked by now.
+
+        Raises:
+            Refusal, EventDropped, HomeUnavailable: it cannot be governed now as it was then.
+        """
+        facts = RecordFacts(raw=raw, now=now)
+        with cpu_budget(self.record_s):
+            record = _decoded(raw)
+            governor, place = self._opened(facts, record)
+            if place != key:
+                raise Refusal("other_trajectory", "the raw record is not the one that was governed")
+            event = governor.govern(record, now, learned)
+        event.record["governance"]["learned_version"] = learned.version
+        decision = passed(facts, event, regoverned=True)
+        return RegovernedRecord(content_of(event.record), decision)
+
+    def _attempt(self, facts: RecordFacts, step: Callable[[], _T]) -> _T | GovernanceDecision:
+        """Return the result of a step, or the decision that its failure leads to."""
+        try:
+            return step()
         except EventDropped as drop:
             return dropped(facts, drop)
         except Refusal as refusal:
@@ -78,7 +145,7 @@ class RecordGovernor:
             # stop its partition for all others.
             _log.exception(
                 "a record could not be governed",
-                extra={"partition": raw.partition, "offset": raw.offset},
+                extra={"partition": facts.raw.partition, "offset": facts.raw.offset},
             )
             fault = Refusal("internal_error", type(error).__name__)
             return quarantined(facts, fault, self.secret)
@@ -95,7 +162,7 @@ class RecordGovernor:
         """Drop the governors that were built from the previous policies."""
         self._tenants.clear()
 
-    def _govern(self, facts: RecordFacts) -> GovernedEvent:
+    def _govern(self, facts: RecordFacts, trajectories: Trajectories) -> _GovernedRecord:
         raw = facts.raw
         if len(raw.value) > MAX_RAW_BYTES:
             raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
@@ -105,25 +172,31 @@ class RecordGovernor:
         # A key of the role operator belongs to no tenant; then only the event names one.
         if principal.role != "operator":
             facts.tenant = principal.tenant
-        try:
-            name, record = decode_record(raw.value)
-        except UnknownSchema as error:
-            raise Refusal("unknown_schema", str(error)) from error
-        except SchemaError as error:
-            raise Refusal("undecodable", f"the record is not a readable event: {error}") from error
-        if name != "event":
-            raise Refusal("unknown_schema", f"a record of {name} is no event")
+        record = _decoded(raw)
         check_tenant(principal, record["tenant_id"])
+        governor, key = self._opened(facts, record)
+        learns = bool(governor.policy.learned_entities)
+        known = trajectories.state(key) if learns else EMPTY_STATE
+        event = governor.govern(record, facts.now, known.learned)
+        return _GovernedRecord(event, key, known, learns)
+
+    def _opened(
+        self, facts: RecordFacts, record: Mapping[str, Any]
+    ) -> tuple[TenantGovernor, StateKey]:
+        """Return the governor of a record and the key of its trajectory's state.
+
+        From here on a refusal can name the event, but only by its governed identifiers.
+        """
         facts.tenant = record["tenant_id"]
         facts.kind = record["kind"]
         governor = self._tenant_governor(facts.tenant)
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
-        # From here on a refusal can name the event, but only by its governed identifiers.
         facts.event_id = governor.strings.identifier(record["event_id"]).text
         facts.trajectory_id = governor.strings.identifier(record["trajectory_id"]).text
         _require_contract(record, facts.now)
         facts.occurred_at = record["occurred_at"]
-        return governor.govern(record, facts.now)
+        trajectory = governor.strings.place(record["trajectory_id"])
+        return governor, StateKey(facts.raw.partition, facts.tenant, trajectory)
 
     def _tenant_governor(self, tenant: str) -> TenantGovernor:
         policy = self.policies.policy_for(tenant)
@@ -144,6 +217,23 @@ class RecordGovernor:
                 self._tenants.popitem(last=False)
         self._tenants.move_to_end(key)
         return governor
+
+
+def _decoded(raw: RawRecord) -> dict[str, Any]:
+    """Return the event that a raw record holds.
+
+    Raises:
+        Refusal: it holds none that can be read.
+    """
+    try:
+        name, record = decode_record(raw.value)
+    except UnknownSchema as error:
+        raise Refusal("unknown_schema", str(error)) from error
+    except SchemaError as error:
+        raise Refusal("undecodable", f"the record is not a readable event: {error}") from error
+    if name != "event":
+        raise Refusal("unknown_schema", f"a record of {name} is no event")
+    return record
 
 
 def _require_contract(record: Mapping[str, Any], now: datetime) -> None:

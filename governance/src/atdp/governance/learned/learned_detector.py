@@ -9,8 +9,8 @@ half of all names are ordinary words too:
 
 - a part of a name counts when it is capitalised, or beside another learned part (`mia li`,
   `mia_3668_li`), or after words that announce a name (`i am mia`);
-- a part that is a common word (`Will`), or has two letters, counts only when it is capitalised and
-  beside another learned part or after such words;
+- a part that is a common word (`Will`), or has two letters, counts beside a learned part that is
+  neither (`mia li`); else only when it is capitalised and beside another part or after such words;
 - a city that is a common word (`Reading`) counts when it is capitalised after a word of place.
 
 The cost is one search for words, and one look-up for each. Whether a text holds a first word of a
@@ -19,12 +19,12 @@ learned value at all can be asked of `marks_of`, which the caches keep for every
 
 import itertools
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from atdp.governance.detect.codings import decoded
-from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.detect.detector import DetectedSpan, Reading
 from atdp.governance.learned.common_words import (
     COMMON_WORDS,
     NAME_CONTEXT,
@@ -50,6 +50,10 @@ class LearnedDetector:
     learned: LearnedSet
     digests: WordDigests
 
+    def may_find(self, marks: Iterable[int]) -> bool:
+        """Return False when a text with these `marks_of` it cannot hold a learned value."""
+        return not self.learned.marks.isdisjoint(marks)
+
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return one span for each learned value in the text, in order of position."""
         spans = set(self._in(text))
@@ -57,7 +61,7 @@ class LearnedDetector:
         if view is not None:
             for span in self._in(view.text):
                 start, end = view.source(span.start, span.end)
-                spans.add(DetectedSpan(start, end, span.entity, span.score, span.rule))
+                spans.add(DetectedSpan(start, end, span.entity, _SCORE, _RULE, Reading.DECODED))
         return sorted(spans)
 
     def _in(self, text: str) -> Iterator[DetectedSpan]:
@@ -107,22 +111,27 @@ class LearnedDetector:
         if word.is_number or not (entry.part or _is_common(word)):
             return True
         if entry.part:
-            evidence = self._beside_a_part(words, at) or _is_announced(words, at)
+            beside = self._parts_beside(words, at)
+            if not all(_is_common(each) for each in beside):
+                return True
+            evidence = bool(beside) or _is_announced(words, at)
         else:
             evidence = at > 0 and folded(words[at - 1].text) in PLACE_CONTEXT
         if _is_common(word):
             return evidence and (word.is_capitalised or _is_identifier(text, [word]))
         return evidence or (word.is_capitalised and not _is_identifier(text, [word]))
 
-    def _beside_a_part(self, words: Sequence[Word], at: int) -> bool:
-        return any(
-            0 <= other < len(words)
-            and abs(_distance(words[at], words[other])) <= _GAP
+    def _parts_beside(self, words: Sequence[Word], at: int) -> Sequence[Word]:
+        """Return the words next to the one at `at` that are other parts of names."""
+        return [
+            words[other]
+            for other in (at - 1, at + 1)
+            if 0 <= other < len(words)
+            and _distance(words[at], words[other]) <= _GAP
             and (known := self.learned.by_digest.get(words[other].digest)) is not None
             and known.part
             and words[other].digest != words[at].digest
-            for other in (at - 1, at + 1)
-        )
+        ]
 
 
 def marks_of(text: str, digests: WordDigests) -> "array[int]":

@@ -1,5 +1,6 @@
 """The set of values that were learned from one trajectory: digests by first word."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -35,6 +36,8 @@ class LearnedSet:
     marks: frozenset[int] = field(default_factory=frozenset, compare=False)
     """`mark` of each first word; a text without any of them holds no learned value."""
     has_numbers: bool = field(default=False, compare=False)
+    identity: bytes = field(default=b"", compare=False)
+    """A digest of the whole set, by which caches tell it from other sets."""
 
     @classmethod
     def of(cls, entries: Iterable[LearnedEntry]) -> "LearnedSet":
@@ -52,6 +55,7 @@ class LearnedSet:
             lengths={first: tuple(sorted(each, reverse=True)) for first, each in lengths.items()},
             marks=frozenset(map(mark, lengths)),
             has_numbers=any(not entry.words for entry in by_digest.values()),
+            identity=hashlib.blake2b(b"".join(by_digest), digest_size=16).digest(),
         )
 
     def with_entries(self, entries: Iterable[LearnedEntry]) -> "LearnedSet":

@@ -9,7 +9,11 @@ its open transaction; after a failed transaction the consumer goes back to the c
 
 A transaction is limited by records, seconds and bytes. When the time or the bytes are used up, what
 is governed so far is committed, and the consumer goes back to the first record that is not. Every
-transaction governs at least one record, and the CPU time of one record is limited.
+transaction governs at least one record, or governs one again, and the CPU time of one record is
+limited.
+
+What is learned from a trajectory is part of the transaction as well: its state is written to the
+topic of learned values beside the events that taught it (`atdp.governance.stage.settlement`).
 
 A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are
 paused, the group membership is kept, and nothing passes until the cause is repaired. Partitions are
@@ -20,24 +24,27 @@ read again when the loop continues.
 import logging
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, TIMESTAMP_NOT_AVAILABLE, Message
+from confluent_kafka import Message
 
-from atdp.governance.decisions import GovernanceDecision, OutputRecord, RawRecord
+from atdp.governance.decisions import GovernanceDecision, OutputRecord
 from atdp.governance.errors import HomeUnavailable, PolicyError
+from atdp.governance.learned.learned_store import LearnedStore
 from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.stage.messages import raw_record
 from atdp.governance.stage.metrics import StageMetrics
+from atdp.governance.stage.place_reader import PlaceReader
 from atdp.governance.stage.raw_consumer import RawConsumer
 from atdp.governance.stage.settings import StageSettings
+from atdp.governance.stage.settlement import Settlement, SettlementUnfinished, TransactionBudget
 from atdp.governance.stage.transaction import ANY_PARTITION, OutputTransaction, TransactionFailed
 from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
 
 _HALTED_POLL_S: Final = 0.5
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 class GovernanceStage:
@@ -64,7 +71,10 @@ class GovernanceStage:
         self._now = now
         self._on_state = on_state
         self._halted: str | None = None
-        self._consumer = RawConsumer(settings)
+        self._reader = PlaceReader(settings)
+        self._learned = LearnedStore(self._reader.states, settings.learned_retention)
+        self._settlement = Settlement(governor, self._learned, self._reader, metrics, self._write)
+        self._consumer = RawConsumer(settings, on_assignment=self._learned.forget)
 
     def start(self) -> None:
         """Check the topics, fence earlier workers, join the group.
@@ -115,26 +125,46 @@ class GovernanceStage:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._reader.close()
 
     def _transact(self, messages: Sequence[Message]) -> list[GovernanceDecision]:
         """Govern messages in one transaction.
 
-        Returns the decisions that are committed. They are about the first of `messages`, and at
-        least one.
+        Returns the decisions that are committed. They are about the first of `messages`. There is
+        at least one, unless the first message needs several transactions.
         """
         self._transaction.begin()
-        deadline = time.monotonic() + self._settings.batch_s
-        remaining_bytes = self._settings.batch_bytes
+        budget = TransactionBudget(
+            time.monotonic() + self._settings.batch_s, self._settings.batch_bytes
+        )
+        self._settlement.begin(budget, self._now())
         decisions: list[GovernanceDecision] = []
         for message in messages:
-            decision = self._governor.decide(_raw_record(message), self._now())
-            remaining_bytes -= self._write(decision, message.partition())
-            decisions.append(decision)
-            if time.monotonic() > deadline or remaining_bytes < 0:
+            raw = raw_record(message)
+            try:
+                decision = self._governor.decide(raw, self._now(), self._settlement)
+            except SettlementUnfinished:
                 break
+            budget.bytes_left -= self._write(decision, raw.partition)
+            if decision.state is not None and decision.state_key is not None:
+                self._learned.put(decision.state_key, decision.state)
+                self._reader.remember(raw)
+            decisions.append(decision)
+            if budget.is_used_up:
+                break
+        self._write_states()
         offsets = self._consumer.offsets_after(messages[: len(decisions)])
         self._transaction.commit(offsets, self._consumer.group_metadata())
+        self._learned.commit()
+        self._metrics.trajectories.set(len(self._learned))
         return decisions
+
+    def _write_states(self) -> None:
+        """Add the changed states of trajectories to the transaction."""
+        topic = self._settings.topic("learned_values")
+        for partition, record in self._learned.records(self._now()):
+            output = OutputRecord(key=record.key, value=record.value, headers=[])
+            self._transaction.write(topic, partition, output)
 
     def _write(self, decision: GovernanceDecision, partition: int) -> int:
         """Add one decision's records to the transaction; return the bytes of their values."""
@@ -156,6 +186,7 @@ class GovernanceStage:
                 the process must end.
         """
         self._metrics.transactions.labels("aborted").inc()
+        self._learned.rollback()
         self._transaction.abort()
         self._consumer.rewind()
 
@@ -185,21 +216,3 @@ class GovernanceStage:
         self._metrics.halted.set(1)
         self._on_state(why)
         _log.error("governance is halted until its home is repaired", extra={"why": why})
-
-
-def _raw_record(message: Message) -> RawRecord:
-    kind, milliseconds = message.timestamp()
-    timestamp = _EPOCH
-    if kind != TIMESTAMP_NOT_AVAILABLE:
-        timestamp = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return RawRecord(
-        # Each record states who stamped it. A partition may hold records that were written before
-        # its topic began to stamp them.
-        appended=kind == TIMESTAMP_LOG_APPEND_TIME,
-        value=message.value() or b"",
-        headers=[(name, value or b"") for name, value in message.headers() or ()],
-        topic=message.topic(),
-        partition=message.partition(),
-        offset=message.offset(),
-        timestamp=timestamp,
-    )

@@ -50,6 +50,23 @@ class StageMetrics:
             buckets=_BUCKETS_S,
             registry=registry,
         )
+        self.regoverned = Counter(
+            "atdp_governance_regoverned",
+            "Records governed again with what was learned after them, by outcome.",
+            ["outcome"],
+            registry=registry,
+        )
+        self.not_settled = Counter(
+            "atdp_governance_not_settled",
+            "Events of ended trajectories that could not be governed again, by reason.",
+            ["reason"],
+            registry=registry,
+        )
+        self.trajectories = Gauge(
+            "atdp_governance_learned_trajectories",
+            "Trajectories whose learned values are in memory.",
+            registry=registry,
+        )
         self.halted = Gauge(
             "atdp_governance_halted",
             "1 while an unusable policy or key store halts governance.",

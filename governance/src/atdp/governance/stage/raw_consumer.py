@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -22,14 +22,25 @@ _log = logging.getLogger("atdp.governance")
 
 _FAILURE_PAUSE_S: Final = 0.5
 _METADATA_TIMEOUT_S: Final = 10.0
-_ROLES: Sequence[TopicRole] = ("events_raw", "events_governed", "events_quarantine", "audit")
+_ROLES: Sequence[TopicRole] = (
+    "events_raw",
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "learned_values",
+)
+_BY_RAW_PARTITION: Sequence[TopicRole] = ("events_governed", "learned_values")
 
 
 class RawConsumer:
     """Reads the raw topic as a member of the governance group. Not thread-safe."""
 
-    def __init__(self, settings: StageSettings) -> None:
+    def __init__(
+        self, settings: StageSettings, *, on_assignment: Callable[[Sequence[int]], None]
+    ) -> None:
+        """`on_assignment` is called with the partitions that are assigned or taken away."""
         self._settings = settings
+        self._on_assignment = on_assignment
         self._topic = settings.topic("events_raw")
         self._consumer = Consumer(dict(settings.consumer()))
 
@@ -37,8 +48,8 @@ class RawConsumer:
         """Check that the topics of governance exist and match each other.
 
         Raises:
-            GovernanceError: the broker does not answer, a topic is missing, or the raw and governed
-                topics differ in their number of partitions.
+            GovernanceError: the broker does not answer, a topic is missing, or a topic that is
+                written by raw partition differs from the raw one in its number of partitions.
         """
         try:
             topics = self._consumer.list_topics(timeout=_METADATA_TIMEOUT_S).topics
@@ -52,17 +63,22 @@ class RawConsumer:
                     f"the topic {name} does not exist; `atdp up` creates the topics"
                 )
             counts[role] = len(topics[name].partitions)
-        if counts["events_raw"] != counts["events_governed"]:
-            governed = self._settings.topic("events_governed")
-            raise GovernanceError(
-                f"{self._topic} has {counts['events_raw']} partitions "
-                f"and {governed} has {counts['events_governed']}; "
-                "make them equal, because the order of events within a trajectory depends on it"
-            )
+        for role in _BY_RAW_PARTITION:
+            if counts["events_raw"] != counts[role]:
+                raise GovernanceError(
+                    f"{self._topic} has {counts['events_raw']} partitions "
+                    f"and {self._settings.topic(role)} has {counts[role]}; "
+                    "make them equal, because the order of events within a trajectory depends on it"
+                )
 
     def subscribe(self) -> None:
         """Join the group."""
-        self._consumer.subscribe([self._topic])
+        self._consumer.subscribe(
+            [self._topic],
+            on_assign=self._assignment_changed,
+            on_revoke=self._assignment_changed,
+            on_lost=self._assignment_changed,
+        )
 
     def consume(self, most: int, wait_s: float) -> list[Message]:
         """Return at most `most` messages; errors that the broker reports are logged."""
@@ -135,6 +151,9 @@ class RawConsumer:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+
+    def _assignment_changed(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._on_assignment([each.partition for each in partitions])
 
     def _seek(self, positions: Sequence[TopicPartition]) -> None:
         try:

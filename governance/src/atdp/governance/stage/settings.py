@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from atdp.runtime import KafkaSettings, KafkaValue
@@ -31,6 +32,12 @@ class StageSettings:
     until the commit."""
     batch_wait_s: float = 0.1
     """Longest wait for a batch to fill."""
+    raw_cache_bytes: int = 64 * 1024 * 1024
+    """Bound of the cache of recent raw records. Records of a trajectory that is settled are read
+    from the broker again when they are no longer in it."""
+    learned_retention: timedelta = timedelta(days=7)
+    """Time without events after which the learned values of a trajectory are deleted. It is that
+    of the raw topic: what is no longer there cannot be governed again."""
     session_timeout_ms: int = 10_000
     """Time without a heartbeat after which a frozen worker's partitions go to another worker."""
     commit_timeout_s: float = 30.0
@@ -59,6 +66,23 @@ class StageSettings:
             "auto.offset.reset": "earliest",
             "session.timeout.ms": self.session_timeout_ms,
             "heartbeat.interval.ms": min(3_000, self.session_timeout_ms // 3),
+            "fetch.wait.max.ms": 50,
+            "queued.max.messages.kbytes": 16_384,
+        }
+
+    def reader(self) -> Mapping[str, KafkaValue]:
+        """Return the properties of a consumer that reads committed records at places of its own.
+
+        It is no member of the group: the id is required, and never used for offsets.
+        """
+        return {
+            **self.kafka.config(),
+            "group.id": f"{self.topic_prefix}{GOVERNANCE_GROUP}-reader",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
             "fetch.wait.max.ms": 50,
             "queued.max.messages.kbytes": 16_384,
         }

@@ -89,7 +89,7 @@ class KafkaTransaction:
                 self._call(
                     self._producer.produce,
                     topic,
-                    value=output.value,
+                    value=output.value or None,
                     key=output.key,
                     partition=partition,
                     headers=output.headers,
@@ -102,9 +102,11 @@ class KafkaTransaction:
 
     def commit(self, offsets: Sequence[TopicPartition], group: Any) -> None:
         """See `OutputTransaction`."""
-        self._call(
-            self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s
-        )
+        # None is consumed while a long trajectory is settled in several transactions.
+        if offsets:
+            self._call(
+                self._producer.send_offsets_to_transaction, list(offsets), group, self._timeout_s
+            )
         self._call(self._producer.commit_transaction, self._timeout_s)
 
     def abort(self) -> None:

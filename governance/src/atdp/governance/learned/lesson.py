@@ -1,0 +1,41 @@
+"""What one string teaches: the values in it that are learned, and the words that it has."""
+
+from array import array
+from collections.abc import Set as AbstractSet
+
+from atdp.governance.learned.learnable import learned_entries
+from atdp.governance.learned.learned_detector import marks_of
+from atdp.governance.learned.learned_set import LearnedEntry
+from atdp.governance.learned.words import WordDigests
+
+
+class Lesson:
+    """Collects entries and marks while a string is walked. Holds digests, never a text."""
+
+    def __init__(self, digests: WordDigests, entities: AbstractSet[str]) -> None:
+        """`entities`: those that the policy learns."""
+        self._digests = digests
+        self._entities = entities
+        self._entries: dict[bytes, LearnedEntry] = {}
+        self._marks: set[int] = set()
+
+    def learn(self, entity: str, value: str, *, stated: bool) -> None:
+        """Add a value that was replaced; `stated` when the name of its key gave the entity."""
+        if entity in self._entities:
+            for entry in learned_entries(entity, value, self._digests, stated=stated):
+                self._entries.setdefault(entry.digest, entry)
+
+    def read(self, text: str) -> None:
+        """Note the words of a text that was scanned."""
+        if self._entities:
+            self._marks.update(marks_of(text, self._digests))
+
+    @property
+    def entries(self) -> tuple[LearnedEntry, ...]:
+        """The values, in the order in which they stand in the string."""
+        return tuple(self._entries.values())
+
+    @property
+    def marks(self) -> "array[int]":
+        """The marks of the words from which a learned value can begin."""
+        return array("I", self._marks)

@@ -1,0 +1,137 @@
+"""Reads records at places of their own choice, beside the group's consumer.
+
+Two things are read so: the topic of learned values from its beginning, when a partition is
+assigned, and raw records whose trajectory is settled. Recent raw records are kept in memory, with
+a bound in bytes, so that a trajectory that was just active needs no second read.
+"""
+
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from atdp.governance.byte_lru import ByteLru
+from atdp.governance.decisions import RawRecord
+from atdp.governance.learned.learned_store import StoredState
+from atdp.governance.stage.messages import message_time, raw_record
+from atdp.governance.stage.settings import StageSettings
+from atdp.governance.stage.transaction import TransactionFailed
+
+_TIMEOUT_S: Final = 30.0
+_AHEAD: Final = 500
+"""Records that are read and skipped rather than sought: a seek costs a round trip."""
+
+
+class PlaceReader:
+    """Reads single raw records and whole partitions of learned values. Not thread-safe."""
+
+    def __init__(self, settings: StageSettings) -> None:
+        self._settings = settings
+        self._raw_topic = settings.topic("events_raw")
+        self._recent = ByteLru[RawRecord](settings.raw_cache_bytes)
+        self._consumer: Any = None
+        self._at: tuple[int, int] | None = None
+        """Partition and offset that the consumer reads next."""
+
+    def remember(self, raw: RawRecord) -> None:
+        """Keep a record that may be read again soon."""
+        self._recent.put(_key(raw.partition, raw.offset), raw, len(raw.value))
+
+    def raw(self, partition: int, offset: int) -> RawRecord | None:
+        """Return a raw record, or None when the topic does not hold it any more.
+
+        Raises:
+            TransactionFailed: the broker does not answer; the transaction is to be repeated.
+        """
+        recent = self._recent.get(_key(partition, offset))
+        if recent is not None:
+            return recent
+        if self._at is None or self._at[0] != partition or not 0 <= offset - self._at[1] <= _AHEAD:
+            self._start(self._raw_topic, partition, offset)
+        for message in self._messages():
+            self._at = partition, message.offset() + 1
+            if message.offset() == offset:
+                return raw_record(message)
+            if message.offset() > offset:
+                break
+        self._at = None
+        return None
+
+    def states(self, partition: int) -> Iterator[StoredState]:
+        """Yield the records of learned values of a partition.
+
+        Raises:
+            TransactionFailed: the broker does not answer; the transaction is to be repeated.
+        """
+        topic = self._settings.topic("learned_values")
+        end = self._end(topic, partition)
+        if end == 0:
+            return
+        self._start(topic, partition, OFFSET_BEGINNING)
+        self._at = None
+        for message in self._messages(until=end):
+            yield StoredState(message.key() or b"", message.value() or b"", message_time(message))
+
+    def close(self) -> None:
+        """Close the consumer."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _start(self, topic: str, partition: int, offset: int) -> None:
+        if self._consumer is None:
+            self._consumer = Consumer(dict(self._settings.reader()))
+        self._consumer.assign([TopicPartition(topic, partition, offset)])
+
+    def _messages(self, until: int | None = None) -> Iterator[Message]:
+        """Yield messages up to the end that is committed, or up to the offset `until`.
+
+        A transaction of another worker may be open before `until`: then its end is waited for.
+        """
+        deadline = time.monotonic() + _TIMEOUT_S
+        while time.monotonic() < deadline:
+            message = self._consumer.poll(1.0)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                yield message
+                deadline = time.monotonic() + _TIMEOUT_S
+            elif error.code() == KafkaError._PARTITION_EOF:
+                if until is None or message.offset() >= until:
+                    return
+            elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
+                return
+            elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+                raise TransactionFailed(f"a record cannot be read again: {error.str()}")
+        self._at = None
+        raise TransactionFailed("the broker did not answer in time when a record was read again")
+
+    def _end(self, topic: str, partition: int) -> int:
+        """Return the offset after the last record, records of open transactions included."""
+        place = TopicPartition(topic, partition)
+        admin = AdminClient(dict(self._settings.kafka.config()))
+        try:
+            futures = admin.list_offsets(
+                {place: OffsetSpec.latest()},
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                request_timeout=_TIMEOUT_S,
+            )
+            return int(futures[place].result(_TIMEOUT_S).offset)
+        except KafkaException as error:
+            raise TransactionFailed(f"the end of {topic} is unknown: {error}") from error
+
+
+def _key(partition: int, offset: int) -> bytes:
+    return struct.pack(">qq", partition, offset)
