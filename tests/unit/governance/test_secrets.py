@@ -1,10 +1,15 @@
 """Credentials are detected wherever they are, and ordinary text holds none."""
 
+import random
+import string
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from atdp.governance.detect.detector import Detector
-from atdp.governance.detect.secrets import RULES, SecretDetector
+from atdp.governance.detect.random_words import random_words
+from atdp.governance.detect.secret_rules import RULES
+from atdp.governance.detect.secrets import SecretDetector
 
 SECRETS = {
     "private-key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----",
@@ -33,6 +38,11 @@ SECRETS = {
     "url-password": "postgres://app:s3cr3tpw@db.internal:5432/x",
     "authorization": "Authorization: Bearer abcdef0123456789abcdef",
     "assignment": 'DB_PASSWORD="correct horse battery"',
+    "token-assignment": "github_token: abc123def456",
+    "markup": "<db:password>hunter2</db:password>",
+    "option": "tool --db-password hunter2 --verbose",
+    "command": "mysql -u root -phunter2hunter2x shop",
+    "cookie": "Set-Cookie: sid=a1b2c3; Path=/; HttpOnly",
     "stated-password": "my password is hunter2!",
 }
 HARMLESS = [
@@ -42,6 +52,40 @@ HARMLESS = [
     "https://example.com/a:b/c@2x.png and http://host:8080/path",
     "password=<SECRET> and api_key=<SECRET_1a2b3c4d5e>",
     "password=$DB_PASSWORD and token=${TOKEN} and secret=$(pass show db)",
+    "PWD=/root/work OLDPWD=/tmp pwd: ~/x",
+    "next_page_token=abc123def456 pad_token: '<pad>' token: Token max_tokens=4096",
+    "page_token: 'CAEQAhgC12', next_token=12ab34cd56",
+    "my_token = get_token2() and token = tokens[12345678]",
+    "tool --password PASSWORD --token $TOKEN --password <yours> --secret --verbose",
+    "mysql -u root -p shop; curl -u; docker login with -p; zip -r a.zip b",
+    "if cookie == 'a=b': cookie = parse(header); cookies: none",
+    "<key>value</key> and <password></password>",
+    "d670460b4b4aece5915caf5c68d12f560a9fe3e4",
+    "SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dCBoZXJl",
+    "testShouldReturn404WhenUserDoesNotExist1",
+    "src/main/java/com/shop/OrderServiceV2Im1",
+    "2c26b46b68ffc68ff99b453c1d30413413422d70",
+    "0123456789012345678901234567890123456789",
+    "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmM=",
+]
+COMMANDS = [
+    "curl -u alice:{} https://x.org",
+    "curl -s -ualice:{} https://x.org",
+    'curl --user "alice:{}" https://x.org',
+    "mysqldump -h db -p{} shop",
+    "sshpass -p {} ssh host",
+    "docker login -u me -p {} registry",
+    "redis-cli -h db -a {} ping",
+    "ldapsearch -D cn=x -w {}",
+    "PGPASSWORD={} psql",
+    "app --api-key={}",
+    "curl -b 'sid={}; theme=dark' https://x.org",
+    "Cookie: theme=dark; sid={}",
+    '{{"Cookie": "sid={}"',
+    'document.cookie = "sid={}"',
+    "ssh_key: {}",
+    "HF_TOKEN={}",
+    "slackBotToken: '{}'",
 ]
 
 
@@ -68,6 +112,25 @@ def test_a_secret_is_found_wherever_it_stands(name: str) -> None:
 )
 def test_a_dollar_does_not_end_a_secret(text: str, secret: str) -> None:
     assert secret in {text[one.start : one.end] for one in SecretDetector(5.0).scan(text)}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_secret_of_a_command_or_header_is_found(command: str) -> None:
+    text = command.format("hunter2hunter2x")
+    spans = SecretDetector(5.0).scan(text)
+    assert any("hunter2hunter2x" in text[one.start : one.end] for one in spans)
+
+
+def test_random_words_of_forty_characters_are_found() -> None:
+    chance = random.Random(5)
+    for alphabet in ("+/", "-_", ""):
+        characters = string.ascii_letters + string.digits + alphabet
+        words = ["".join(chance.choices(characters, k=40)) for _ in range(1_000)]
+        detected = sum(list(random_words(f"({word}).")) == [(1, 41)] for word in words)
+        assert detected >= 990
+        assert not any(
+            list(random_words(part)) for word in words[:50] for part in (word[1:], word + "x")
+        )
 
 
 @pytest.mark.parametrize("text", HARMLESS)
