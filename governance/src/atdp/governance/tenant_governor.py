@@ -7,12 +7,13 @@ pass raises `Refusal` or `EventDropped`; a partly governed value is never return
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.consent import permission
+from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
@@ -54,6 +55,8 @@ class GovernedEvent:
     record: dict[str, Any]
     replacements: tuple[Replacement, ...]
     changed: bool
+    learned: LearnedSet = NOTHING_LEARNED
+    """The values of the trajectory, those of this event included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,23 +88,37 @@ class TenantGovernor:
             tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers
         )
 
-    def govern(self, record: Mapping[str, Any], now: datetime) -> GovernedEvent:
+    def govern(
+        self, record: Mapping[str, Any], now: datetime, known: LearnedSet = NOTHING_LEARNED
+    ) -> GovernedEvent:
         """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
 
-        The event keeps the contract: `RecordGovernor` has checked it with `check_record`.
+        The event keeps the contract: `RecordGovernor` has checked it with `check_record`. `known`:
+        what was learned from earlier events of its trajectory. What the event itself teaches is
+        found in all of it too.
 
         Raises:
             Refusal: the event must be quarantined, under the refusal's reason.
             EventDropped: the policy drops the event.
         """
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
-        governed, replacements = RecordWalk(self.policy, self.strings, trajectory).run(dict(record))
-        tokens = self._govern_tokens(record, governed, replacements)
-        governed["governance"] = self._stamp(record, governed, replacements, tokens, now)
+        walk = RecordWalk(self.policy, self.strings, trajectory)
+        governed, replacements = walk.run(dict(record))
+        learned = known.with_entries(walk.entries)
+        if learned.version:
+            knowing = replace(self, strings=self.strings.knowing(learned))
+            walk = RecordWalk(self.policy, knowing.strings, trajectory)
+            governed, replacements = walk.run(dict(record))
+        else:
+            knowing = self
+        tokens = knowing._govern_tokens(record, governed, replacements)
+        stamp = knowing._stamp(record, governed, replacements, tokens, now)
+        governed["governance"] = {**stamp, "learned_version": learned.version}
         return GovernedEvent(
             record=governed,
             replacements=replacements,
             changed=bool(replacements) or tokens.changed,
+            learned=learned,
         )
 
     def _govern_tokens(
@@ -179,6 +196,8 @@ class TenantGovernor:
             "eligibility_reason": allowed.reason,
             "token_fidelity": tokens.fidelity,
             "content_hash": content_hash(governed),
+            "learned_version": 0,
+            "settled_version": 0,
         }
 
     def _earlier_replacements(self, before: Mapping[str, Any]) -> tuple[Replacement, ...]:

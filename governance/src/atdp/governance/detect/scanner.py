@@ -28,6 +28,7 @@ from atdp.governance.cpu_budget import check_budget
 from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
 from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
+from atdp.governance.learned.learned_detector import LearnedDetector
 from atdp.governance.scanned_text import check_length, utf8
 
 _CONTEXT_BONUS: Final = 0.35
@@ -89,10 +90,13 @@ class Scanner:
         ]
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
 
-    def scan(self, text: str, key: str = "") -> Sequence[Span]:
+    def scan(
+        self, text: str, key: str = "", learned: LearnedDetector | None = None
+    ) -> Sequence[Span]:
         """Return the spans of a text by position.
 
-        `key` is the name of the JSON key that holds the text. Its words count as context.
+        `key` is the name of the JSON key that holds the text. Its words count as context. `learned`
+        finds the values that were learned from the trajectory; its spans are not cached.
 
         Raises:
             Refusal: the text is longer than the policy allows or not valid Unicode, a detector
@@ -113,7 +117,18 @@ class Scanner:
         if spans is None:
             spans = self.scan_uncached(text, nearby)
             self._cache.put(cache_key, spans, _SPAN_BYTES * len(spans))
-        return spans
+        return spans if learned is None else self._with_learned(spans, learned.scan(text))
+
+    def _with_learned(
+        self, spans: Sequence[Span], learned: Sequence[DetectedSpan]
+    ) -> Sequence[Span]:
+        counted = [span for span in learned if span.entity in self._thresholds]
+        if not counted:
+            return spans
+        counted += [
+            DetectedSpan(span.start, span.end, span.entity, 1.0, "", span.reading) for span in spans
+        ]
+        return self._merged(counted)
 
     def scan_uncached(self, text: str, nearby: frozenset[str] = frozenset()) -> tuple[Span, ...]:
         """Return the spans of a text without using the cache.

@@ -43,6 +43,9 @@ class CompiledPolicy:
     drops_context: bool
     """True when `dropped` holds text that model calls have read. Then no token ids may be kept."""
 
+    learned_entities: frozenset[str] = frozenset()
+    """Entities whose values are learned from a trajectory."""
+
     @property
     def id(self) -> str:
         """The policy's name."""
@@ -108,6 +111,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         keys=keys,
         dropped=dropped,
         drops_context=drops_context(dropped),
+        learned_entities=document.learned_entities,
     )
 
 

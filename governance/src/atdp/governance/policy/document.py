@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from atdp.governance.errors import PolicyError
+from atdp.governance.learned.learnable import LEARNED_BY_DEFAULT
 from atdp.governance.redact.operators import OperatorName, PseudonymScope
 from atdp.runtime import DocumentError, YamlDocument
 
@@ -115,6 +116,18 @@ class FieldRule(_Strict):
     do: Literal["scan", "drop_field"]
 
 
+class LearnRule(_Strict):
+    """The values that are learned from a trajectory and found everywhere else in it.
+
+    `entities`: None stands for those of persons and accounts (`LEARNED_BY_DEFAULT`), as far as the
+    policy declares them. `scope`: what is learned holds for its trajectory, or for all later
+    events of the tenant.
+    """
+
+    entities: list[EntityName] | None = None
+    scope: Literal["trajectory", "tenant", "off"] = "trajectory"
+
+
 class PolicyLimits(_Strict):
     """Limits; an event beyond them is quarantined."""
 
@@ -134,6 +147,7 @@ class PolicyDocument(_Strict):
     consent: ConsentTerms = ConsentTerms()
     tenants: dict[str, TenantTerms] = {}
     limits: PolicyLimits = PolicyLimits()
+    learn: LearnRule = LearnRule()
     phone_regions: list[str] = ["US", "GB"]
     entities: Annotated[dict[EntityName, EntityRule], Field(min_length=1)]
     patterns: list[PatternRule] = []
@@ -148,9 +162,10 @@ class PolicyDocument(_Strict):
                 f'the last of fields must be the catch-all {{path: "{CATCH_ALL}", do: scan}}'
             )
         named = {rule.entity for rule in self.patterns} | {rule.entity for rule in self.keys}
+        named.update(self.learn.entities or ())
         if undeclared := named - self.entities.keys():
             raise ValueError(
-                "patterns or keys name entities that entities does not declare: "
+                "patterns, keys or learn name entities that entities does not declare: "
                 f"{sorted(undeclared)}"
             )
         if len({rule.id for rule in self.patterns}) != len(self.patterns):
@@ -158,6 +173,14 @@ class PolicyDocument(_Strict):
         for name, rule in self.entities.items():
             _check_operator_settings(name, rule)
         return self
+
+    @property
+    def learned_entities(self) -> frozenset[str]:
+        """The entities whose values are learned."""
+        if self.learn.scope == "off":
+            return frozenset()
+        wanted = LEARNED_BY_DEFAULT if self.learn.entities is None else self.learn.entities
+        return frozenset(wanted) & self.entities.keys()
 
     @property
     def content_hash(self) -> str:

@@ -1,8 +1,10 @@
 """The walk over an event record: governs each string by its place in the schema."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from atdp.governance.event_paths import event_paths
+from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
 from atdp.governance.walk.string_fields import (
@@ -30,6 +32,7 @@ class RecordWalk:
         self._strings = strings
         self._trajectory = trajectory
         self._replacements: list[Replacement] = []
+        self._entries: list[LearnedEntry] = []
 
     def run(self, record: dict[str, Any]) -> tuple[dict[str, Any], tuple[Replacement, ...]]:
         """Return the governed record and what was replaced in it.
@@ -42,6 +45,11 @@ class RecordWalk:
             for name, value in record.items()
         }
         return governed, merge_replacements(self._replacements)
+
+    @property
+    def entries(self) -> Sequence[LearnedEntry]:
+        """The values that the record teaches, in the order of its fields."""
+        return self._entries
 
     def _visit(self, value: Any, path: str) -> Any:
         if self._policy.drops(path):
@@ -81,6 +89,7 @@ class RecordWalk:
             case FieldClass.DIGEST if is_digest(value):
                 return value
             case FieldClass.SUBJECT:
+                self._entries += self._strings.subject_entries(value)
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
             case FieldClass.TEXT:
                 return self._noted(field, self._strings.text(value, self._trajectory))
@@ -89,6 +98,7 @@ class RecordWalk:
 
     def _noted(self, field: StringField, governed: GovernedString) -> str | None:
         """Add the string's replacements to the event's, and return its text."""
+        self._entries += governed.entries
         if governed.replacements:
             self._replacements += [
                 Replacement(field.finding_path + each.path, each.entity, each.operator, each.count)

@@ -3,16 +3,25 @@
 Agents send the same system prompts and tool results again and again, so results are cached by a
 keyed hash of (string, scope, class). The cache holds governed text only. All tenants share one
 cache with one bound in bytes; each tenant has a hash key of its own.
+
+A governor that knows the learned values of a trajectory governs a string again only when one of its
+words begins such a value; every other string has the same result for all trajectories.
 """
 
+import copy
 import hashlib
 import os
 import sys
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, field
 from typing import Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.errors import Refusal
+from atdp.governance.learned.learned_detector import LearnedDetector
+from atdp.governance.learned.learned_set import LearnedEntry, LearnedSet
+from atdp.governance.learned.lesson import Lesson
+from atdp.governance.learned.words import WordDigests
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
@@ -24,6 +33,10 @@ CACHE_BYTES: Final = 128 * 1024 * 1024
 """Bound of the cache of governed text in one worker, all tenants together."""
 _REPLACEMENT_BYTES: Final = 150
 """Approximate size of one cached `Replacement` without its path."""
+_ENTRY_BYTES: Final = 200
+"""Approximate size of one cached `LearnedEntry`."""
+SUBJECT_ENTITY: Final = "USER_ID"
+"""The entity as which the id of a data subject is learned."""
 _IDENTIFIER_CHARS: Final = 1_000
 """Longest identifier. Identifiers are keys of Kafka records, where longer ones would not fit."""
 
@@ -34,6 +47,10 @@ class GovernedString:
 
     text: str | None
     replacements: tuple[Replacement, ...]
+    entries: tuple[LearnedEntry, ...] = ()
+    """The values in it that are learned."""
+    marks: "array[int]" = field(default_factory=lambda: array("I"))
+    """Marks of its words (`atdp.governance.learned.learned_detector.marks_of`)."""
 
 
 class StringGovernor:
@@ -50,6 +67,18 @@ class StringGovernor:
         )
         self._cache = ByteLru[GovernedString](CACHE_BYTES) if cache is None else cache
         self._cache_key = os.urandom(16)
+        self._digests = WordDigests(key)
+        self._learned: LearnedDetector | None = None
+
+    def knowing(self, learned: LearnedSet) -> "StringGovernor":
+        """Return a governor with the same caches that finds the values of a trajectory as well."""
+        governor = copy.copy(self)
+        governor._learned = LearnedDetector(learned, self._digests)
+        return governor
+
+    def place(self, trajectory: str) -> str:
+        """Return the keyed digest that stands for a trajectory's id."""
+        return self._digests.place(trajectory)
 
     def text(self, text: str, trajectory: str) -> GovernedString:
         """Govern a string of any form.
@@ -76,6 +105,13 @@ class StringGovernor:
             )
         return self._govern(text, "", identifier=True)
 
+    def subject_entries(self, subject: str) -> tuple[LearnedEntry, ...]:
+        """Return what the id of a data subject teaches."""
+        lesson = Lesson(self._digests, self._policy.learned_entities)
+        if not is_pseudonym(subject):
+            lesson.learn(SUBJECT_ENTITY, subject, stated=True)
+        return lesson.entries
+
     def pseudonym(self, entity: str, text: str) -> str:
         """Return the tenant-wide pseudonym of a string; a pseudonym is returned as it is."""
         return text if is_pseudonym(text) else self._key.pseudonym(entity, text)
@@ -90,14 +126,32 @@ class StringGovernor:
         digest.update(encoded)
         if self._depends_on_trajectory:
             digest.update(trajectory.encode("utf-8", "surrogatepass"))
-        cache_key = digest.digest()
-        cached = self._cache.get(cache_key)
-        if cached is not None:
-            return cached
-        walk = StringWalk(self._policy, self._key, trajectory, identifier=identifier)
-        governed = GovernedString(*walk.run(text))
-        size_bytes = sys.getsizeof(governed.text) + sum(
-            _REPLACEMENT_BYTES + sys.getsizeof(each.path) for each in governed.replacements
+        governed = self._cache.get(digest.digest())
+        if governed is None:
+            lesson = Lesson(
+                self._digests, frozenset() if identifier else self._policy.learned_entities
+            )
+            walk = StringWalk(
+                self._policy, self._key, trajectory, identifier=identifier, lesson=lesson
+            )
+            governed = GovernedString(*walk.run(text), lesson.entries, lesson.marks)
+            self._keep(digest.digest(), governed)
+        learned = self._learned
+        if learned is None or identifier or not learned.may_find(governed.marks):
+            return governed
+        digest.update(learned.learned.identity)
+        with_learned = self._cache.get(digest.digest())
+        if with_learned is None:
+            walk = StringWalk(self._policy, self._key, trajectory, learned=learned)
+            with_learned = GovernedString(*walk.run(text))
+            self._keep(digest.digest(), with_learned)
+        return with_learned
+
+    def _keep(self, key: bytes, governed: GovernedString) -> None:
+        size_bytes = (
+            sys.getsizeof(governed.text)
+            + sum(_REPLACEMENT_BYTES + sys.getsizeof(each.path) for each in governed.replacements)
+            + _ENTRY_BYTES * len(governed.entries)
+            + governed.marks.itemsize * len(governed.marks)
         )
-        self._cache.put(cache_key, governed, size_bytes)
-        return governed
+        self._cache.put(key, governed, size_bytes)

@@ -18,6 +18,8 @@ from atdp.governance.detect.codings import written_like
 from atdp.governance.detect.detector import Reading
 from atdp.governance.detect.readings import value_of
 from atdp.governance.errors import Refusal
+from atdp.governance.learned.learned_detector import LearnedDetector
+from atdp.governance.learned.lesson import Lesson
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
@@ -55,10 +57,19 @@ class StringWalk:
     """Governs one string of an event. Each instance is used once."""
 
     def __init__(
-        self, policy: CompiledPolicy, key: TenantKey, trajectory: str, *, identifier: bool
+        self,
+        policy: CompiledPolicy,
+        key: TenantKey,
+        trajectory: str,
+        *,
+        identifier: bool = False,
+        learned: LearnedDetector | None = None,
+        lesson: Lesson | None = None,
     ) -> None:
+        """Use `learned` to find learned values, and `lesson` to collect what can be learned."""
         self._policy = policy
-        self._scan = policy.scanner.scan
+        self._learned = learned
+        self._lesson = lesson
         self._key = key
         self._trajectory = trajectory
         self._identifier = identifier
@@ -212,15 +223,17 @@ class StringWalk:
         """Redact a whole value whose key names its entity."""
         if not value.strip() or is_pseudonym(value):
             return value
-        redacted = self._redacted(entity, value, path)
+        redacted = self._redacted(entity, value, path, stated=True)
         if redacted == value:
             return value
         return _REMOVED if redacted is None else redacted
 
     def _plain_text(self, text: str, path: str, key: str) -> str | None:
         """Govern text without structure; returns the same object when nothing was detected."""
+        if self._lesson is not None:
+            self._lesson.read(text)
         for _ in range(_ROUNDS):
-            spans = self._scan(text, key)
+            spans = self._policy.scanner.scan(text, key, self._learned)
             if not spans:
                 return text
             pieces: list[str] = []
@@ -244,14 +257,21 @@ class StringWalk:
             text = "".join((*pieces, text[end:]))
         raise Refusal("unstable_redaction", "redacting a string repeatedly produced new findings")
 
-    def _redacted(self, entity: str, value: str, path: str) -> str | None:
-        """Apply the entity's operator to `value` and count the replacement if it changes it."""
+    def _redacted(
+        self, entity: str, value: str, path: str, *, stated: bool = False
+    ) -> str | None:
+        """Apply the entity's operator to `value`; a replacement that changes it is counted.
+
+        `stated`: the name of the value's key gave the entity.
+        """
         operator = self._policy.operators[entity]
         if self._identifier and operator.name not in {"quarantine", "drop_event"}:
             operator = _IDENTIFIER_OPERATOR
         replacement = operator.apply(entity, value, self._key, self._trajectory)
         if replacement != value:
             self._counts[path, entity, operator.name] += 1
+            if self._lesson is not None:
+                self._lesson.learn(entity, value, stated=stated)
         return replacement
 
 
