@@ -1,0 +1,77 @@
+"""The word lists of the names model, from packages and from generated text."""
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from governance.ner.package_lists import is_reserved, name_lists, place_lists, region_lists
+from governance.ner.samples import SampleGenerator, doc_sentences
+from governance.ner.tagging import word_tags
+from governance.ner.word_lists import word_list
+
+from atdp.governance.names import WordLists, split_words
+
+_FREQUENT: Final = 6_000
+"""Words of ordinary text that have a row of their own."""
+_SEEN: Final = 3
+"""Occurrences from which a word counts as frequent."""
+_ORDINARY: Final = 9_000
+_SAMPLES: Final = 9_000
+
+
+def _parts(names: Sequence[str]) -> set[str]:
+    return {
+        word.text.lower()
+        for name in names
+        for word in split_words(name)
+        if word.text[0].isalpha() and len(word.text) > 1
+    }
+
+
+@functools.cache
+def _ordinary_words() -> tuple[str, ...]:
+    """Return the words that docstrings write in lower case, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for sentence in doc_sentences():
+        counts.update(word for word in sentence.split() if word.isalpha() and word.islower())
+    return tuple(word for word, _ in counts.most_common(_ORDINARY))
+
+
+def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
+    """Return the lists; those without reserved words are for training and evaluation."""
+    counts: Counter[str] = Counter()
+    generator = SampleGenerator(seed)
+    for _ in range(_SAMPLES):
+        sample = generator.sample()
+        words = split_words(sample.text)
+        for word, tag in zip(
+            words, word_tags(sample, [(w.start, w.end) for w in words]), strict=True
+        ):
+            if tag == 0:
+                counts[word.text.lower()] += 1
+    ordinary = _ordinary_words()
+    frequent = [word for word, count in counts.most_common(_FREQUENT) if count >= _SEEN]
+    names = name_lists()
+    countries, states, _ = region_lists()
+    lists = {
+        "first_names": _parts([name for each in names for name in each.first]),
+        "last_names": _parts([name for each in names for name in each.last]),
+        "places": _parts(place_lists()),
+        "regions": _parts([*countries, *states]),
+        "nationalities": _parts(word_list("nationalities")),
+        "organisations": _parts(
+            [
+                *word_list("brands"),
+                *word_list("industries"),
+                *word_list("organisation_suffixes"),
+            ]
+        ),
+        "street_suffixes": _parts(word_list("street_suffixes")),
+        "honorifics": _parts(word_list("honorifics")),
+        "ordinary_words": set(ordinary),
+    }
+    if not with_reserved:
+        for name in ("first_names", "last_names", "places"):
+            lists[name] = {word for word in lists[name] if not is_reserved(word)}
+    return WordLists.of(frequent, {name: sorted(words) for name, words in lists.items()})

@@ -1,0 +1,172 @@
+"""The names model: finds people, places, addresses, organisations, dates and numbers in prose.
+
+It is trained at build time on text that the project generates (`make train-names`), so nothing is
+downloaded. `docs/reference/names-model.md` states its recall.
+"""
+
+import functools
+import importlib.resources
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atdp.governance.names.network import TagWeights
+from atdp.governance.names.word_features import WordLists
+from atdp.governance.names.words import GAPS, Word, split_words
+
+_CACHED_WORDS: Final = 20_000
+"""Words whose vectors are kept, about 7 MB. The cache is emptied when it is full."""
+_NO_ENTITY_ABOVE: Final = 0.5
+"""Probability of no entity from which on a word is none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NameSpan:
+    """Characters `start` (inclusive) to `end` (exclusive) are of `entity`; `score` is in (0, 1]."""
+
+    start: int
+    end: int
+    entity: str
+    score: float
+
+
+class NameModel:
+    """A trained network with its word lists. Not thread-safe, because of its cache of words."""
+
+    def __init__(
+        self, weights: TagWeights, lists: WordLists, *, no_entity_above: float = _NO_ENTITY_ABOVE
+    ) -> None:
+        self.weights = weights
+        self.lists = lists
+        self.entities = tuple(dict.fromkeys(tag[2:] for tag in weights.tags if tag != "O"))
+        self._no_entity_above = no_entity_above
+        self._gaps = np.stack([weights.embed([(lists.gap_row(gap), 1.0)]) for gap in range(GAPS)])
+        self._vectors = np.zeros((_CACHED_WORDS, weights.width), dtype=np.float32)
+        # The key is Python's keyed hash of a word, so that the cache holds no text.
+        self._rows: dict[int, int] = {}
+
+    def spans(self, text: str) -> Sequence[NameSpan]:
+        """Return the entities of a text, in order and without overlaps."""
+        words = split_words(text)
+        if not words:
+            return ()
+        probabilities = self.weights.probabilities(self._embedded(words))
+        return list(self._decoded(words, probabilities))
+
+    def has_listed_name(self, text: str) -> bool:
+        """Return True when a word of the text is a name or a place and not an ordinary word too."""
+        return any(self.lists.is_name(word) for word in text.lower().split())
+
+    def _embedded(self, words: Sequence[Word]) -> NDArray[np.float32]:
+        if len(self._rows) + len(words) > _CACHED_WORDS:
+            self._rows.clear()
+        if len(words) > _CACHED_WORDS:
+            vectors = np.stack(
+                [self.weights.embed(self.lists.features(each.text)) for each in words]
+            )
+        else:
+            vectors = self._vectors[[self._row(each.text) for each in words]]
+        embedded: NDArray[np.float32] = vectors + self._gaps[[each.gap for each in words]]
+        return embedded
+
+    def _row(self, word: str) -> int:
+        key = hash(word)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self._rows)
+            self._vectors[row] = self.weights.embed(self.lists.features(word))
+        return row
+
+    def _decoded(
+        self, words: Sequence[Word], probabilities: NDArray[np.float32]
+    ) -> Iterator[NameSpan]:
+        """Join words of one entity that follow each other.
+
+        The begin and the inside of an entity are one decision; a second begin ends the span.
+        """
+        begins = probabilities[:, 1::2]
+        insides = probabilities[:, 2::2]
+        both = begins + insides
+        entity_of = both.argmax(axis=1)
+        members = np.flatnonzero(probabilities[:, 0] < self._no_entity_above)
+        first = last = -1
+        for at in members.tolist():
+            entity = entity_of[at]
+            joins = (
+                at == last + 1
+                and entity == entity_of[last]
+                and begins[at, entity] <= insides[at, entity]
+            )
+            if not joins:
+                if first >= 0:
+                    yield from self._span(
+                        words[first : last + 1], both[first : last + 1], first, entity_of
+                    )
+                first = at
+            last = at
+        if first >= 0:
+            yield from self._span(words[first : last + 1], both[first : last + 1], first, entity_of)
+
+    def _span(
+        self,
+        words: Sequence[Word],
+        both: NDArray[np.float32],
+        first: int,
+        entity_of: NDArray[np.intp],
+    ) -> Iterator[NameSpan]:
+        while words and not words[-1].text[0].isalnum() and words[-1].text not in {".", ")"}:
+            words = words[:-1]
+        if any(each.text[0].isalnum() for each in words):
+            score = min(1.0, float(both[: len(words)].sum(axis=1).mean()))
+            yield NameSpan(words[0].start, words[-1].end, self.entities[entity_of[first]], score)
+
+
+def model_bytes(weights: TagWeights, lists: WordLists) -> bytes:
+    """Return the file of a model."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        tags=np.array(weights.tags),
+        table=weights.table,
+        scales=weights.scales.astype(np.float16),
+        output=weights.output.astype(np.float16),
+        output_bias=weights.output_bias,
+        frequent=lists.frequent,
+        listed=lists.listed,
+        bits=lists.bits,
+        **{f"kernel{at}": each.astype(np.float16) for at, each in enumerate(weights.kernels)},
+        **{f"bias{at}": each for at, each in enumerate(weights.biases)},
+    )
+    return buffer.getvalue()
+
+
+def read_model(content: bytes) -> tuple[TagWeights, WordLists]:
+    """Return the weights and word lists of a file's content."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        layers = sum(name.startswith("kernel") for name in arrays.files)
+        weights = TagWeights(
+            tags=tuple(str(tag) for tag in arrays["tags"]),
+            table=arrays["table"],
+            scales=arrays["scales"].astype(np.float32),
+            kernels=tuple(arrays[f"kernel{at}"].astype(np.float32) for at in range(layers)),
+            biases=tuple(arrays[f"bias{at}"] for at in range(layers)),
+            output=arrays["output"].astype(np.float32),
+            output_bias=arrays["output_bias"],
+        )
+        lists = WordLists(arrays["frequent"], arrays["listed"], arrays["bits"])
+    return weights, lists
+
+
+@functools.cache
+def _shipped() -> tuple[TagWeights, WordLists]:
+    file = importlib.resources.files("atdp.governance.names").joinpath("names.npz")
+    return read_model(file.read_bytes())
+
+
+def shipped_model() -> NameModel:
+    """Return the model of this package, with a cache of words of its own for each caller."""
+    return NameModel(*_shipped())

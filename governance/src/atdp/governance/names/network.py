@@ -1,0 +1,82 @@
+"""The network of the names model: convolutions over the words of a text, in NumPy.
+
+Each word's vector is the weighted sum of its rows of an embedding table. Residual convolutions over
+three words each, with growing distances, see eight words to either side. The last layer gives
+probabilities of `tags`: no entity, and the begin and the inside of every entity. It is the network
+of `governance.ner.tagging`, which trains it; a test compares the two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+DISTANCES: Final = (1, 2, 4, 1)
+"""Distance in words between the three inputs of each convolution."""
+REACH: Final = sum(DISTANCES)
+"""Words to either side that a word's result depends on."""
+_CHUNK: Final = 2_048
+"""Words that are computed at once. More need more memory and are not faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagWeights:
+    """The weights of a network.
+
+    `table` (rows, width) int8 with `scales` (rows,) float32; `kernels` of shape (3 * width, width)
+    and `biases` (width,), one per distance; `output` (width, tags), `output_bias` (tags,).
+    """
+
+    tags: tuple[str, ...]
+    table: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    kernels: tuple[NDArray[np.float32], ...]
+    biases: tuple[NDArray[np.float32], ...]
+    output: NDArray[np.float32]
+    output_bias: NDArray[np.float32]
+
+    @property
+    def width(self) -> int:
+        """Length of the vectors."""
+        return self.table.shape[1]
+
+    def embed(self, rows: Sequence[tuple[int, float]]) -> NDArray[np.float32]:
+        """Return the weighted sum of rows of the table, shape (width,)."""
+        at = np.fromiter((row for row, _ in rows), dtype=np.int64, count=len(rows))
+        weights = np.fromiter((weight for _, weight in rows), dtype=np.float32, count=len(rows))
+        total: NDArray[np.float32] = (weights * self.scales[at]) @ self.table[at].astype(np.float32)
+        return total
+
+    def probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the probabilities of tags, shape (words, tags), of vectors (words, width)."""
+        count = len(vectors)
+        if count <= _CHUNK:
+            return self._probabilities(vectors)
+        pieces = []
+        for start in range(0, count, _CHUNK):
+            first = max(0, start - REACH)
+            last = min(count, start + _CHUNK)
+            piece = self._probabilities(vectors[first : min(count, last + REACH)])
+            pieces.append(piece[start - first : last - first])
+        return np.concatenate(pieces)
+
+    def _probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        count, width = vectors.shape
+        state: Any = vectors
+        for distance, kernel, bias in zip(DISTANCES, self.kernels, self.biases, strict=True):
+            padded = np.zeros((count + 2 * distance, width), dtype=np.float32)
+            padded[distance : distance + count] = state
+            change = padded[:count] @ kernel[:width]
+            change += state @ kernel[width : 2 * width]
+            change += padded[2 * distance :] @ kernel[2 * width :]
+            change += bias
+            np.maximum(change, 0, out=change)
+            state = state + change
+        scores: Any = state @ self.output + self.output_bias
+        scores -= scores.max(axis=1, keepdims=True)
+        np.exp(scores, out=scores)
+        scores /= scores.sum(axis=1, keepdims=True)
+        result: NDArray[np.float32] = scores
+        return result
