@@ -183,16 +183,16 @@ def _reply(model: ServedModel, session: ServedSession, progress: Progress) -> No
 class OnlineSettings:
     """One way of learning. The defaults are what the demo uses."""
 
-    lag: int = 4
+    lag: int = 2
     """Publications by which the weights that serve are older than those that are trained."""
     rated_share: float = 0.2
     wrong_share: float = 0.1
     batch: int = 16
     """Rated sessions per step."""
-    epochs: int = 1
+    epochs: int = 2
     minibatches: int = 1
-    learning_rate: float = 6e-4
-    publish_every: int = 1
+    learning_rate: float = 8e-4
+    publish_every: int = 4
     horizon: int = 256
     whiten: bool = False
     sessions: int = 4000
