@@ -1,0 +1,221 @@
+"""The topics of governance in memory: what workers that are killed leave behind."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from prometheus_client import CollectorRegistry
+
+from atdp.governance.decisions import OutputRecord, RawRecord
+from atdp.governance.learned.learned_store import StoredState
+from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.stage.loop import GovernanceStage
+from atdp.governance.stage.metrics import StageMetrics
+from atdp.governance.stage.settings import StageSettings
+from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """Ends a worker as a kill does: no handler may catch it."""
+
+
+class RawMessage:
+    """One record of the raw topic, as the consumer returns it."""
+
+    def __init__(self, value: bytes, headers: list[tuple[str, bytes]], offset: int) -> None:
+        self._value, self._headers, self._offset = value, headers, offset
+
+    def value(self) -> bytes:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        return self._headers
+
+    def offset(self) -> int:
+        return self._offset
+
+    def partition(self) -> int:
+        return 0
+
+    def topic(self) -> str:
+        return "raw"
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, int(NOW.timestamp() * 1000)
+
+    def error(self) -> None:
+        return None
+
+
+@dataclass(slots=True)
+class MemoryLog:
+    """One partition of every topic; `kill_at` names the calls at which the worker dies."""
+
+    key: SigningKey
+    raw: list[RawMessage] = field(default_factory=list)
+    outputs: dict[str, list[OutputRecord]] = field(default_factory=dict)
+    offset: int = 0
+    gone: set[int] = field(default_factory=set)
+    """Raw offsets that retention has removed."""
+    is_killed: Callable[[str], bool] = lambda _: False
+    now: datetime = NOW
+
+    def send(self, events: Sequence[Event]) -> None:
+        for event in events:
+            value = encode(event)
+            self.raw.append(RawMessage(value, signed_headers(self.key, value), len(self.raw)))
+
+    def records(self, role: TopicRole) -> list[OutputRecord]:
+        return self.outputs.get(StageSettings(kafka=KafkaSettings("x")).topic(role), [])
+
+    def check(self, call: str) -> None:
+        if self.is_killed(call):
+            raise Killed
+
+
+class MemoryConsumer:
+    """A consumer that starts from the committed offset."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self._log = log
+        self._position = log.offset
+
+    def consume(self, most: int, _wait_s: float) -> list[RawMessage]:
+        messages = self._log.raw[self._position : self._position + most]
+        self._position += len(messages)
+        return messages
+
+    def seek(self, to: TopicPartition) -> None:
+        self._position = max(0, to.offset)
+
+    def committed(self, *_: object) -> list[TopicPartition]:
+        return [TopicPartition("raw", 0, self._log.offset)]
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("raw", 0)]
+
+    def position(self, *_: object) -> list[TopicPartition]:
+        return []
+
+    def consumer_group_metadata(self) -> None:
+        return None
+
+    def subscribe(self, *_: object, **_callbacks: object) -> None:
+        return None
+
+    def resume(self, _: object) -> None:
+        return None
+
+
+class MemoryTransaction:
+    """Outputs and the offset become visible together; or each at once, without `atomic`."""
+
+    def __init__(self, log: MemoryLog, *, atomic: bool = True) -> None:
+        self._log = log
+        self._atomic = atomic
+        self._open: list[tuple[str, OutputRecord]] = []
+
+    def start(self) -> None: ...
+
+    def begin(self) -> None:
+        self._open = []
+
+    def write(self, topic: str, _partition: int, output: OutputRecord) -> None:
+        self._log.check("write")
+        if self._atomic:
+            self._open.append((topic, output))
+        else:
+            self._log.outputs.setdefault(topic, []).append(output)
+
+    def commit(self, offsets: Sequence[TopicPartition], _group: Any) -> None:
+        self._log.check("commit")
+        for topic, output in self._open:
+            self._log.outputs.setdefault(topic, []).append(output)
+        for offset in offsets:
+            self._log.offset = offset.offset
+        self._open = []
+        self._log.check("committed")
+
+    def abort(self) -> None:
+        self._open = []
+
+
+class MemoryReader:
+    """Reads raw records and states from the log in memory."""
+
+    def __init__(self, log: MemoryLog, *, restores: bool = True) -> None:
+        self._log = log
+        self._restores = restores
+
+    def remember(self, _: RawRecord) -> None:
+        """Keep nothing, so that every record is read from the log."""
+
+    def raw(self, _partition: int, offset: int) -> RawRecord | None:
+        if offset in self._log.gone:
+            return None
+        message = self._log.raw[offset]
+        return RawRecord(
+            value=message.value(),
+            headers=message.headers(),
+            topic="raw",
+            partition=0,
+            offset=offset,
+            timestamp=NOW,
+        )
+
+    def states(self, _partition: int) -> Iterator[StoredState]:
+        if self._restores:
+            for record in self._log.records("learned_values"):
+                yield StoredState(record.key, record.value, self._log.now)
+
+
+@dataclass(kw_only=True, slots=True)
+class MemoryWorkers:
+    """Starts workers on a log, one after the other."""
+
+    log: MemoryLog
+    governor: RecordGovernor
+    monkeypatch: pytest.MonkeyPatch
+    atomic: bool = True
+    restores: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+    metrics: StageMetrics = field(default_factory=lambda: StageMetrics(CollectorRegistry()))
+
+    def worker(self) -> GovernanceStage:
+        log, restores = self.log, self.restores
+        self.monkeypatch.setattr(
+            "atdp.governance.stage.raw_consumer.Consumer", lambda _: MemoryConsumer(log)
+        )
+        self.monkeypatch.setattr(
+            "atdp.governance.stage.loop.PlaceReader", lambda _: MemoryReader(log, restores=restores)
+        )
+        return GovernanceStage(
+            StageSettings(kafka=KafkaSettings("nowhere"), **self.settings),
+            self.governor,
+            MemoryTransaction(log, atomic=self.atomic),
+            self.metrics,
+            now=lambda: log.now,
+        )
+
+    def run(self) -> int:
+        """Govern everything; a worker that is killed is followed by another one.
+
+        Returns the number of workers.
+        """
+        count = 0
+        while True:
+            count += 1
+            stage = self.worker()
+            try:
+                while self.log.offset < len(self.log.raw):
+                    stage.step()
+                    self.log.now += timedelta(seconds=1)
+            except Killed:
+                continue
+            return count
