@@ -41,6 +41,12 @@ class ReadableTokens:
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
         return ["".join(f"<{each}>" if _is_beyond(each) else chr(each) for each in ids)]
 
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
+        return None
+
+    def encode(self, tokenizer_hash: str, text: str) -> None:
+        return None
+
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         return _is_beyond(token_id)
 

@@ -20,6 +20,12 @@ class NoTokenizers:
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         return False
 
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
+        return None
+
+    def encode(self, tokenizer_hash: str, text: str) -> None:
+        return None
+
 
 def governor_of(policy: CompiledPolicy, terms: TenantTerms | None = None) -> TenantGovernor:
     """Return the governor of the tenant acme under a policy."""

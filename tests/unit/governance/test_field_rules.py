@@ -24,6 +24,12 @@ class CodePoints:
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
         return ("".join(map(chr, ids)),)
 
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
+        return None
+
+    def encode(self, tokenizer_hash: str, text: str) -> None:
+        return None
+
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         return False
 

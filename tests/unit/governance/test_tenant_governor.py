@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from atdp.governance.consent import permission
 from atdp.governance.detect.key_names import KeyNames
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
-from atdp.governance.policy.document import ConsentTerms, TenantTerms
+from atdp.governance.policy.document import ConsentTerms, FidelityTerms, TenantTerms
 from atdp.governance.redact.pseudonyms import is_pseudonym
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
+from atdp.governance.token_fidelity import TokenDecision
 from atdp.governance.walk.string_fields import FieldClass, class_of, string_field
 from atdp.schemas import (
     ContextFold,
@@ -267,3 +269,37 @@ def test_a_fold_of_governed_events_is_proved_by_the_hashes_of_their_producer(
     assert len(fold.messages) == 3
     assert fold.intact
     assert not ContextFold.of([governed[0], *governed[2:]]).intact
+
+
+@pytest.mark.parametrize(
+    ("limits", "fidelity", "reason", "replay"),
+    [
+        ({}, "exact", "ok", True),
+        ({}, "context_changed", "ok", True),
+        ({}, "spliced", "ok", True),
+        ({}, "dropped", "token_fidelity_dropped", True),
+        ({}, "unknown", "no_token_ids", True),
+        ({"train": "exact"}, "context_changed", "token_fidelity_context_changed", True),
+        ({"train": "context_changed"}, "spliced", "token_fidelity_spliced", True),
+        ({"train": "dropped"}, "dropped", "ok", True),
+        ({"train": "dropped"}, "unknown", "no_token_ids", True),
+        ({"replay": "exact"}, "spliced", "ok", False),
+        ({"replay": "spliced"}, "unknown", "no_token_ids", False),
+    ],
+)
+def test_the_policy_limits_by_purpose_how_much_redaction_may_have_changed_the_tokens(
+    default_policy: CompiledPolicy, limits: dict[str, str], fidelity: str, reason: str, replay: bool
+) -> None:
+    document = default_policy.document.model_copy(
+        update={"min_fidelity": FidelityTerms.model_validate(limits)}
+    )
+    allowed = permission(
+        dataclasses.replace(default_policy, document=document),
+        TenantTerms(),
+        "acme",
+        event_consent="unknown",
+        event_purposes=None,
+        tokens=TokenDecision(fidelity),
+    )
+    assert (allowed.reason, allowed.eligible) == (reason, reason == "ok")
+    assert ("replay" in allowed.purposes) is replay

@@ -15,6 +15,7 @@ from atdp.governance.tokenizer_folder import TokenizerFolder
 
 HASH = "a1" * 32
 SECRET = "bob@x.org"
+SURROGATE = "kodabe@surrogate.example"
 
 
 class CodePoints:
@@ -25,6 +26,12 @@ class CodePoints:
 
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         return tokenizer_hash == HASH and token_id == 0
+
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        return tuple(map(chr, ids)) if tokenizer_hash == HASH else None
+
+    def encode(self, tokenizer_hash: str, text: str) -> Sequence[int] | None:
+        return ids(text) if tokenizer_hash == HASH else None
 
 
 def ids(text: str) -> list[int]:
@@ -37,49 +44,102 @@ def generation(prompt: str | None, output: str | None, **fields: Any) -> dict[st
         "output_token_ids": None if output is None else ids(output),
         "output_logprobs": None if output is None else [-0.5] * len(output),
         "loss_mask": None,
+        "policy_versions": [],
+        "token_splices": [],
         "tokenizer_hash": HASH,
         **fields,
     }
 
 
 def governed_tokens(
-    given: dict[str, Any], *, claimed: str | None = None, message_changed: bool = False
+    given: dict[str, Any], *, claimed: str | None = None, message: str | None = None
 ) -> tuple[dict[str, Any], str]:
+    """Govern tokens; the message is by default the governed output."""
+    written = "".join(map(chr, given["output_token_ids"] or ()))
+    text = pseudonymised(written) if message is None else message
     return govern_tokens(
         given,
         claimed=claimed,
-        message_changed=message_changed,
-        is_changed=lambda text: SECRET in text,
+        message={"parts": [{"type": "text", "text": text, "name": None}]},
+        govern=pseudonymised,
         tokenizers=CodePoints(),
     )
 
 
+def pseudonymised(text: str) -> str:
+    return text.replace(SECRET, SURROGATE)
+
+
 @pytest.mark.parametrize(
-    ("prompt", "output", "fidelity", "prompt_kept", "output_kept"),
+    ("prompt", "output", "fidelity"),
     [
-        ("hi", "there", "exact", True, True),
-        (f"I am {SECRET}", "there", "context_changed", False, True),
-        ("hi", f"you are {SECRET}", "dropped", False, False),
-        (f"I am {SECRET}", f"you are {SECRET}", "dropped", False, False),
-        ("I am bob@", "x.org", "dropped", False, False),
-        (None, "there", "context_changed", False, True),
+        ("hi", "there", "exact"),
+        (f"I am {SECRET}", "there", "context_changed"),
+        ("hi", f"you are {SECRET}", "spliced"),
+        (f"I am {SECRET}", f"you are {SECRET}", "spliced"),
+        ("I am bob@", "x.org", "dropped"),
+        (None, "there", "context_changed"),
     ],
 )
-def test_ids_are_removed_where_a_value_is_detected(
-    prompt: str | None, output: str, fidelity: str, prompt_kept: bool, output_kept: bool
+def test_ids_become_those_of_the_governed_text(
+    prompt: str | None, output: str, fidelity: str
 ) -> None:
-    given = generation(prompt, output)
-    governed, result = governed_tokens(given)
+    governed, result = governed_tokens(generation(prompt, output))
     assert result == fidelity
-    assert (governed["prompt_token_ids"] is not None) is prompt_kept
-    for name in ("output_token_ids", "output_logprobs"):
-        assert governed[name] == (given[name] if output_kept else None)
+    dropped = fidelity == "dropped"
+    for name, text in (("prompt_token_ids", prompt), ("output_token_ids", output)):
+        expected = None if dropped or text is None else ids(pseudonymised(text))
+        assert governed[name] == expected
+    assert len(governed["output_logprobs"] or ()) == len(governed["output_token_ids"] or ())
 
 
-def test_an_unknown_tokenizer_or_a_changed_message_drops_the_ids() -> None:
+def test_a_replaced_value_and_its_neighbours_carry_no_loss_and_all_else_stays() -> None:
+    before, after = "to ", ", bye"
+    given = generation(f"is {SECRET}?", before + SECRET + after)
+    given["output_logprobs"] = [-float(n) for n in range(len(given["output_token_ids"]))]
+    end = len(given["output_token_ids"])
+    given["policy_versions"] = [
+        {"version": "v1", "start": 0, "end": 5},
+        {"version": "v2", "start": 5, "end": end},
+    ]
+    given["routed_experts"] = {"layers": 1}
+    governed, _ = governed_tokens(given)
+    new = len(SURROGATE)
+    assert governed["loss_mask"] == [1, 1, 0, *[0] * new, 0, 1, 1, 1, 1]
+    kept = given["output_logprobs"]
+    assert governed["output_logprobs"] == [*kept[:2], 0.0, *[0.0] * new, 0.0, *kept[-4:]]
+    assert [(span["start"], span["end"]) for span in governed["policy_versions"]] == [
+        (0, 3 + new),
+        (3 + new, len(governed["output_token_ids"])),
+    ]
+    assert governed["routed_experts"] is None
+    prompt = len(given["prompt_token_ids"])
+    assert [tuple(each.values()) for each in governed["token_splices"]] == [
+        (3, 3 + len(SECRET), new),
+        (prompt + 3, prompt + 3 + len(SECRET), new),
+    ]
+    assert governed_tokens(governed, claimed="spliced") == (governed, "spliced")
+
+
+def test_a_mask_of_the_producer_stays_where_nothing_is_replaced() -> None:
+    given = generation("hi", f"ab{SECRET}")
+    given["loss_mask"] = [0, 1, *[1] * len(SECRET)]
+    assert governed_tokens(given)[0]["loss_mask"] == [0, 0, *[0] * len(SURROGATE)]
+
+
+def test_ids_whose_governed_text_is_not_the_governed_message_are_dropped() -> None:
+    assert governed_tokens(generation("hi", "there"), message="their")[1] == "dropped"
+    assert governed_tokens(generation("hi", f"for {SECRET}"), message="for")[1] == "dropped"
+
+
+def test_tokens_that_were_spliced_before_are_not_spliced_again() -> None:
+    given = generation("hi", f"for {SECRET}", token_splices=[{"start": 0, "end": 1, "tokens": 1}])
+    assert governed_tokens(given, claimed="spliced")[1] == "dropped"
+
+
+def test_an_unknown_tokenizer_drops_the_ids() -> None:
     assert governed_tokens(generation("hi", "there", tokenizer_hash="b2" * 32))[1] == "dropped"
     assert governed_tokens(generation("hi", "there", tokenizer_hash=None))[1] == "dropped"
-    assert governed_tokens(generation("hi", "there"), message_changed=True)[1] == "dropped"
 
 
 @pytest.mark.parametrize(
@@ -107,8 +167,8 @@ PREFIX = {"prompt_prefix_event_id": "019aa5c0-0000-7000-8000-000000000009"}
         ("", "there", "context_changed"),
         (None, "there", "context_changed"),
         (f"\0I am {SECRET}", "there", "context_changed"),
-        ("\0next", f"you are {SECRET}", "dropped"),
-        ("next", f"you are {SECRET}", "dropped"),
+        ("\0next", f"you are {SECRET}", "spliced"),
+        ("next", f"you are {SECRET}", "spliced"),
     ],
 )
 def test_a_prompt_behind_a_reference_is_kept_only_where_no_value_can_reach_across_the_cut(
@@ -119,6 +179,9 @@ def test_a_prompt_behind_a_reference_is_kept_only_where_no_value_can_reach_acros
     assert result == fidelity
     if fidelity == "exact":
         assert governed == given
+    elif prompt is not None and prompt.startswith("\0"):
+        assert governed["prompt_token_ids"] == ids(pseudonymised(prompt))
+        assert governed["prompt_prefix_tokens"] == 7
     else:
         assert governed["prompt_token_ids"] is None
         assert governed["prompt_prefix_event_id"] is governed["prompt_prefix_tokens"] is None
@@ -186,16 +249,17 @@ def test_a_value_across_the_seam_is_detected_in_any_context(before: str, cut: in
 
 
 def test_the_seam_does_not_cut_a_number_into_another() -> None:
-    def scanned(text: str) -> bool:
+    def scanned(text: str) -> str:
         assert re.search(r"(?<!\d)\d{5}(?!\d)", text) is None
-        return False
+        return text
 
     number = "1234567890 "
     for shift in range(11):
         text = "x" * shift + " " + number * 60
         given = generation(text, text)
+        message = {"parts": [{"type": "text", "text": text, "name": None}]}
         assert govern_tokens(
-            given, claimed=None, message_changed=False, is_changed=scanned, tokenizers=CodePoints()
+            given, claimed=None, message=message, govern=scanned, tokenizers=CodePoints()
         )[1] == "exact"  # fmt: skip
 
 

@@ -3,6 +3,9 @@
 Consent is read from everyone who can withhold it: the event itself, the register of consent, and
 the policy. One withdrawal is enough to withdraw. A grant counts only when nobody withdrew. A word
 other than `granted` and `withdrawn` is neither. Training needs a grant.
+
+The policy also says how much redaction may have changed the tokens of a model call for each purpose
+(`min_fidelity`). A call whose tokens it changed more is not eligible for RL, or not for replay.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,11 +14,12 @@ from typing import Final
 
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import GRANTED, WITHDRAWN, TenantTerms
-from atdp.governance.token_fidelity import EXACT, UNKNOWN, TokenDecision
+from atdp.governance.token_fidelity import BEST_TO_WORST, DROPPED, UNKNOWN, TokenDecision
 
 _UNKNOWN_CONSENT: Final = "unknown"
 _TRAIN: Final = "train"
-_ALL_PURPOSES: Final = (_TRAIN, "replay", "analytics")
+_REPLAY: Final = "replay"
+_ALL_PURPOSES: Final = (_TRAIN, _REPLAY, "analytics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,10 @@ def permission(
         allowed &= set(event_purposes)
     if consent != GRANTED:
         allowed.discard(_TRAIN)
-    obstacle = _obstacle(consent, allowed, tokens)
+    limits = policy.document.min_fidelity
+    if _is_beyond(tokens.fidelity, limits.replay):
+        allowed.discard(_REPLAY)
+    obstacle = _obstacle(consent, allowed, tokens, limits.train)
     return Permission(
         purposes=tuple(purpose for purpose in _ALL_PURPOSES if purpose in allowed),
         consent=consent,
@@ -73,14 +80,26 @@ def _consent(policy: CompiledPolicy, terms: TenantTerms, tenant: str, event_cons
     return _UNKNOWN_CONSENT
 
 
-def _obstacle(consent: str, allowed: Collection[str], tokens: TokenDecision) -> str | None:
+def _obstacle(
+    consent: str, allowed: Collection[str], tokens: TokenDecision, limit: str
+) -> str | None:
     """Return the reason why the event may not be used for RL training, or None."""
     if consent != GRANTED:
         return f"consent_{consent}"
     if _TRAIN not in allowed:
         return "purpose_not_allowed"
-    if tokens.fidelity in {None, EXACT}:
-        return None
     if tokens.fidelity == UNKNOWN:
         return "no_token_ids"
-    return tokens.reason or f"token_fidelity_{tokens.fidelity}"
+    if _is_beyond(tokens.fidelity, limit):
+        return tokens.reason or f"token_fidelity_{tokens.fidelity}"
+    return None
+
+
+def _is_beyond(fidelity: str | None, limit: str) -> bool:
+    """Return whether redaction changed the tokens of a model call more than a limit allows.
+
+    `fidelity` is None for an event that holds no generation.
+    """
+    if fidelity is None or limit == DROPPED:
+        return False
+    return fidelity not in BEST_TO_WORST[: BEST_TO_WORST.index(limit) + 1]

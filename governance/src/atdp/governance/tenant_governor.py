@@ -25,6 +25,7 @@ from atdp.governance.token_fidelity import (
     IDS_DO_NOT_MATCH,
     TokenDecision,
     govern_tokens,
+    has_tokens,
     without_tokens,
 )
 from atdp.governance.tokenizer_folder import Tokenizers
@@ -111,7 +112,7 @@ class TenantGovernor:
             governed, replacements = walk.run(dict(record))
         else:
             knowing = self
-        tokens = knowing._govern_tokens(record, governed, replacements)
+        tokens = knowing._govern_tokens(record, governed)
         stamp = knowing._stamp(record, governed, replacements, tokens, now)
         governed["governance"] = {**stamp, "learned_version": learned.version}
         return GovernedEvent(
@@ -121,12 +122,7 @@ class TenantGovernor:
             learned=learned,
         )
 
-    def _govern_tokens(
-        self,
-        record: Mapping[str, Any],
-        governed: dict[str, Any],
-        replacements: tuple[Replacement, ...],
-    ) -> TokenDecision:
+    def _govern_tokens(self, record: Mapping[str, Any], governed: dict[str, Any]) -> TokenDecision:
         """Govern the ids of the record's generation in `governed`."""
         action = governed["action"]
         generation = action and action["generation"]
@@ -137,23 +133,24 @@ class TenantGovernor:
         claimed, reason = before.get("token_fidelity"), None
         if claimed == DROPPED and before.get("eligibility_reason") == IDS_DO_NOT_MATCH:
             reason = IDS_DO_NOT_MATCH
-        message_changed = any(
-            each.path.startswith(("$.action.message", "$.action.tool_call"))
-            for each in replacements
-        )
-        # Log-probabilities and masks have no meaning without their ids. Where the policy drops the
-        # ids, all of them are removed.
+        if not before.get("policy_hash"):
+            generation = {**generation, "token_splices": []}
         if given["output_token_ids"] is not None:
+            # Log-probabilities and masks have no meaning without their ids. Where the policy drops
+            # the ids, all of them are removed.
             if generation["output_token_ids"] is None:
                 generation, claimed = without_tokens(generation), DROPPED
             elif not states_output(record["action"]["message"], given, self.tokenizers):
                 generation, claimed = without_tokens(generation), DROPPED
                 reason = IDS_DO_NOT_MATCH
+        if self.policy.drops_context and has_tokens(generation):
+            claimed = DROPPED
+        trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         with_tokens, fidelity = govern_tokens(
             generation,
             claimed=claimed,
-            message_changed=message_changed or self.policy.drops_context,
-            is_changed=self._is_changed,
+            message=action["message"],
+            govern=lambda text: self.strings.text(text, trajectory).text,
             tokenizers=self.tokenizers,
         )
         action["generation"] = with_tokens

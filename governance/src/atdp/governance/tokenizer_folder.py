@@ -14,6 +14,9 @@ import tokenizers
 from atdp.schemas import control_token_ids
 
 _SHA256_DIGITS: Final = 64
+_HALF: Final = "\ufffd"
+"""Stands in decoded text for bytes that are no whole character."""
+_BYTES_OF_CHARACTER: Final = 4
 
 
 class Tokenizers(Protocol):
@@ -28,6 +31,18 @@ class Tokenizers(Protocol):
 
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         """Return whether an id is a control token, which is part of no text; False: unknown."""
+        ...
+
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        """Return the text of each token; joined they are the one reading of the ids.
+
+        A character of several tokens belongs to the last of them. Returns None where the ids have
+        several readings, or the text of single tokens is not known.
+        """
+        ...
+
+    def encode(self, tokenizer_hash: str, text: str) -> Sequence[int] | None:
+        """Return the ids of a piece of text; None for an unknown tokenizer."""
         ...
 
 
@@ -59,6 +74,31 @@ class TokenizerFolder:
         """See `Tokenizers`."""
         known = tokenizer_hash in self._loaded or self._load(tokenizer_hash) is not None
         return known and token_id in self._control[tokenizer_hash]
+
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str] | None:
+        """See `Tokenizers`."""
+        readings = self.readings(tokenizer_hash, ids)
+        if readings is None or len(readings) != 1:
+            return None
+        tokenizer = self._loaded[tokenizer_hash]
+        pieces = tokenizer.decode_batch([[each] for each in ids], skip_special_tokens=False)
+        begun: list[int] = []
+        for at, each in enumerate(ids):
+            begun.append(each)
+            if _HALF in pieces[at] and len(begun) <= _BYTES_OF_CHARACTER:
+                text = tokenizer.decode(begun, skip_special_tokens=False)
+                pieces[at] = "" if _HALF in text else text
+                if not pieces[at]:
+                    continue
+            begun.clear()
+        return pieces if "".join(pieces) == readings[0] else None
+
+    def encode(self, tokenizer_hash: str, text: str) -> Sequence[int] | None:
+        """See `Tokenizers`."""
+        if self.readings(tokenizer_hash, ()) is None:
+            return None
+        ids: list[int] = self._loaded[tokenizer_hash].encode(text, add_special_tokens=False).ids
+        return ids
 
     def _load(self, tokenizer_hash: str) -> tokenizers.Tokenizer | None:
         if not (len(tokenizer_hash) == _SHA256_DIGITS and tokenizer_hash.isalnum()):

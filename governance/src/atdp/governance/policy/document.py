@@ -49,6 +49,19 @@ class ConsentTerms(_Strict):
     train: str = "unknown"
 
 
+TokenFidelity: TypeAlias = Literal["exact", "context_changed", "spliced", "dropped"]
+
+
+class FidelityTerms(_Strict):
+    """The worst token fidelity with which the events of model calls may be used, by purpose.
+
+    `dropped` sets no limit. Training by RL needs token ids in any case.
+    """
+
+    train: TokenFidelity = "spliced"
+    replay: TokenFidelity = "dropped"
+
+
 class TenantTerms(_Strict):
     """The terms of one tenant, where they differ from the policy's own terms."""
 
@@ -145,6 +158,7 @@ class PolicyDocument(_Strict):
     applies_to: AppliesTo
     purposes: list[Purpose] = ["train", "replay", "analytics"]
     consent: ConsentTerms = ConsentTerms()
+    min_fidelity: FidelityTerms = FidelityTerms()
     tenants: dict[str, TenantTerms] = {}
     limits: PolicyLimits = PolicyLimits()
     learn: LearnRule = LearnRule()
