@@ -11,7 +11,7 @@ GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/ta
 PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -51,6 +51,12 @@ format: setup ## Format the code and repair what ruff can repair
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/mdformat $(PAGES)
+
+train-names: setup ## Train the model of names on text that the project generates, and write it into the governance package
+	@$(BIN)/python -m governance.ner.train $(ARGS)
+
+bench-names: setup ## Governance against the truth of real conversations: values gone, false alarms, F2 on labelled text
+	@$(BIN)/python -m benchmarks.names $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)

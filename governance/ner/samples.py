@@ -33,7 +33,7 @@ _LABELS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class LabelledSpan:
+class SampleSpan:
     """Characters `start` (inclusive) to `end` (exclusive) of a text are of `entity`."""
 
     start: int
@@ -42,18 +42,18 @@ class LabelledSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledText:
+class TextSample:
     """A text with its personal values, in order."""
 
     text: str
-    spans: tuple[LabelledSpan, ...] = ()
+    spans: tuple[SampleSpan, ...] = ()
 
-    def __add__(self, other: "LabelledText") -> "LabelledText":
+    def __add__(self, other: "TextSample") -> "TextSample":
         shift = len(self.text)
         moved = (
-            LabelledSpan(each.start + shift, each.end + shift, each.entity) for each in other.spans
+            SampleSpan(each.start + shift, each.end + shift, each.entity) for each in other.spans
         )
-        return LabelledText(self.text + other.text, (*self.spans, *moved))
+        return TextSample(self.text + other.text, (*self.spans, *moved))
 
 
 def read_templates(name: str) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class TemplateFiller:
         values = self.values
         return f"{values.first()}_{values.last()}_{values.digits('####')}".lower()
 
-    def fill(self, template: str) -> LabelledText:
+    def fill(self, template: str) -> TextSample:
         """Return the template with one choice made everywhere and every slot filled."""
         rng = self.values.rng
         while True:
@@ -109,46 +109,44 @@ class TemplateFiller:
             if chosen == template:
                 break
             template = chosen
-        filled = LabelledText("")
+        filled = TextSample("")
         end = 0
         for match in _SLOT.finditer(template):
             value = self.makers[match[1]]()
             entity = _LABELS.get(match[1])
-            spans = (LabelledSpan(0, len(value), entity),) if entity and value else ()
-            filled = (
-                filled + LabelledText(template[end : match.start()]) + LabelledText(value, spans)
-            )
+            spans = (SampleSpan(0, len(value), entity),) if entity and value else ()
+            filled = filled + TextSample(template[end : match.start()]) + TextSample(value, spans)
             end = match.end()
-        return filled + LabelledText(template[end:])
+        return filled + TextSample(template[end:])
 
 
 # Noise
 
 
-def in_lower_case(sample: LabelledText) -> LabelledText:
+def in_lower_case(sample: TextSample) -> TextSample:
     """Return the text in lower case, where that keeps all positions."""
     lowered = sample.text.lower()
-    return LabelledText(lowered, sample.spans) if len(lowered) == len(sample.text) else sample
+    return TextSample(lowered, sample.spans) if len(lowered) == len(sample.text) else sample
 
 
-def in_upper_case(sample: LabelledText) -> LabelledText:
+def in_upper_case(sample: TextSample) -> TextSample:
     """Return the text in capitals, where that keeps all positions."""
     upper = sample.text.upper()
-    return LabelledText(upper, sample.spans) if len(upper) == len(sample.text) else sample
+    return TextSample(upper, sample.spans) if len(upper) == len(sample.text) else sample
 
 
-def with_typing_errors(sample: LabelledText, rng: random.Random) -> LabelledText:
+def with_typing_errors(sample: TextSample, rng: random.Random) -> TextSample:
     """Return the text with some letters doubled or replaced, in place."""
     letters = list(sample.text)
     for at in range(1, len(letters)):
         if letters[at].isalpha() and letters[at].islower() and rng.random() < 0.03:
             letters[at] = rng.choice("abcdefghijklmnopqrstuvwxyz")
-    return LabelledText("".join(letters), sample.spans)
+    return TextSample("".join(letters), sample.spans)
 
 
-def without_punctuation(sample: LabelledText) -> LabelledText:
+def without_punctuation(sample: TextSample) -> TextSample:
     """Return the text with a space in place of each full stop, comma and exclamation mark."""
-    return LabelledText(re.sub(r"[.,!?;](?=\s|$)", " ", sample.text), sample.spans)
+    return TextSample(re.sub(r"[.,!?;](?=\s|$)", " ", sample.text), sample.spans)
 
 
 # Text without personal values
@@ -207,17 +205,17 @@ class SampleGenerator:
         self._templates = read_templates("training_templates")
         self._plain = read_templates("plain_templates")
 
-    def __iter__(self) -> Iterator[LabelledText]:
+    def __iter__(self) -> Iterator[TextSample]:
         while True:
             yield self.sample()
 
-    def sample(self) -> LabelledText:
+    def sample(self) -> TextSample:
         """Return one text: one to four pieces, mostly filled templates, with noise."""
         rng = self.rng
         sample = self._piece()
         while rng.random() < 0.35 and len(sample.text) < 600:
             gap = rng.choice([" ", " ", "\n", "\n\n"])
-            sample = sample + LabelledText(gap) + self._piece()
+            sample = sample + TextSample(gap) + self._piece()
         noise = rng.random()
         if noise < 0.12:
             sample = in_lower_case(sample)
@@ -229,7 +227,7 @@ class SampleGenerator:
             sample = with_typing_errors(sample, rng)
         return sample
 
-    def _piece(self) -> LabelledText:
+    def _piece(self) -> TextSample:
         rng = self.rng
         form = rng.random()
         if form < 0.56:
@@ -239,10 +237,10 @@ class SampleGenerator:
         if form < 0.72:
             return self._salad()
         if form < 0.80:
-            return LabelledText(self._plain_text())
+            return TextSample(self._plain_text())
         if form < 0.88:
-            return LabelledText(rng.choice(doc_sentences()))
-        return LabelledText(source_text(rng))
+            return TextSample(rng.choice(doc_sentences()))
+        return TextSample(source_text(rng))
 
     def _plain_text(self) -> str:
         """Return a sentence without values, at times with capitals as in a heading."""
@@ -251,7 +249,7 @@ class SampleGenerator:
             text = text.title() if "`" not in text else text
         return text
 
-    def _sentence_with_values(self) -> LabelledText:
+    def _sentence_with_values(self) -> TextSample:
         """Return a sentence of a docstring in which one or two words became values.
 
         The words around a value are then no help, so that its own form has to be learned.
@@ -263,7 +261,7 @@ class SampleGenerator:
         text = " ".join(words)
         return self.filler.fill(_without_template_marks(text))
 
-    def _salad(self) -> LabelledText:
+    def _salad(self) -> TextSample:
         """Return unrelated words with values among them."""
         rng = self.rng
         words = [
@@ -281,7 +279,7 @@ def _without_template_marks(text: str) -> str:
     return re.sub(r"[\[\]|]", "", re.sub(r"\{(?!\w+\})|(?<!\w)\}", "", text))
 
 
-def heldout_samples(seed: int, count: int, *, reserved: bool | None) -> list[LabelledText]:
+def heldout_samples(seed: int, count: int, *, reserved: bool | None) -> list[TextSample]:
     """Return texts of the templates that training does not use, a share of them in lower case."""
     filler = TemplateFiller(InventedValues(seed, reserved=reserved))
     rng = filler.values.rng

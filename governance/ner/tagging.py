@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from governance.ner.samples import LabelledText, SampleGenerator
+from governance.ner.samples import SampleGenerator, TextSample
 from governance.ner.word_lists import word_list
 from torch import Tensor, nn
 
@@ -98,7 +98,7 @@ class BatchMaker:
         self._rng = random.Random(seed)
         self._forms: dict[str, tuple[int, list[tuple[int, float]], int]] = {}
 
-    def batch(self, samples: Sequence[LabelledText]) -> TagBatch:
+    def batch(self, samples: Sequence[TextSample]) -> TagBatch:
         """Return one batch of all samples."""
         rows: list[int] = []
         weights: list[float] = []
@@ -151,7 +151,7 @@ class BatchMaker:
         return [(row, 1.0), *form, *self._lists.list_rows(bits)]
 
 
-def word_tags(sample: LabelledText, places: Sequence[tuple[int, int]]) -> list[int]:
+def word_tags(sample: TextSample, places: Sequence[tuple[int, int]]) -> list[int]:
     """Return the number of the tag of each word."""
     tags: list[int] = []
     spans = iter(span for span in sample.spans if span.entity in ENTITIES)
