@@ -3,6 +3,9 @@
 To freeze, it writes its pid to a file and stops itself (SIGSTOP), once, after a batch's data files
 are written. At `data` that is before the commit begins, at `catalog` after positions were compared
 and before the catalog decides.
+
+To be killed while it replaces rows, it kills itself (SIGKILL) at one of these places, at the first
+commit of a table that removes files.
 """
 
 import argparse
@@ -18,7 +21,8 @@ from pyiceberg.table import Table
 
 from atdp.lakehouse import commit
 from atdp.lakehouse.lake_writer import WriterSettings
-from atdp.lakehouse.positions import Advance
+from atdp.lakehouse.positions import Advance, Positions
+from atdp.lakehouse.rewrites import Rewrite
 from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.writer import run
 from atdp.runtime.service.process import Service
@@ -27,9 +31,11 @@ from atdp.runtime.service.process import Service
 class UnguardedSink(TableSink):
     """A sink that commits without comparing positions, which the guard prevents."""
 
-    def _commit(self, files: "list[DataFile] | Any", advance: Advance, admit: Any) -> Table:
+    def _commit(
+        self, files: "list[DataFile] | Any", removed: Any, advance: Advance, admit: Any
+    ) -> Table:
         blind = Advance(topic=advance.topic, start={}, end=advance.end)
-        return commit.append(self.table, files, blind.applied_to)
+        return commit.append(self.table, files, blind.applied_to, removed=removed)
 
 
 def freeze(marker: Path) -> None:
@@ -50,7 +56,9 @@ def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]
     """
 
     class FreezingSink(base):  # type: ignore[misc, valid-type]
-        def _commit(self, files: "list[DataFile] | Any", advance: Advance, admit: Any) -> Table:
+        def _commit(
+            self, files: "list[DataFile] | Any", removed: Any, advance: Advance, admit: Any
+        ) -> Table:
             if self.definition.name == "events" and self.position and files:
                 if place == "data":
                     freeze(marker)
@@ -62,10 +70,49 @@ def freezing(base: type[TableSink], marker: Path, place: str) -> type[TableSink]
                         return decide(*arguments)
 
                     self.table.catalog.commit_table = frozen_then_decide
-            committed: Table = super()._commit(files, advance, admit)
+            committed: Table = super()._commit(files, removed, advance, admit)
             return committed
 
     return FreezingSink
+
+
+def killed_replacing(table: str, place: str) -> type[TableSink]:
+    """Return a sink that is killed when it replaces rows of a table.
+
+    At `between` it removes the rows in one commit and is killed before another one adds the new
+    ones: the fault that one commit for both prevents.
+    """
+
+    class KilledSink(TableSink):
+        def _without_replaced(self, fresh: Any, start: Any) -> Rewrite:
+            rewrite = super()._without_replaced(fresh, start)
+            if rewrite.moved and self.definition.name == table and place == "between":
+                commit.append(self.table, rewrite.files, unmoved, removed=[*rewrite.moved])
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rewrite
+
+        def _commit(
+            self, files: "list[DataFile] | Any", removed: Any, advance: Advance, admit: Any
+        ) -> Table:
+            if removed and self.definition.name == table:
+                if place == "data":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                self.table.catalog.commit_table = killed  # type: ignore[assignment, method-assign]
+            return super()._commit(files, removed, advance, admit)
+
+    return KilledSink
+
+
+def unmoved(committed: Positions | None) -> Positions:
+    """Leave the positions of a table with rows as they are."""
+    if committed is None:
+        raise ValueError("the table has no positions")
+    return committed
+
+
+def killed(*_: Any) -> Any:
+    """End the process where the catalog would have decided."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +121,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--unguarded", action="store_true")
     parser.add_argument("--freeze-marker", type=Path)
     parser.add_argument("--freeze-at", choices=["data", "catalog"], default="data")
+    parser.add_argument("--kill-replacing", help="the table at which to be killed")
+    parser.add_argument("--kill-at", choices=["data", "catalog", "between"], default="data")
 
 
 def main() -> int:
@@ -83,6 +132,8 @@ def main() -> int:
     make: type[TableSink] = UnguardedSink if options.unguarded else TableSink
     if options.freeze_marker is not None:
         make = freezing(make, options.freeze_marker, options.freeze_at)
+    if options.kill_replacing is not None:
+        make = killed_replacing(options.kill_replacing, options.kill_at)
     settings = WriterSettings(
         group=options.group,
         topics=options.topics,

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,11 @@ from atdp.lakehouse import (
     list_datasets,
     load_dataset,
 )
+from atdp.lakehouse.commit import expire
 from atdp.lakehouse.retention import KEEP_SNAPSHOTS, collect, expired
 from atdp.lakehouse.tables import READ_ORDER, TableName
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
+from atdp.schemas import Event
 
 
 def land_many(log: LogDouble, commits: int, prefix: str) -> None:
@@ -59,6 +62,20 @@ def test_without_its_tag_the_snapshot_would_be_gone(lake: Lake, log: LogDouble) 
     assert lake.table("events").metadata.snapshot_by_id(first) is None
     assert len(lake.table("events").metadata.snapshots) == KEEP_SNAPSHOTS
     assert expired(lake.table("events").metadata) == []
+
+
+def test_snapshots_of_an_idle_table_expire_by_age_but_for_the_newest_and_the_tagged(
+    lake: Lake, log: LogDouble
+) -> None:
+    land_many(log, 2, "t")
+    create_dataset(lake, "kept")
+    land_many(log, 2, "later")
+    table = lake.table("events")
+    assert len(expire(table).metadata.snapshots) == 4, "all are younger than the grace period"
+    left = expire(table, now_s=time.time() + 7200).metadata
+    kept = load_dataset(lake, "kept").snapshots["events"]
+    assert {each.snapshot_id for each in left.snapshots} == {left.current_snapshot_id, kept}
+    assert lake.committed_offsets("events") == log.next
 
 
 def test_collection_removes_only_what_no_snapshot_needs_and_only_when_it_is_old(
@@ -174,3 +191,23 @@ def test_a_dataset_of_an_empty_lake_stays_empty(lake: Lake, log: LogDouble) -> N
     create_dataset(lake, "nothing")
     log.land(SampleTrajectory().events())
     assert json.loads(content(lake, "nothing")) == []
+
+
+def test_a_dataset_leaves_out_what_waits_and_counts_it(lake: Lake, log: LogDouble) -> None:
+    sample = SampleTrajectory(name="taught", turns=0)
+    ended = sample.events()
+    log.land(SampleTrajectory(name="plain", turns=0).events())
+    log.land([stamped(ended[0], learned_version=2), *ended[1:]])
+    first = create_dataset(lake, "first", "reward = 1.0")
+    assert (first.trajectories, first.waiting) == (1, 1)
+    assert [record.trajectory_id for record in first.read(lake, purpose="replay")] == ["plain"]
+    settling = sample.event(sample.reward_body(1.0), seq=9)
+    log.land([stamped(settling, learned_version=2, settled_version=2)])
+    second = create_dataset(lake, "second", "reward = 1.0")
+    assert (second.trajectories, second.waiting) == (2, 0)
+    assert (load_dataset(lake, "first"), len(first.read(lake, purpose="replay"))) == (first, 1)
+
+
+def stamped(event: Event, **stamp: int) -> Event:
+    assert event.governance is not None
+    return replace(event, governance=replace(event.governance, **stamp))  # type: ignore[arg-type]

@@ -394,3 +394,46 @@ def test_rewards_of_steps_and_events_are_read_where_they_are_asked_for(
     assert (record.reward, record.tool_errors, record.agent_id) == (1.0, 1, events[0].agent.id)
     (plain,) = governed_trajectories(lake, purpose="train")
     assert plain.step_rewards == ()
+
+
+@pytest.mark.parametrize(
+    ("learned", "settled", "allowed"),
+    [
+        ((0, 0), (0, 0), True),
+        ((2, 0), (0, 1), False),
+        ((2, 0), (0, 2), True),
+        ((0, 3), (3, 0), True),
+    ],
+)
+@pytest.mark.parametrize("purpose", ["train", "replay"])
+def test_what_is_still_to_be_governed_again_is_refused_for_every_purpose(
+    lake: Lake,
+    log: LogDouble,
+    learned: tuple[int, int],
+    settled: tuple[int, int],
+    allowed: bool,
+    purpose: Any,
+) -> None:
+    events = GOOD.events()
+    for index, versions in zip((1, -1), zip(learned, settled, strict=True), strict=True):
+        changed = dict(zip(("learned_version", "settled_version"), versions, strict=True))
+        events = restamped(events, index % len(events), **changed)
+    log.land(events)
+    for exact in (True, False):
+        read = governed_trajectories(
+            lake, purpose=purpose, options=ReadOptions(require_exact=exact)
+        )
+        assert (len(read), read.refused) == ((1, {}) if allowed else (0, {"not_settled": 1}))
+
+
+def test_what_a_later_attempt_teaches_holds_back_the_earlier_ones(
+    lake: Lake, log: LogDouble
+) -> None:
+    log.land(GOOD.events())
+    again = replace(GOOD, attempt=1).events()
+    log.land(restamped(again, 2, learned_version=1))
+    assert governed_trajectories(lake, purpose="replay").refused == {"not_settled": 2}
+    other = replace(GOOD, name="other").events()
+    log.land(other)
+    (read,) = governed_trajectories(lake, purpose="replay")
+    assert read.trajectory_id == "other"

@@ -1,9 +1,8 @@
 """An event lands once, however often, by whom and in which batches it is sent."""
 
-import itertools
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,19 @@ import polars as pl
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from atdp.lakehouse import CatalogError, Lake, commit, connect, open_lake
+from atdp.lakehouse import Lake, commit, connect, open_lake
 from atdp.lakehouse.errors import CommitRefused
+from atdp.lakehouse.event_forms import FormDecision
 from atdp.lakehouse.landed_ids import LandedIds
 from atdp.lakehouse.record_batch import RecordBatch
-from atdp.lakehouse.repeats import CONFLICT, REPEAT
+from atdp.lakehouse.repeats import marked
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
 from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import Event, EventId
 from atdp.schemas.codec import encode, encode_record
+
+from .killed_writer import KilledWriter, Record, records_of
 
 TABLES = ("events", "generations", "rewards")
 
@@ -315,110 +317,6 @@ def test_landed_ids_are_added_without_reading_and_read_by_the_next_writer(
 # The property: a log, a writer that is killed at any point of it, and every event once.
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record of the log, as the consumer hands it to a batch."""
-
-    value: bytes
-    partition: int
-    offset: int
-    arrived_ms: int
-    redelivered: bool
-
-    def add_to(self, batch: RecordBatch) -> None:
-        batch.add(
-            self.value,
-            self.partition,
-            self.offset,
-            arrived_ms=self.arrived_ms,
-            redelivered=self.redelivered,
-        )
-
-
-def records_of(batch: RecordBatch) -> Iterator[Record]:
-    columns = (
-        batch.values,
-        batch.partitions,
-        batch.offsets,
-        batch.arrivals_ms,
-        batch.redelivered,
-    )
-    return itertools.starmap(Record, zip(*columns, strict=True))
-
-
-@dataclass(slots=True)
-class KilledWriter:
-    """A writer of a small lake that reads a log in steps and is killed at some of them."""
-
-    lake: Lake
-    records: Sequence[Record]
-    log: LogDouble
-    sink: TopicSink = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.restart()
-
-    def restart(self) -> None:
-        self.sink = TopicSink.open(self.lake, self.log.role, self.log.identity)
-
-    def next_batch(self, size: int) -> RecordBatch:
-        batch = RecordBatch()
-        ahead = (
-            record
-            for record in self.records
-            if record.offset >= (self.sink.position(record.partition) or 0)
-        )
-        for record in itertools.islice(ahead, size):
-            record.add_to(batch)
-        return batch
-
-    def step(self, size: int, tables: int, answers: Sequence[str]) -> None:
-        """Land the next `size` records in the first `tables` tables; if not in all, die."""
-        batch = self.next_batch(size)
-        if not len(batch):
-            return
-        frame = self.sink.read(batch)
-        for sink in self.sink.sinks[:tables]:
-            unsure = Unsure(self.lake.catalog, answers)
-            sink.table.catalog = unsure  # type: ignore[assignment]  # answers as a catalog does
-            try:
-                self.sink._write(sink, frame, batch.end)
-            except CatalogError:
-                self.restart()
-                return
-        if tables < len(TABLES):
-            self.restart()
-
-    def finish(self) -> None:
-        self.restart()
-        while len(batch := self.next_batch(5)):
-            self.sink.write(batch)
-
-
-class Unsure:
-    """A catalog whose answers get lost before or after the commit."""
-
-    def __init__(self, inner: Any, answers: Sequence[str]) -> None:
-        self._inner, self._answers = inner, list(answers)
-
-    def commit_table(self, *arguments: Any) -> Any:
-        kind = self._answers.pop(0) if self._answers else "ok"
-        if kind == "lost before":
-            raise TimeoutError("no answer")
-        answer = self._inner.commit_table(*arguments)
-        if kind == "lost after":
-            raise TimeoutError("no answer")
-        return answer
-
-    def load_table(self, identifier: Any) -> Any:
-        table = self._inner.load_table(identifier)
-        table.catalog = self
-        return table
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-
 def sendings() -> list[Event]:
     """Return events of two tenants, and others that use their ids for another content."""
     mine, yours = (SampleTrajectory(tenant=name, turns=1) for name in ("acme", "globex"))
@@ -518,7 +416,7 @@ def test_without_the_look_up_the_same_sendings_land_twice(
     """The property can fail: without the guard the counts are wrong."""
 
     def unmarked(frame: pl.DataFrame, *_: object) -> pl.DataFrame:
-        return frame.with_columns(pl.lit(value=False).alias(name) for name in (REPEAT, CONFLICT))
+        return marked(frame, FormDecision())
 
     monkeypatch.setattr("atdp.lakehouse.topic_sink.with_repeats_marked", unmarked)
     land_with_kills(lake, EACH_TWICE, [(9, 2, []), (30, 3, [])])

@@ -104,7 +104,7 @@ def test_without_the_comparison_the_zombie_repeats_every_row(lake: Lake, log: Lo
     """This tests the guard itself: without it, there are duplicates."""
 
     class Unguarded(TableSink):
-        def _commit(self, files: Any, advance: Advance, admit: Any) -> Any:
+        def _commit(self, files: Any, removed: Any, advance: Advance, admit: Any) -> Any:
             return commit.append(
                 self.table,
                 files,

@@ -20,6 +20,19 @@ LOGPROB_TOLERANCE = 1e-6
 
 EXACT: TokenFidelity = "exact"
 """Token fidelity of a generation that redaction has not touched."""
+CONTEXT_CHANGED: TokenFidelity = "context_changed"
+"""Token fidelity of a generation of which redaction has changed the prompt only."""
+SPLICED: TokenFidelity = "spliced"
+"""Token fidelity of a generation of which redaction has replaced tokens of the output."""
+
+_WITH_TOKENS = (EXACT, CONTEXT_CHANGED, SPLICED)
+
+
+def admitted_fidelities(worst: TokenFidelity) -> frozenset[TokenFidelity]:
+    """Return the token fidelities up to `worst`; those without token ids are never among them."""
+    if worst not in _WITH_TOKENS:
+        return frozenset(_WITH_TOKENS)
+    return frozenset(_WITH_TOKENS[: _WITH_TOKENS.index(worst) + 1])
 
 
 class InadmissibleReason(StrEnum):

@@ -12,6 +12,9 @@ expensive as this path at 200 snapshots. Here the manifest is written once. Ever
 
 Only `Catalog.commit_table` decides, so this works on any catalog.
 
+A commit may also remove files, in the same snapshot: those that hold rows which the new files
+replace. It is refused when another writer has removed one of them first.
+
 The snapshot id stays the same through all attempts and is the idempotency key. After an answer that
 leaves the state unknown (timeout, 500, connection lost) the table is read again, and if the id is
 there, the commit has landed. Manifest lists of failed attempts are left to garbage collection,
@@ -21,7 +24,7 @@ since a late answer may still make one of them current.
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from pyiceberg.exceptions import CommitFailedException
@@ -45,10 +48,10 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from atdp.lakehouse.errors import CatalogError
-from atdp.lakehouse.manifests import COMPRESSION, added_manifest, merged
+from atdp.lakehouse.errors import CatalogError, CommitRefused
+from atdp.lakehouse.manifests import COMPRESSION, added_manifest, merged, without_files
 from atdp.lakehouse.positions import PROPERTY, Positions, positions_of
-from atdp.lakehouse.retention import KEEP_SNAPSHOTS, expired
+from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS, expired
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -61,14 +64,14 @@ Admit = Callable[[Table], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Addition:
+class _Change:
     """The part of a new snapshot that is the same in all attempts."""
 
     snapshot_id: int
     files: Sequence[DataFile]
     manifest: ManifestFile | None
     """Lists `files`; None when there are none."""
-    properties: Mapping[str, str]
+    removed: Collection[str]
 
 
 def append(
@@ -76,33 +79,35 @@ def append(
     files: Sequence[DataFile],
     advance: Advance,
     *,
+    removed: Collection[str] = (),
     admit: Admit | None = None,
-    properties: Mapping[str, str] | None = None,
     keep_snapshots: int = KEEP_SNAPSHOTS,
 ) -> Table:
-    """Add files (possibly none) and move the positions, or change nothing.
+    """Add files (possibly none), remove others, and move the positions, or change nothing.
 
     Args:
         table: the table as last seen; need not be current.
         files: data files already written, of the table's current partition spec.
         advance: from committed positions to new ones; its exception refuses the commit.
+        removed: paths of data files whose rows the new files have, but for those that they
+            replace.
         admit: called with the table of each attempt; its exception refuses the commit.
-        properties: further keys of the snapshot summary.
         keep_snapshots: how many snapshots of `main` stay, beside the tagged ones.
 
     Returns:
         The table after the commit.
 
     Raises:
-        CommitRefused: from `advance` or `admit`; nothing was committed.
+        CommitRefused: from `advance` or `admit`, or the table no longer has a file of `removed`;
+            nothing was committed.
         CatalogError: after all attempts the catalog gave no clear answer.
     """
     snapshot_id = table.metadata.new_snapshot_id()
-    addition = _Addition(
+    change = _Change(
         snapshot_id=snapshot_id,
         files=files,
         manifest=added_manifest(table, snapshot_id, files) if files else None,
-        properties=properties or {},
+        removed=frozenset(removed),
     )
     pause_s = _FIRST_PAUSE_S
     unclear: Exception | None = None
@@ -113,7 +118,7 @@ def append(
         if admit is not None:
             admit(table)
         head = table.metadata.current_snapshot()
-        snapshot = _write_snapshot(table, addition, positions, attempt)
+        snapshot = _write_snapshot(table, change, positions, attempt)
         try:
             return commit(
                 table, _requirements(table, head), _updates(table, snapshot, keep_snapshots)
@@ -154,6 +159,22 @@ def commit(
     )
 
 
+def expire(table: Table, *, grace_s: float = GRACE_S, now_s: float | None = None) -> Table:
+    """Remove the snapshots that the table no longer needs and that are older than `grace_s`.
+
+    Returns the table unchanged when another commit was faster; the next call finds the same.
+    """
+    since_s = (time.time() if now_s is None else now_s) - grace_s
+    old = expired(table.metadata, since_s=since_s)
+    if not old:
+        return table
+    removal = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": old})
+    try:
+        return commit(table, [AssertTableUUID(uuid=table.metadata.table_uuid)], [removal])
+    except CommitFailedException:
+        return table
+
+
 def _reload(table: Table) -> Table:
     try:
         return table.catalog.load_table(table.name())
@@ -163,48 +184,59 @@ def _reload(table: Table) -> Table:
         ) from error
 
 
-def _write_snapshot(
-    table: Table, addition: _Addition, positions: Positions, attempt: int
-) -> Snapshot:
+def _write_snapshot(table: Table, change: _Change, positions: Positions, attempt: int) -> Snapshot:
     """Write the manifest list of the next snapshot, and return that snapshot."""
     head = table.metadata.current_snapshot()
-    added = [] if addition.manifest is None else [addition.manifest]
+    added = [] if change.manifest is None else [change.manifest]
     inherited = [] if head is None else head.manifests(table.io)
-    name = f"snap-{addition.snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
+    inherited, rewritten, removed = without_files(
+        table, change.snapshot_id, inherited, change.removed
+    )
+    if len(removed) != len(change.removed):
+        raise CommitRefused(
+            f"{'.'.join(table.name())}: another writer has removed "
+            f"{len(change.removed) - len(removed)} files with rows that this batch replaces"
+        )
+    name = f"snap-{change.snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
     path = table.location_provider().new_metadata_location(name)
     parent_id = None if head is None else head.snapshot_id
     sequence_number = table.metadata.next_sequence_number()
     with write_manifest_list(
         format_version=table.metadata.format_version,
         output_file=table.io.new_output(path),
-        snapshot_id=addition.snapshot_id,
+        snapshot_id=change.snapshot_id,
         parent_snapshot_id=parent_id,
         sequence_number=sequence_number,
         avro_compression=COMPRESSION,
     ) as writer:
-        writer.add_manifests(merged(table, addition.snapshot_id, [*added, *inherited]))
+        writer.add_manifests([*merged(table, change.snapshot_id, [*added, *inherited]), *rewritten])
     return Snapshot.model_validate(
         {
-            "snapshot-id": addition.snapshot_id,
+            "snapshot-id": change.snapshot_id,
             "parent-snapshot-id": parent_id,
             "manifest-list": path,
             "sequence-number": sequence_number,
-            "summary": _summary(table, addition, positions, head),
+            "summary": _summary(table, change, removed, positions),
             "schema-id": table.metadata.current_schema_id,
         }
     )
 
 
 def _summary(
-    table: Table, addition: _Addition, positions: Positions, head: Snapshot | None
+    table: Table, change: _Change, removed: Sequence[DataFile], positions: Positions
 ) -> Summary:
     collector = SnapshotSummaryCollector()
     schema, spec = table.schema(), table.spec()
-    for file in addition.files:
+    for file in change.files:
         collector.add_file(data_file=file, partition_spec=spec, schema=schema)
-    properties = {PROPERTY: positions.to_json(), **addition.properties}
+    for file in removed:
+        collector.remove_file(data_file=file, partition_spec=spec, schema=schema)
+    operation = Operation.OVERWRITE if change.removed else Operation.APPEND
+    head = table.metadata.current_snapshot()
     return update_snapshot_summaries(
-        summary=Summary(operation=Operation.APPEND, **collector.build(), **properties),
+        summary=Summary(
+            operation=operation, **collector.build(), **{PROPERTY: positions.to_json()}
+        ),
         previous_summary=None if head is None else head.summary,
     )
 

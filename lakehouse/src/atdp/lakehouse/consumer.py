@@ -31,7 +31,7 @@ from atdp.lakehouse.errors import LakehouseError, PositionsLost
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.record_batch import RecordBatch
 from atdp.runtime import KafkaSettings, KafkaValue
-from atdp.schemas import REDELIVERY, TopicRole, header
+from atdp.schemas import REDELIVERY, REGOVERNED, TopicRole, header
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -222,7 +222,8 @@ class TopicConsumer:
             message.partition(),
             message.offset(),
             arrived_ms=arrived_ms,
-            redelivered=headers is not None and header(headers, REDELIVERY) == b"1",
+            redelivered=header(headers, REDELIVERY) == b"1",
+            regoverned=header(headers, REGOVERNED) is not None,
         )
 
     def _batch(self, message: Message) -> RecordBatch:

@@ -4,7 +4,8 @@ A dataset is a filter over `trajectories` and one snapshot per table. The Iceber
 `dataset-<name>` keeps each snapshot from expiry, and any engine can read the snapshot by it. The
 manifest `datasets/<name>.json` also holds the policy versions that decided about the rows, a digest
 of the selected trajectories, and a digest of the manifest. A dataset cannot be changed, and its
-name is taken for good.
+name is taken for good. Trajectories that wait to be governed again when it is created are never in
+it; rows that are replaced later stay in its snapshots.
 
 The tags are set first and the manifest is written last. A crash in between leaves tags that keep
 too much, and never a manifest that points at nothing; the same name can then be created again. Tags
@@ -58,6 +59,9 @@ class Dataset:
     """Digest of the sorted keys (tenant, trajectory, attempt) of the selected trajectories."""
     policies: tuple[Mapping[str, Any], ...]
     """Policies (id, version, hash) that decided about its rows."""
+    waiting: int = 0
+    """Trajectories that the filter selects and that are left out, since some of their events were
+    still to be governed again when the dataset was created."""
 
     def connect(self, lake: Lake, *, purpose: str | None = None) -> Connection:
         """Open a connection to the pinned snapshots; `purpose` is as in `connect`.
@@ -135,12 +139,11 @@ def load_dataset(lake: Lake, name: str) -> Dataset:
     except json.JSONDecodeError as error:
         raise DatasetError(f"{file} is not JSON; restore it from a backup") from error
     digest = content.pop("sha256", None)
-    dataset = Dataset(**{**content, "policies": tuple(content["policies"])})
-    if digest != _digest(asdict(dataset)):
+    if digest != _digest(content):
         raise DatasetError(
             f"{file} does not match its own digest: it was changed after it was created"
         )
-    return dataset
+    return Dataset(**{**content, "policies": tuple(content["policies"])})
 
 
 def list_datasets(lake: Lake) -> list[Dataset]:
@@ -190,11 +193,13 @@ def _describe(
     with draft.connect(lake, purpose=ANY_PURPOSE) as connection:
         keys = connection.sql(query("selected_keys", selection=draft.selection)).rows()
         policies = connection.sql(query("policies", selection=draft.selection)).dicts()
+        waiting = connection.sql(query("waiting", where=where)).scalar()
     return replace(
         draft,
         trajectories=len(keys),
         trajectories_sha256=_sha256(json.dumps(keys, separators=(",", ":"))),
         policies=tuple(policies),
+        waiting=int(waiting),
     )
 
 

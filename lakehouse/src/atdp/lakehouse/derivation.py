@@ -24,11 +24,11 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import IntegerType, NestedField, StringType, StructType
 
 from atdp.lakehouse.flat_columns import (
+    DELIVERY,
     GENERATION_HEAD,
     GENERATION_TAIL,
     ORIGIN,
     PURPOSES,
-    REDELIVERED,
     REWARDS,
     STAMP,
     flat_columns,
@@ -79,10 +79,10 @@ def derive() -> dict[str, dict[str, Any]]:
 def _events() -> _DerivedTable:
     return _DerivedTable(
         name="events",
-        columns=[*contract_columns("event"), *flat_columns(PURPOSES, ORIGIN, REDELIVERED)],
+        columns=[*contract_columns("event"), *flat_columns(PURPOSES, ORIGIN, DELIVERY)],
         source="events_governed",
         doc=(
-            "Every governed event, append-only: the truth of the lake. "
+            "Every governed event once, in its newest form: the truth of the lake. "
             "One struct per kind, of which one is set."
         ),
         sort=_TRAJECTORY_ORDER,
@@ -102,7 +102,7 @@ def _generations() -> _DerivedTable:
         columns=[
             *flat_columns(GENERATION_HEAD),
             column("policy_versions", list_of(span)),
-            *flat_columns(GENERATION_TAIL, STAMP, ORIGIN, REDELIVERED),
+            *flat_columns(GENERATION_TAIL, STAMP, ORIGIN, DELIVERY),
         ],
         source="events_governed",
         doc="One row per model call, with token arrays; what trainer and replay read.",
@@ -115,7 +115,7 @@ def _generations() -> _DerivedTable:
 def _rewards() -> _DerivedTable:
     return _DerivedTable(
         name="rewards",
-        columns=flat_columns(REWARDS, STAMP, ORIGIN, REDELIVERED),
+        columns=flat_columns(REWARDS, STAMP, ORIGIN, DELIVERY),
         source="events_governed",
         doc="Every reward ever observed; readers choose by rule, history stays.",
         sort=_TRAJECTORY_ORDER,

@@ -17,8 +17,9 @@ arrived_at timestamp!
 ingested_at timestamp!
 """
 
-REDELIVERED = """
+DELIVERY = """
 redelivered boolean
+regoverned_offset long
 """
 
 PURPOSES = """
@@ -120,6 +121,10 @@ _COLUMN_DOCS: Mapping[str, str] = {
     "ingested_at": "When the lake writer wrote it, UTC.",
     "redelivered": (
         "Its producer said that it may have sent it before; the event is in the table once."
+    ),
+    "regoverned_offset": (
+        "Offset of the record that the row is from, where the event was governed again; "
+        "`kafka_offset` and `arrived_at` stay those of the first record. NULL: not governed again."
     ),
     "allowed_purposes": (
         "Purposes the row may be used for, sorted, joined by dots; empty: none. A partition key."

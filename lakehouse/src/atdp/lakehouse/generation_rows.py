@@ -9,14 +9,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from atdp.lakehouse.admission import CONTEXT_CHANGED, EXACT, SPLICED
 from atdp.lakehouse.sampling_effects import sampling_altered_by
 from atdp.lakehouse.trajectory_records import GenerationRecord
-from atdp.schemas import Generation, WholePrompts
+from atdp.schemas import Generation, TokenSplice, WholePrompt, WholePrompts
 
 Row: TypeAlias = Mapping[str, Any]
 """A row of `generations.sql`."""
 
-_COMPUTED = {"sampling_altered_by", "context_intact", "broken_prefix"}
+_COMPUTED = {"sampling_altered_by", "context_intact", "broken_prefix", "stale_from"}
 _COLUMNS = tuple(each.name for each in fields(GenerationRecord) if each.name not in _COMPUTED)
 
 
@@ -34,8 +35,12 @@ def generation_record(row: Row, prompts: WholePrompts, *, context_intact: bool) 
             prompt_prefix_event_id=row["prompt_prefix_event_id"],
             prompt_prefix_tokens=row["prompt_prefix_tokens"],
             output_token_ids=output,
+            token_splices=tuple(TokenSplice(**each) for each in row["token_splices"] or ()),
         ),
     )
+    if prompt.replaced and values["token_fidelity"] == EXACT:
+        values["token_fidelity"] = CONTEXT_CHANGED
+    values["stale_from"] = _stale_from(row, prompt)
     values["prompt_token_ids"] = prompt.token_ids or ()
     values["broken_prefix"] = prompt.broken
     values["output_token_ids"] = output or ()
@@ -51,6 +56,17 @@ def generation_record(row: Row, prompts: WholePrompts, *, context_intact: bool) 
     values["training_eligible"] = row["training_eligible"] is True
     values["policy_id"] = row["policy_id"] or ""
     return GenerationRecord(**values, context_intact=context_intact)
+
+
+def _stale_from(row: Row, prompt: WholePrompt) -> int | None:
+    """Return the first output token that follows a replaced token; None where there is none."""
+    if row["token_fidelity"] == EXACT and not prompt.replaced:
+        return None
+    if row["token_fidelity"] != SPLICED or prompt.token_ids is None or prompt.replaced:
+        return 0
+    # Nothing before the output was replaced, so the splices count from the start of the own ids.
+    own = len(row["prompt_token_ids"] or ())
+    return min((each["start"] - own for each in row["token_splices"] or ()), default=0)
 
 
 def _ids(row: Row, name: str) -> tuple[int, ...] | None:

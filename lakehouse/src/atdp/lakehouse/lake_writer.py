@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from atdp.lakehouse.commit import expire
 from atdp.lakehouse.consumer import POLL_S, TopicConsumer, identify_topics
 from atdp.lakehouse.errors import CommitRefused, WriteTooOld
 from atdp.lakehouse.lake import Lake
@@ -160,6 +161,7 @@ class LakeWriter:
         self._metrics.rows.labels(table).inc(committed.rows)
         self._metrics.repeats.labels(table).inc(committed.repeats)
         self._metrics.conflicts.labels(table).inc(committed.conflicts)
+        self._metrics.replaced.labels(table).inc(committed.replaced)
         self._metrics.commits.labels(table).inc()
         self._metrics.commit_seconds.labels(table).observe(committed.seconds)
         _log.info(
@@ -168,6 +170,7 @@ class LakeWriter:
                 "table": table,
                 "rows": committed.rows,
                 "repeats": committed.repeats,
+                "replaced": committed.replaced,
                 "seconds": round(committed.seconds, 3),
             },
         )
@@ -184,7 +187,7 @@ class LakeWriter:
             return
         self._collected_at = time.monotonic()
         for name in table_definitions():
-            collected = collect(self._lake.table(name))
+            collected = collect(expire(self._lake.table(name)))
             self._metrics.collected_bytes.labels(name).inc(collected.bytes)
             if collected.files:
                 _log.info(

@@ -78,7 +78,7 @@ class Layout:
     def write(self, frame: pl.DataFrame) -> list[DataFile]:
         """Write one file for each partition that occurs in `frame`."""
         return [
-            self._write_file(rows, partition)
+            self.write_file(rows, partition)
             for partition, rows in self._partitions(frame)
             if rows.height
         ]
@@ -94,12 +94,11 @@ class Layout:
                 by.append(column)
         for key, rows in dated.partition_by(by, as_dict=True, include_key=True).items():
             values = [(value - _EPOCH).days if isinstance(value, date) else value for value in key]
-            yield (
-                Record(*values),
-                rows.sort(self.definition.sort, nulls_last=False).select(list(self.frame_schema)),
-            )
+            yield Record(*values), rows
 
-    def _write_file(self, rows: pl.DataFrame, partition: Record) -> DataFile:
+    def write_file(self, rows: pl.DataFrame, partition: Record) -> DataFile:
+        """Write rows of one partition as one file, sorted."""
+        rows = rows.sort(self.definition.sort, nulls_last=False).select(list(self.frame_schema))
         arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self.arrow_schema)
         folder = self.table.spec().partition_to_path(partition, self.table.schema())
         path = self.table.location_provider().new_data_location(f"{folder}/{uuid.uuid4()}.parquet")

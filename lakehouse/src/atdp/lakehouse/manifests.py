@@ -5,12 +5,15 @@ reads one small new manifest. Merging keeps the number of manifests logarithmic:
 `FAN_IN` manifests of one size class, they become one manifest of the next class. Every entry is
 thereby rewritten about log(files) times in all (pyiceberg's own merge rewrites everything each
 time).
+
+A commit that replaces rows removes the files that held them. The manifests that list these files
+are then written again, without them.
 """
 
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +29,6 @@ from pyiceberg.manifest import (
     write_manifest,
 )
 from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from atdp.lakehouse.errors import LakehouseError
@@ -52,11 +54,13 @@ class ListedFile:
     """Values of the partition spec's fields; a day is its number of days since the epoch."""
     rows: int
     bytes: int
+    arrived_us: tuple[int, int] | None
+    """First and last `arrived_at` of its rows, in microseconds since 1970; None: not known."""
 
 
 def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) -> ManifestFile:
     """Write the manifest of a commit's new files; it is valid for every attempt of that commit."""
-    writer = _writer(table, table.spec(), table.schema(), snapshot_id)
+    writer = _writer(table, table.spec(), snapshot_id)
     with writer:
         for file in files:
             writer.add(
@@ -71,11 +75,42 @@ def added_manifest(table: Table, snapshot_id: int, files: Sequence[DataFile]) ->
     return writer.to_manifest_file()
 
 
+def without_files(
+    table: Table, snapshot_id: int, manifests: Sequence[ManifestFile], paths: Collection[str]
+) -> tuple[list[ManifestFile], list[ManifestFile], list[DataFile]]:
+    """Take files out of manifests.
+
+    Returns:
+        The manifests that list none of the files, those that were written again without them, and
+        the files that were found.
+    """
+    untouched, rewritten, removed = [], [], []
+    for manifest in manifests:
+        if not paths or not any(file.path in paths for file in listed_files(table, manifest)):
+            untouched.append(manifest)
+            continue
+        writer = _writer(table, table.specs()[manifest.partition_spec_id], snapshot_id)
+        with writer:
+            for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
+                if entry.data_file.file_path in paths:
+                    writer.delete(entry)
+                    removed.append(entry.data_file)
+                else:
+                    writer.existing(entry)
+        rewritten.append(writer.to_manifest_file())
+    return untouched, rewritten, removed
+
+
 def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """Return manifests with the same files; `FAN_IN` of one size class are merged into one."""
+    """Return manifests with the same files; `FAN_IN` of one size class are merged into one.
+
+    Manifests whose files have all been removed by earlier snapshots are left out.
+    """
     classes: dict[tuple[int, int], list[ManifestFile]] = {}
     kept = []
     for manifest in manifests:
+        if not _listed(manifest):
+            continue
         if manifest.content != ManifestContent.DATA:
             kept.append(manifest)
         else:
@@ -95,39 +130,35 @@ def _size_class(manifest: ManifestFile) -> int:
 
     The manifest of one commit is mostly of class 0.
     """
-    files = (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
-    size = 0
+    files, size = _listed(manifest), 0
     while files >= FAN_IN:
         files //= FAN_IN
         size += 1
     return size
 
 
+def _listed(manifest: ManifestFile) -> int:
+    """Return the number of files that a manifest lists and has not removed."""
+    return (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+
+
 def _merge(
     table: Table, snapshot_id: int, spec: PartitionSpec, group: Iterable[ManifestFile]
 ) -> ManifestFile:
-    writer = _writer(table, spec, table.schema(), snapshot_id)
+    writer = _writer(table, spec, snapshot_id)
     with writer:
         for manifest in group:
             for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
-                writer.existing(
-                    ManifestEntry.from_args(
-                        status=ManifestEntryStatus.EXISTING,
-                        snapshot_id=entry.snapshot_id,
-                        sequence_number=entry.sequence_number,
-                        file_sequence_number=entry.file_sequence_number,
-                        data_file=entry.data_file,
-                    )
-                )
+                writer.existing(entry)
     return writer.to_manifest_file()
 
 
-def _writer(table: Table, spec: PartitionSpec, schema: Schema, snapshot_id: int) -> ManifestWriter:
+def _writer(table: Table, spec: PartitionSpec, snapshot_id: int) -> ManifestWriter:
     path = table.location_provider().new_metadata_location(f"{uuid.uuid4()}-m0.avro")
     return write_manifest(
         format_version=table.metadata.format_version,
         spec=spec,
-        schema=schema,
+        schema=table.schema(),
         output_file=table.io.new_output(path),
         snapshot_id=snapshot_id,
         avro_compression=COMPRESSION,
@@ -152,8 +183,14 @@ def files_of(table: Table, snapshot_id: int) -> list[ListedFile]:
                 "rewrite the data files there (Spark: "
                 "CALL system.rewrite_data_files) and query again"
             )
-        files.extend(_cache.files(manifest, table.io))
+        files.extend(listed_files(table, manifest))
     return files
+
+
+def listed_files(table: Table, manifest: ManifestFile) -> Sequence[ListedFile]:
+    """Return the data files that a manifest of a table lists."""
+    arrived = table.schema().find_field("arrived_at").field_id
+    return _cache.files(manifest, table.io, arrived)
 
 
 class _ManifestCache:
@@ -163,14 +200,17 @@ class _ManifestCache:
         self._files: OrderedDict[str, Sequence[ListedFile]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def files(self, manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
-        """Return the data files that a manifest lists, read only when they are not cached."""
+    def files(self, manifest: ManifestFile, io: FileIO, arrived: int) -> Sequence[ListedFile]:
+        """Return the data files that a manifest lists, read only when they are not cached.
+
+        `arrived` is the id of the column `arrived_at`.
+        """
         path = manifest.manifest_path
         with self._lock:
             if path in self._files:
                 self._files.move_to_end(path)
                 return self._files[path]
-        files = _read_files(manifest, io)
+        files = _read_files(manifest, io, arrived)
         with self._lock:
             self._files[path] = files
             while len(self._files) > _CACHED_MANIFESTS:
@@ -181,14 +221,26 @@ class _ManifestCache:
 _cache = _ManifestCache()
 
 
-def _read_files(manifest: ManifestFile, io: FileIO) -> Sequence[ListedFile]:
+def _read_files(manifest: ManifestFile, io: FileIO, arrived: int) -> Sequence[ListedFile]:
     return tuple(
         ListedFile(
             path=file.file_path,
             partition=tuple(file.partition[index] for index in range(len(file.partition))),
             rows=file.record_count,
             bytes=file.file_size_in_bytes,
+            arrived_us=_bounds(file, arrived),
         )
         for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)
         if (file := entry.data_file).content == DataFileContent.DATA
+    )
+
+
+def _bounds(file: DataFile, column: int) -> tuple[int, int] | None:
+    """Return the bounds of a column of 64-bit integers; None where the file states none."""
+    first, last = ((each or {}).get(column) for each in (file.lower_bounds, file.upper_bounds))
+    if first is None or last is None:
+        return None
+    return (
+        int.from_bytes(first, "little", signed=True),
+        int.from_bytes(last, "little", signed=True),
     )

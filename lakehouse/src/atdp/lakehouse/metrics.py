@@ -17,6 +17,9 @@ class WriterMetrics:
         self.conflicts = counter(
             "conflicts", "Copies with other content than the event that had landed.", "table"
         )
+        self.replaced = counter(
+            "replaced", "Rows replaced, since their events were governed again.", "table"
+        )
         self.commits = counter("commits", "Commits.", "table")
         self.refused = counter("refused", "Batches given up because another writer was faster.")
         self.set_aside = counter("set_aside", "Records left out because a person said so.", "topic")

@@ -13,7 +13,12 @@ import polars as pl
 
 from atdp.lakehouse.record_batch import ARRIVED, REDELIVERED
 from atdp.lakehouse.repeats import CONFLICT, REPEAT
-from atdp.lakehouse.tables import PURPOSE_SEPARATOR, STORED_MARK, TableName
+from atdp.lakehouse.tables import (
+    PURPOSE_SEPARATOR,
+    REGOVERNED_OFFSET,
+    STORED_MARK,
+    TableName,
+)
 
 _PURPOSE_NAME = r"^[a-z0-9_]+$"
 """A name that matches cannot be read as two names."""
@@ -77,7 +82,15 @@ _STAMP = (
     "eligibility_reason",
 )
 _STORED = pl.col(REDELIVERED).alias(STORED_MARK)
-_ORIGIN = ("kafka_partition", "kafka_offset", ARRIVED, _STORED, REPEAT, CONFLICT)
+_ORIGIN = (
+    "kafka_partition",
+    "kafka_offset",
+    ARRIVED,
+    REGOVERNED_OFFSET,
+    _STORED,
+    REPEAT,
+    CONFLICT,
+)
 
 
 def rows_of(

@@ -2,7 +2,8 @@
 
 A trajectory is taken whole or not at all. One event without a stamp, without the purpose, or (for
 training) without granted consent refuses it. For training by RL, so does a generation that is not
-eligible or not `exact`.
+eligible or not `exact`. A trajectory whose events are still to be governed again with values that
+were learned later is refused for every purpose, until the stamp of an event says that this is done.
 
 Every generation says whether its context is complete: the messages that the events add up to are
 folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from atdp.lakehouse import stamps
+from atdp.lakehouse.admission import EXACT
 from atdp.lakehouse.connection import Connection, connect
 from atdp.lakehouse.context_check import CheckedContext
 from atdp.lakehouse.duckdb_sql import sql_literal
@@ -43,7 +45,7 @@ from atdp.lakehouse.trajectory_records import (
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.schemas import Message, Part, WholePrompts
+from atdp.schemas import Message, Part, TokenFidelity, WholePrompts
 
 _NO_TIME_LIMIT_S = 3600.0
 """Time for a trainer's first read of a large dataset; a person's query has 60 s."""
@@ -87,12 +89,20 @@ class ReadOptions:
     None: all."""
     require_exact: bool = True
     """For `train`: only trajectories all of whose events are eligible for RL and whose token ids
-    are exactly what the model saw and wrote. `False` is for learning from text (SFT); purpose and
-    consent are still required."""
+    are what the model saw and wrote (see `worst_fidelity`). `False` is for learning from text
+    (SFT); purpose and consent are still required."""
+    worst_fidelity: TokenFidelity = EXACT
+    """With `require_exact`: how much redaction may have changed the token ids (`exact`,
+    `context_changed` or `spliced`)."""
     with_messages: bool = True
     """Also fold the messages, which reads the text columns."""
     with_step_rewards: bool = False
     """Also read the rewards of steps and events."""
+
+    @property
+    def demand(self) -> TokenFidelity | None:
+        """The worst token fidelity that is read; None: token ids are not asked for."""
+        return self.worst_fidelity if self.require_exact else None
 
 
 def governed_trajectories(
@@ -131,7 +141,7 @@ def governed_trajectories(
             "purpose": sql_literal(purpose),
             **_newer(stamped, options.after),
         }
-        accepted, refused = _judge_stamps(stamped, filters, purpose, options)
+        accepted, rejected = _judge_stamps(stamped, filters, purpose, options)
     with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
         contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
         generations = _generations(content, filters, accepted, contexts)
@@ -141,32 +151,41 @@ def governed_trajectories(
         calls = generations.get(key, [])
         context = contexts[key]
         reason = context.refusal() if options.with_messages else None
-        if not all(
-            stamps.may_be_used(*call, purpose, exact=options.require_exact) for call in calls
-        ):
+        if not all(stamps.may_be_used(*call, purpose, exact=options.demand) for call in calls):
             reason = stamps.DISAGREES
         if reason is None:
             record = _trajectory(row, calls, context, options)
             records.append(replace(record, step_rewards=tuple(rewards.get(key, ()))))
         else:
-            refused[reason] += 1
+            rejected.append((reason, row["reward"]))
+    refused = Counter(reason for reason, _ in rejected)
+    rewards_of: dict[str, list[float]] = defaultdict(list)
+    for reason, reward in rejected:
+        if reward is not None:
+            rewards_of[reason].append(reward)
     position = lake.committed_offsets("events", pinned["events"])
-    return GovernedTrajectories(records, refused=refused, snapshots=pinned, position=position)
+    return GovernedTrajectories(
+        records,
+        refused=refused,
+        refused_rewards=rewards_of,
+        snapshots=pinned,
+        position=position,
+    )
 
 
 def _judge_stamps(
     connection: Connection, filters: Mapping[str, str], purpose: Purpose, options: ReadOptions
-) -> tuple[dict[Key, _Row], Counter[str]]:
-    """Return the trajectories whose stamps allow the purpose, and the number refused by reason."""
+) -> tuple[dict[Key, _Row], list[tuple[str, float | None]]]:
+    """Return the trajectories whose stamps allow the purpose; reason and reward of the others."""
     accepted: dict[Key, _Row] = {}
-    refused: Counter[str] = Counter()
+    rejected: list[tuple[str, float | None]] = []
     for row in _rows(connection, "candidates", filters):
-        reason = stamps.refusal(row, purpose, exact=options.require_exact)
+        reason = stamps.refusal(row, purpose, exact=options.demand)
         if reason is None:
             accepted[_key(row)] = row
         else:
-            refused[reason] += 1
-    return accepted, refused
+            rejected.append((reason, row["reward"]))
+    return accepted, rejected
 
 
 def _trajectory(

@@ -11,6 +11,10 @@ import polars as pl
 REDELIVERED = "__redelivered"
 """Column that marks rows whose producer may have sent them before, as the record's header says."""
 
+REGOVERNED = "__regoverned"
+"""Column that marks rows of records that governance wrote in place of an earlier one of the same
+event, as the record's header says."""
+
 ARRIVED = "arrived_at"
 """Column of the time at which a record arrived in the log."""
 
@@ -31,12 +35,20 @@ class RecordBatch:
     arrivals_ms: list[int] = field(default_factory=list)
     """Timestamp of each record in the log, in milliseconds since 1970."""
     redelivered: list[bool] = field(default_factory=list)
+    regoverned: list[bool] = field(default_factory=list)
     end: dict[int, int] = field(default_factory=dict)
     size: int = 0
     """Bytes of all values."""
 
     def add(
-        self, value: bytes, partition: int, offset: int, *, arrived_ms: int, redelivered: bool
+        self,
+        value: bytes,
+        partition: int,
+        offset: int,
+        *,
+        arrived_ms: int,
+        redelivered: bool,
+        regoverned: bool = False,
     ) -> None:
         """Append one record."""
         self.values.append(value)
@@ -44,6 +56,7 @@ class RecordBatch:
         self.offsets.append(offset)
         self.arrivals_ms.append(arrived_ms)
         self.redelivered.append(redelivered)
+        self.regoverned.append(regoverned)
         self.end[partition] = offset + 1
         self.size += len(value)
 
@@ -67,6 +80,7 @@ class RecordBatch:
                 "kafka_offset": pl.Series(self.offsets, dtype=pl.Int64),
                 ARRIVED: pl.Series(self.arrivals_ms, dtype=pl.Int64).cast(_ARRIVAL_TYPE),
                 REDELIVERED: pl.Series(self.redelivered, dtype=pl.Boolean),
+                REGOVERNED: pl.Series(self.regoverned, dtype=pl.Boolean),
             }
         )
 

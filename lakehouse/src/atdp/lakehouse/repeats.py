@@ -1,32 +1,33 @@
-"""Repeats: of all copies of an event, the first one lands.
+"""Repeats: the records of a batch that make no row, and the rows that records replace.
 
 `event_id` is the idempotency key of an event within its tenant. Whoever sends an event again, with
-or without a header, in the same batch or a year later, sends a copy. What decides is the place in
-the log: a row is a repeat when the table has its id from another place, or when an earlier record
-of the same batch has it and the table does not. A record that is read again for a table that lags
-behind is at its own place and no repeat. So the decision is a function of the log and of one table,
-and every table that the topic feeds takes it over: `generations` and `rewards` leave out exactly
-the records that `events` leaves out.
+or without a header, in the same batch or a year later, sends a copy, which does not land; and what
+governance governs again takes the place of the form that landed. `event_forms` has the rules. What
+decides is the place in the log, so the decision is a function of the log and of one table, and
+every table that the topic feeds takes it over: `generations` and `rewards` leave out exactly the
+records that `events` leaves out, and replace exactly the rows that it replaces. A record that is
+read again for a table that lags behind is at its own place and no repeat.
 
 An event keeps its key, so its copies come through one Kafka partition, which has one accepted
 writer: the one that decides now. What its look-up cannot see, the compare-and-swap of positions
 refuses. An id can be in two partitions if its tenant uses it in two trajectories, which is an error
 of the producer, or if partitions were added in between. Then two writers may decide at the same
 time, and the ids that another one has committed meanwhile are looked up again at the commit
-(`LandedIds.require_new`).
+(`LandedIds.require_new`). A record never replaces a row of another partition.
 
-A repeat whose content differs from the copy that landed is marked as conflicting, so that it can be
+A repeat whose content differs from the form that counts is marked as conflicting, so that it can be
 counted. The stamp of the gate is no content: a copy is governed anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 from pyiceberg.table import Table
 
-from atdp.lakehouse.landed_ids import CONTENT, KEY, PLACE, LandedIds
-from atdp.lakehouse.record_batch import ARRIVED
-from atdp.lakehouse.tables import TableName
+from atdp.lakehouse.event_forms import IN_TABLE, EventForm, FormDecision, decide
+from atdp.lakehouse.landed_ids import CONTENT, FORM, KEY, PLACE, LandedIds
+from atdp.lakehouse.record_batch import ARRIVED, REGOVERNED
+from atdp.lakehouse.tables import REGOVERNED_OFFSET, TableName
 from atdp.schemas import newest
 
 DECIDING_TABLE: Sequence[TableName] = ("events", "quarantine_index")
@@ -34,14 +35,17 @@ DECIDING_TABLE: Sequence[TableName] = ("events", "quarantine_index")
 decisions: an event that was sent again was decided again, perhaps with another result."""
 
 REPEAT = "__repeat"
-"""Column that marks a row that does not land, since another copy of its event does."""
+"""Column that marks a row that does not land, since another form of its event does."""
 CONFLICT = "__conflict"
-"""Column that marks a repeat with other content than the copy that lands."""
+"""Column that marks a repeat with other content than the form that lands."""
+FIRST_OFFSET = "__first_offset"
+"""Column with the offset of the first record of a row's event, where the row's record takes the
+place of an earlier one; NULL: the record is the first one."""
+FIRST_ARRIVED = "__first_arrived"
+"""Column with the time at which that first record arrived."""
 
 _ROW = "__row"
-_HASH = "__hash"
-_SECOND = "__second"
-_LANDED: Mapping[str, str] = {name: f"{name}_landed" for name in (*PLACE, CONTENT)}
+_ARRIVAL_TYPE = pl.Datetime("ms", "UTC")
 
 
 def content_columns(table: TableName) -> Sequence[str]:
@@ -52,52 +56,79 @@ def content_columns(table: TableName) -> Sequence[str]:
 
 
 def with_repeats_marked(frame: pl.DataFrame, landed: LandedIds, table: Table) -> pl.DataFrame:
-    """Return the frame with the columns `REPEAT` and `CONFLICT`.
+    """Return the frame with the columns `REPEAT`, `CONFLICT`, `FIRST_OFFSET`, `FIRST_ARRIVED`.
 
     Rows without an `event_id` (unreadable records in quarantine) are no repeats.
     """
     landed.follow(table)
     named = frame.with_row_index(_ROW).filter(pl.col("event_id").is_not_null())
-    named = named.with_columns(landed.hashes(named).alias(_HASH))
-    copies = landed.copies_of(named, table)
-    twice = named[_HASH].is_duplicated()
-    known = named[_HASH].is_in(landed.hashes(copies).implode())
-    suspects = named.filter(twice | known)
+    hashes = landed.hashes(named)
+    forms = landed.forms_of(named, table)
+    suspects = named.filter(hashes.is_duplicated() | hashes.is_in(landed.hashes(forms).implode()))
     if suspects.is_empty():
-        return _marked(frame, [], [])
+        return marked(frame, FormDecision())
     compared = suspects.select(
-        _ROW, *KEY, *PLACE, ARRIVED, landed.content_hashes(suspects).alias(CONTENT)
+        _ROW, *landed.form_columns(), landed.content_hashes(suspects).alias(CONTENT), REGOVERNED
     )
-    return _marked(frame, *_decided(compared, copies))
+    # The partition whose record came first goes first; within one, the offset decides.
+    came = pl.col(ARRIVED).min().over(*KEY, "kafka_partition")
+    in_order = compared.sort(came, *PLACE)
+    return marked(frame, decide(_forms(in_order), {form.key: form for form in _forms(forms)}))
 
 
-def _decided(rows: pl.DataFrame, copies: pl.DataFrame) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the numbers of the rows that are repeats, and of those that conflict."""
-    both = rows.join(copies.rename(_LANDED), on=KEY, how="left", maintain_order="left")
-    own = pl.all_horizontal(pl.col(name) == pl.col(_LANDED[name]) for name in PLACE)
-    at_own_place = both.filter(own)[_ROW]
-    others = rows.filter(~pl.col(_ROW).is_in(at_own_place.implode()))
-    elsewhere = others.join(
-        copies.rename(_LANDED).unique(KEY, keep="first", maintain_order=True), on=KEY, how="inner"
-    )
-    new = others.join(copies, on=KEY, how="anti").sort(ARRIVED, *PLACE)
-    new = new.with_columns(
-        pl.col(CONTENT).first().over(KEY).alias(_LANDED[CONTENT]),
-        (~pl.struct(KEY).is_first_distinct()).alias(_SECOND),
-    )
-    repeats = pl.concat(
-        [
-            elsewhere.select(_ROW, CONTENT, _LANDED[CONTENT]),
-            new.filter(_SECOND).select(_ROW, CONTENT, _LANDED[CONTENT]),
-        ]
-    )
-    conflicts = repeats.filter(pl.col(CONTENT) != pl.col(_LANDED[CONTENT]))
-    return repeats[_ROW].to_list(), conflicts[_ROW].to_list()
-
-
-def _marked(frame: pl.DataFrame, repeats: Sequence[int], conflicts: Sequence[int]) -> pl.DataFrame:
+def marked(frame: pl.DataFrame, decision: FormDecision) -> pl.DataFrame:
+    """Return the frame with the columns of a decision."""
     row = pl.int_range(pl.len(), dtype=pl.UInt32)
+    places = [*decision.replacing.values()]
     return frame.with_columns(
-        row.is_in(pl.Series(repeats, dtype=pl.UInt32).implode()).alias(REPEAT),
-        row.is_in(pl.Series(conflicts, dtype=pl.UInt32).implode()).alias(CONFLICT),
+        row.is_in(pl.Series(decision.repeats, dtype=pl.UInt32).implode()).alias(REPEAT),
+        row.is_in(pl.Series(decision.conflicts, dtype=pl.UInt32).implode()).alias(CONFLICT),
+        _looked_up(row, decision, [offset for offset, _ in places], pl.Int64()).alias(FIRST_OFFSET),
+        _looked_up(row, decision, [time for _, time in places], _ARRIVAL_TYPE).alias(FIRST_ARRIVED),
     )
+
+
+def at_their_places(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return a marked frame with the places that its rows have in the tables.
+
+    A row whose record replaces an earlier form has the place of the first one, and the offset of
+    its own record as `REGOVERNED_OFFSET`.
+    """
+    replacing = pl.col(FIRST_OFFSET).is_not_null()
+    return frame.with_columns(
+        pl.coalesce(FIRST_OFFSET, "kafka_offset").alias("kafka_offset"),
+        pl.coalesce(FIRST_ARRIVED, ARRIVED).alias(ARRIVED),
+        pl.when(replacing).then("kafka_offset").alias(REGOVERNED_OFFSET),
+    )
+
+
+def _looked_up(
+    row: pl.Expr, decision: FormDecision, values: Sequence[object], kind: pl.DataType
+) -> pl.Expr:
+    numbers = pl.Series([*decision.replacing], dtype=pl.UInt32)
+    return row.replace_strict(
+        numbers, pl.Series(values, dtype=kind), default=None, return_dtype=kind
+    )
+
+
+def _forms(frame: pl.DataFrame) -> Iterator[EventForm]:
+    """Yield the forms of a frame of `FORM` columns, with those of a batch where it has them."""
+    batch: Mapping[str, pl.Expr] = {
+        _ROW: pl.lit(IN_TABLE),
+        REGOVERNED: pl.lit(value=False),
+    }
+    absent = [value.alias(name) for name, value in batch.items() if name not in frame.columns]
+    for row in frame.with_columns(absent).select(*FORM, CONTENT, _ROW, REGOVERNED).iter_rows():
+        tenant, event, partition, offset, first, arrived, *identity, version = row[:-3]
+        yield EventForm(
+            key=(tenant, event),
+            partition=partition,
+            offset=offset,
+            first_offset=first,
+            first_arrived_at=arrived,
+            identity=tuple(identity),
+            version=version,
+            content=row[-3],
+            row=row[-2],
+            regoverned=row[-1],
+        )

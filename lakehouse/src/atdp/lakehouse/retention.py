@@ -1,7 +1,9 @@
 """Retention: expiry of snapshots that a table no longer needs, and garbage collection of files.
 
-Append time grows with the number of snapshots in a table's metadata, so only the last few stay. A
-snapshot with a tag (a dataset) stays for ever, whatever its age. Expiry removes metadata only.
+Append time grows with the number of snapshots in a table's metadata, so only the last few stay, and
+none that is older than the grace period: rows that were replaced are in older snapshots, and have
+to leave also when nothing is written any more. A snapshot with a tag (a dataset) stays for ever,
+whatever its age. Expiry removes metadata only.
 
 Files are removed by `collect`. It marks everything that a retained snapshot or the metadata log
 refers to, and deletes the rest once it is older than a grace period, which must be longer than any
@@ -20,6 +22,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import ancestors_of
 
 from atdp.lakehouse.manifests import files_of
+from atdp.lakehouse.positions import PROPERTY
 from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 
 KEEP_SNAPSHOTS = 24
@@ -32,18 +35,25 @@ GRACE_S = 3600.0
 freeze and query."""
 
 
-def expired(metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS) -> list[int]:
+def expired(
+    metadata: TableMetadata, keep: int = KEEP_SNAPSHOTS, *, since_s: float = 0.0
+) -> list[int]:
     """Return the ids of the snapshots to remove.
 
     These are all but the newest `keep` of `main` and the heads of all other refs (tags, branches).
+    Of the former, those from before `since_s` (seconds since 1970) are removed too, but never the
+    newest snapshot, nor the newest with positions.
     """
     retained = {ref.snapshot_id for name, ref in metadata.refs.items() if name != MAIN_BRANCH}
     head = metadata.current_snapshot()
     if head is not None:
+        has_positions = False
         for count, snapshot in enumerate(ancestors_of(head, metadata)):
-            if count >= max(keep, 1):
+            if count >= max(keep, 1) or (has_positions and snapshot.timestamp_ms < since_s * 1000):
                 break
             retained.add(snapshot.snapshot_id)
+            summary = snapshot.summary
+            has_positions |= summary is not None and PROPERTY in summary.additional_properties
     return [
         snapshot.snapshot_id
         for snapshot in metadata.snapshots

@@ -7,8 +7,9 @@ is missing counts against the trajectory.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from atdp.lakehouse.admission import EXACT
+from atdp.lakehouse.admission import admitted_fidelities
 from atdp.lakehouse.trajectory_records import GenerationRecord
+from atdp.schemas import TokenFidelity
 
 Purpose = Literal["train", "replay"]
 
@@ -16,17 +17,20 @@ NO_STAMP = "no_stamp"
 NO_PURPOSE = "purpose_not_allowed"
 WITHDRAWN = "consent_withdrawn"
 NO_CONSENT = "consent_unknown"
+NOT_SETTLED = "not_settled"
+"""Governance has learned values from the trajectory, and has not yet governed all of its events
+with them."""
 NOT_ELIGIBLE = "not_eligible"
 NOT_EXACT = "tokens_not_exact"
 DISAGREES = "row_disagrees_with_stamp"
 """A generation was read that its trajectory's stamps should have refused."""
 
 
-def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: bool) -> str | None:
+def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: TokenFidelity | None) -> str | None:
     """Return why a trajectory may not be used, from its row of `candidates.sql`; None: it may.
 
-    `exact` asks, for `train`, that all events are eligible for RL and all token ids are
-    exact.
+    `exact` asks, for `train`, that all events are eligible for RL and that redaction has changed no
+    token ids more than it says; None asks for neither.
     """
     if row["without_stamp"] is not False:
         return NO_STAMP
@@ -34,15 +38,23 @@ def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: bool) -> str | N
         return WITHDRAWN if row["withdrawn"] else NO_CONSENT
     if row["without_purpose"] is not False:
         return NO_PURPOSE
-    if purpose != "train" or not exact:
+    if row["settled"] is not True:
+        return NOT_SETTLED
+    if purpose != "train" or exact is None:
         return None
     if row["training_eligible"] is not True:
         return str(row["eligibility_reason"] or NOT_ELIGIBLE)
-    return None if row["token_fidelity"] in (None, EXACT) else NOT_EXACT
+    if row["token_fidelity"] is None or row["token_fidelity"] in admitted_fidelities(exact):
+        return None
+    return NOT_EXACT
 
 
 def may_be_used(
-    record: GenerationRecord, row: Mapping[str, Any], purpose: Purpose, *, exact: bool
+    record: GenerationRecord,
+    row: Mapping[str, Any],
+    purpose: Purpose,
+    *,
+    exact: TokenFidelity | None,
 ) -> bool:
     """Return whether one generation that was read may be used; the check of each row itself."""
     if not record.policy_id or purpose not in str(row["allowed_purposes"]).split("."):
@@ -51,4 +63,6 @@ def may_be_used(
         return True
     if row["consent"] != "granted":
         return False
-    return not exact or (record.training_eligible and record.token_fidelity == EXACT)
+    if exact is None:
+        return True
+    return record.training_eligible and record.token_fidelity in admitted_fidelities(exact)

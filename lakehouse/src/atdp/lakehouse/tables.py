@@ -45,6 +45,10 @@ STORED_MARK = "redelivered"
 """Column of the tables that hold each event once: the producer of the row's event said that it may
 have sent it before."""
 
+REGOVERNED_OFFSET = "regoverned_offset"
+"""Column of the governed tables: the offset of the record that a row is from, where that record
+took the place of an earlier form of the event."""
+
 _FULL_BOUNDS = frozenset(
     {
         "event_id",

@@ -209,18 +209,22 @@ class LogDouble:
         )
         self.sink = TopicSink.open(self.lake, self.role, self.identity)
 
-    def land(self, events: Iterable[Event], *, redelivered: bool = False) -> list[Committed]:
+    def land(
+        self, events: Iterable[Event], *, redelivered: bool = False, regoverned: bool = False
+    ) -> list[Committed]:
         """Append events to the log and commit them to every table of the topic.
 
         The stamp gets the hash of the event's messages, as from the gate.
         """
-        sealed = map(with_content_hash, events)
-        return self.sink.write(
-            self.batch(((event.key, encode(event)) for event in sealed), redelivered=redelivered)
-        )
+        sealed = ((event.key, encode(event)) for event in map(with_content_hash, events))
+        return self.sink.write(self.batch(sealed, redelivered=redelivered, regoverned=regoverned))
 
     def batch(
-        self, records: Iterable[tuple[bytes, bytes]], *, redelivered: bool = False
+        self,
+        records: Iterable[tuple[bytes, bytes]],
+        *,
+        redelivered: bool = False,
+        regoverned: bool = False,
     ) -> RecordBatch:
         """Append (key, value) records to the log; returns them as a batch that is not committed."""
         batch = RecordBatch()
@@ -228,7 +232,14 @@ class LogDouble:
             partition = zlib.crc32(key) % self.partitions
             offset = self.next.get(partition, 0)
             arrived_ms = round(self.arrival.timestamp() * 1000)
-            batch.add(value, partition, offset, arrived_ms=arrived_ms, redelivered=redelivered)
+            batch.add(
+                value,
+                partition,
+                offset,
+                arrived_ms=arrived_ms,
+                redelivered=redelivered,
+                regoverned=regoverned,
+            )
             self.next[partition] = offset + 1
         return batch
 

@@ -2,8 +2,8 @@
 
 Every table advances on its own. A crash between the commits of two tables leaves them at different
 offsets, and each continues from its own. The tables of a topic are committed in a fixed order:
-projections first, `events` last. Which records are copies of landed events is decided once for all
-of them, by the ids in `events` (see `repeats`).
+projections first, `events` last. Which records are copies of landed events, and which take their
+place, is decided once for all of them, by the ids in `events` (see `repeats`).
 
 On `CommitRefused` (another writer was faster) nothing is kept in memory. The caller drops its
 batch, calls `reload` and continues from `position`.
@@ -20,16 +20,18 @@ from pyiceberg.table import Table
 
 from atdp.lakehouse.decode import decode
 from atdp.lakehouse.errors import UndecodableRecord
+from atdp.lakehouse.event_forms import FormDecision
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.landed_ids import LandedIds
 from atdp.lakehouse.poison_record import find_poison_record, is_caused_by_a_value
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.record_batch import RecordBatch, rows_beyond
 from atdp.lakehouse.repeats import (
-    CONFLICT,
     DECIDING_TABLE,
+    FIRST_OFFSET,
     REPEAT,
     content_columns,
+    marked,
     with_repeats_marked,
 )
 from atdp.lakehouse.table_sink import Committed, TableSink
@@ -141,9 +143,7 @@ class TopicSink:
         frame = self._decode(batch)
         decider = self._decider()
         if self.landed is None or decider is None:
-            return frame.with_columns(
-                pl.lit(value=False).alias(name) for name in (REPEAT, CONFLICT)
-            )
+            return marked(frame, FormDecision())
         decider.refresh_table()
         return with_repeats_marked(frame, self.landed, decider.table)
 
@@ -154,7 +154,8 @@ class TopicSink:
     def _write(self, sink: TableSink, frame: pl.DataFrame, end: Mapping[int, int]) -> Committed:
         index = self.landed if sink is self._decider() else None
         rows = rows_beyond(frame, dict(sink.position)).filter(~pl.col(REPEAT))
-        admit = None if index is None else partial(index.require_new, rows)
+        new = rows.filter(pl.col(FIRST_OFFSET).is_null())
+        admit = None if index is None else partial(index.require_new, new)
         try:
             committed = sink.write(frame, end, admit)
         except Exception as error:
@@ -166,7 +167,7 @@ class TopicSink:
             why = f"stored in {sink.definition.name}: {error}"
             raise self._undecodable(frame, row, why) from error
         if index is not None:
-            index.add(sink.table, rows, committed.files)
+            index.add(sink.table, rows, committed.files, committed.moved)
         return committed
 
     def _undecodable(self, origin: pl.DataFrame, row: int, why: str) -> UndecodableRecord:

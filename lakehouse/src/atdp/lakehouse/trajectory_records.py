@@ -47,6 +47,11 @@ class GenerationRecord:
     template_hash: str | None
     finish_reason: str | None
     token_fidelity: str | None
+    """As governance stamped it; `context_changed` also where only the tokens that an earlier
+    generation gave to the prompt were replaced."""
+    stale_from: int | None = None
+    """First output token whose log-probability was logged after other tokens than these, because
+    governance replaced some before it; None: there is none."""
     context_intact: bool
     """True when the messages recorded before it are known to be those that the model was shown."""
     training_eligible: bool
@@ -124,10 +129,15 @@ class GovernedTrajectories(list[TrajectoryRecord]):
         refused: Mapping[str, int],
         snapshots: Mapping[TableName, int],
         position: Mapping[int, int],
+        refused_rewards: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         super().__init__(records)
         self.refused: dict[str, int] = dict(refused)
         """Reason → trajectories refused."""
+        self.refused_rewards: dict[str, list[float]] = {
+            reason: list(rewards) for reason, rewards in (refused_rewards or {}).items()
+        }
+        """Reason → rewards of those refused trajectories that have one."""
         self.snapshots: dict[TableName, int] = dict(snapshots)
         """The snapshots that were read; reading them again gives the same trajectories."""
         self.position: dict[int, int] = dict(position)

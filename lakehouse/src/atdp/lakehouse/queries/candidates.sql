@@ -16,6 +16,7 @@ SELECT
     t.training_eligible,
     t.eligibility_reason,
     t.token_fidelity,
+    t.settled,
     t.first_offset,
     t.last_offset,
     t.kafka_partition,

@@ -1,11 +1,12 @@
 -- generations: the model calls of the trajectories that were asked for, in the order of the log.
 -- Each comes with the parameters of its event that may have altered the sampling and are no columns
--- of the table. Run on a connection that holds only rows which allow the purpose.
+-- of the table, and with the tokens that governance replaced in it. Run on a connection that holds only rows which allow the purpose.
 SELECT
     generations.*,
     asked_with.frequency_penalty,
     asked_with.presence_penalty,
-    asked_with.ext_json
+    asked_with.ext_json,
+    asked_with.token_splices
 FROM generations
 LEFT JOIN (
     SELECT
@@ -13,7 +14,8 @@ LEFT JOIN (
         event_id,
         action.generation.sampling.frequency_penalty AS frequency_penalty,
         action.generation.sampling.presence_penalty AS presence_penalty,
-        ext_json
+        ext_json,
+        action.generation.token_splices AS token_splices
     FROM events
     WHERE kind = 'action' AND {named}
 ) AS asked_with USING (tenant_id, event_id)

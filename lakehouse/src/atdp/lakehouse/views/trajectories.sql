@@ -8,7 +8,10 @@
 -- generations, NULL without any. `messages` counts the messages that its events added to the
 -- context. Offsets include late rewards, so `last_offset` moves when one arrives. `started_at` and
 -- `ended_at` are NULL where nobody knows the times. A sum of tokens or microseconds that is beyond
--- 64 bits is NULL.
+-- 64 bits is NULL. `settled` is false while governance has learned values from the trajectory with
+-- which earlier events are still to be governed again: until then it may not be trained on, replayed
+-- or exported. It is about all attempts of a trajectory together, and true for one that taught
+-- nothing.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -74,6 +77,8 @@ WITH folded AS (
                 0
             )
         ] AS token_fidelity,
+        max(coalesce(governance.learned_version, 0)) AS learned_version,
+        max(coalesce(governance.settled_version, 0)) AS settled_version,
         min(kafka_offset) AS first_offset,
         max(kafka_offset) AS last_offset,
         any_value(kafka_partition) AS kafka_partition,
@@ -101,8 +106,8 @@ rewarded AS (
 SELECT
     folded.* EXCLUDE (
         weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
-        training_eligible, eligibility_reason, token_fidelity, first_offset, last_offset,
-        kafka_partition, source_format, goes_on
+        training_eligible, eligibility_reason, token_fidelity, learned_version, settled_version,
+        first_offset, last_offset, kafka_partition, source_format, goes_on
     ) REPLACE (
         if(status = 'idle' AND goes_on, NULL, ended_at) AS ended_at,
         if(status = 'idle' AND goes_on, 'open', status) AS status
@@ -118,9 +123,11 @@ SELECT
     folded.training_eligible,
     folded.eligibility_reason,
     folded.token_fidelity,
+    max(folded.settled_version) OVER whole >= max(folded.learned_version) OVER whole AS settled,
     folded.first_offset,
     folded.last_offset,
     folded.kafka_partition,
     folded.source_format
 FROM folded
-LEFT JOIN rewarded USING (tenant_id, trajectory_id, attempt);
+LEFT JOIN rewarded USING (tenant_id, trajectory_id, attempt)
+WINDOW whole AS (PARTITION BY folded.tenant_id, folded.trajectory_id);

@@ -1,0 +1,118 @@
+"""Rewrites: the files of a table written again without the rows that a commit replaces.
+
+Iceberg could note replaced rows in delete files, and readers would leave them out. But whoever may
+open a file can read all of it, and a row is replaced because it has something that should not be
+read. So the rows leave the current files at once, and the old files leave with their snapshots (see
+`retention`).
+
+A row keeps the place of its event's first record, so its file is among those of its tenant whose
+rows arrived around the same time. That is known from the manifests, and only the ids of these files
+are read to find it. Files of one partition that are written again are joined, up to `JOINED_BYTES`:
+replaced rows mostly lie in the many small files of the last minutes, and a file costs more than its
+rows. One joined file is in memory at a time.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.typedef import Record
+
+from atdp.lakehouse.layout import Layout
+from atdp.lakehouse.manifests import ListedFile, files_of
+from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
+
+JOINED_BYTES = 4 * 1024 * 1024
+"""Files are joined up to this size on disk. A larger file holds more rows that are written again
+for nothing when one of them is replaced; with smaller files, a commit that replaces rows of many
+trajectories is slower."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rewrite:
+    """Files that hold the other rows of files from which rows were taken."""
+
+    files: Sequence[DataFile] = ()
+    moved: Mapping[str, str | None]
+    """Path of a file that is to be removed → path of the file with its other rows (None: it has no
+    others)."""
+    rows: int = 0
+    """Rows that were taken out."""
+
+
+def without_rows(layout: Layout, table: Table, replaced: pl.DataFrame) -> Rewrite:
+    """Write the files of a table again that hold rows of these events; commits nothing.
+
+    Args:
+        layout: the layout of the table.
+        table: the table in its present state.
+        replaced: `tenant_id`, `event_id` and `arrived_at` of the rows to leave out.
+    """
+    files: list[DataFile] = []
+    moved: dict[str, str | None] = {}
+    rows = 0
+    for joined in _joined(_files_with(table, replaced)):
+        tenant = joined[0].partition[0]
+        ids = _ids_of(replaced, tenant)
+        frame = pl.concat([_read(layout, table, file) for file in joined])
+        kept = frame.filter(~pl.col("event_id").is_in(ids.implode()).fill_null(value=False))
+        written = layout.write_file(kept, Record(*joined[0].partition)) if kept.height else None
+        files += [] if written is None else [written]
+        moved |= {file.path: written.file_path if written else None for file in joined}
+        rows += frame.height - kept.height
+    return Rewrite(files=files, moved=moved, rows=rows)
+
+
+def _files_with(table: Table, replaced: pl.DataFrame) -> Iterator[ListedFile]:
+    """Yield the files that hold rows of the events."""
+    head = table.metadata.current_snapshot()
+    if head is None or replaced.is_empty():
+        return
+    times = {
+        tenant: rows["arrived_at"].dt.epoch("us").unique().sort()
+        for (tenant,), rows in replaced.group_by("tenant_id")
+    }
+    filesystem = filesystem_of(table)
+    for file in files_of(table, head.snapshot_id):
+        tenant = file.partition[0]
+        if tenant not in times or not _overlaps(file, times[tenant]):
+            continue
+        path = path_in_filesystem(file.path)
+        ids = pq.read_table(path, columns=["event_id"], filesystem=filesystem)
+        if pl.Series(ids["event_id"]).is_in(_ids_of(replaced, tenant).implode()).any():
+            yield file
+
+
+def _overlaps(file: ListedFile, times_us: pl.Series) -> bool:
+    if file.arrived_us is None:
+        return True
+    first, last = file.arrived_us
+    return bool(times_us.search_sorted(first, "left") < times_us.search_sorted(last, "right"))
+
+
+def _ids_of(replaced: pl.DataFrame, tenant: object) -> pl.Series:
+    return replaced.filter(pl.col("tenant_id") == tenant)["event_id"]
+
+
+def _joined(files: Iterator[ListedFile]) -> Iterator[Sequence[ListedFile]]:
+    """Yield files of one partition that are to become one file."""
+    open_: dict[tuple[object, ...], list[ListedFile]] = {}
+    for file in files:
+        group = open_.setdefault(file.partition, [])
+        if group and sum(each.bytes for each in group) + file.bytes > JOINED_BYTES:
+            yield open_.pop(file.partition)
+            group = open_.setdefault(file.partition, [])
+        group.append(file)
+    yield from open_.values()
+
+
+def _read(layout: Layout, table: Table, file: ListedFile) -> pl.DataFrame:
+    """Return all rows of a file; columns that it lacks are NULL."""
+    path = path_in_filesystem(file.path)
+    frame = pl.DataFrame(pq.read_table(path, filesystem=filesystem_of(table), partitioning=None))
+    types = pl.Schema(layout.frame_schema)
+    absent = [pl.lit(None).alias(name) for name in types if name not in frame.columns]
+    return frame.with_columns(absent).select(list(types)).cast(types)
