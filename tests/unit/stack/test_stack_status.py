@@ -78,3 +78,21 @@ def test_a_row_says_what_happened_in_words() -> None:
     assert service(code=-9).row()["last exit"] == "SIGKILL"
     assert service("inference-1", "starting").row()["state"] == "waiting"
     assert service(running=False).row()["state"] == "gone"
+
+
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_trajectories_that_wait_to_be_governed_again_are_counted_where_there_are_any(
+    waiting: int,
+) -> None:
+    status = StackStatus(
+        home="/h",
+        state="healthy",
+        supervisor_pid=1,
+        endpoints={},
+        services=(),
+        lags=(),
+        waiting_trajectories=waiting,
+    )
+    assert status.as_json()["waiting_trajectories"] == waiting
+    label = "trajectories that wait to be governed again"
+    assert dict(status.facts()).get(label) == (str(waiting) if waiting else None)

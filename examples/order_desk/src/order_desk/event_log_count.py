@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from atdp.runtime import KafkaSettings, KafkaValue
-from atdp.schemas import TopicRole, decode_record, topic
+from atdp.schemas import REGOVERNED, TopicRole, decode_record, header, topic
 from order_desk.errors import DemoError
 from order_desk.event_accounting import LogCount
 
@@ -95,6 +95,7 @@ def count_log(kafka: KafkaSettings) -> LogCount:
     governed = Counter(
         decode_record(record.value)[1]["event_id"]
         for record in read_topic(kafka, "events_governed")
+        if header(record.headers, REGOVERNED) is None
     )
     quarantined, quarantined_ids = Counter[tuple[str, str]](), Counter[str]()
     for record in read_topic(kafka, "events_quarantine"):

@@ -77,6 +77,9 @@ class StackStatus:
     services: tuple[ServiceStatus, ...]
     lags: tuple[Lag, ...] = ()
     tables: tuple[TableStatus, ...] = ()
+    waiting_trajectories: int = 0
+    """Trajectories that wait to be governed again, and until then are not trained on, replayed or
+    exported."""
     weights: Mapping[str, str | None] = field(default_factory=dict)
     policies: tuple[Mapping[str, object], ...] = ()
     problems: tuple[str, ...] = ()
@@ -104,9 +107,11 @@ class StackStatus:
             for name, address in self.endpoints.items()
             if name in {"gateway", "kafka"}
         ]
+        waiting = [("trajectories that wait to be governed again", str(self.waiting_trajectories))]
         return [
             *weights,
             *policies,
+            *(waiting if self.waiting_trajectories else []),
             ("memory", f"{self.memory_bytes / 1e6:.0f} MB in all"),
             ("of which the supervisor", f"{self.supervisor_memory_bytes / 1e6:.0f} MB"),
             *addresses,
@@ -133,6 +138,7 @@ class StackStatus:
                 table.name: {"rows": table.rows, "snapshot": table.snapshot}
                 for table in self.tables
             },
+            "waiting_trajectories": self.waiting_trajectories,
             "weights": dict(self.weights),
             "policies": [dict(policy) for policy in self.policies],
             "memory_bytes": self.memory_bytes,

@@ -51,6 +51,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
         services=services,
         lags=lags,
         tables=tables,
+        waiting_trajectories=_section(problems, "trajectories", lambda: _waiting(stack.home), 0),
         weights={
             name: _weight_version(endpoints[name])
             for name in sorted(WAITS_FOR_WEIGHTS)
@@ -115,6 +116,13 @@ def _tables(home: Home) -> tuple[TableStatus, ...]:
         snapshot_id = snapshot.snapshot_id if snapshot is not None else None
         tables.append(TableStatus(name=name, rows=rows, snapshot=snapshot_id))
     return tuple(tables)
+
+
+def _waiting(home: Home) -> int:
+    from atdp.lakehouse import connect
+
+    with connect(home) as tables:
+        return int(tables.sql("SELECT count(*) FROM trajectories WHERE NOT settled").scalar())
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:

@@ -2,8 +2,9 @@
 
 The group commits the offset before which every end is settled: emitted, skipped, or parked in the
 journal. A worker that is killed leaves the rest to the next one, which finds in the journal what
-was done. Only records of tenants that have evaluators are decoded. A group that is new begins at
-the oldest record that the topic holds.
+was done. Only records of tenants that have evaluators are decoded, and no record that governance
+wrote in place of an earlier one. A group that is new begins at the oldest record that the topic
+holds.
 """
 
 import logging
@@ -15,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from atdp.rewards.errors import RewardError
 from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
 from atdp.runtime import KafkaSettings, KafkaValue
-from atdp.schemas import SchemaError, decode, topic
+from atdp.schemas import REGOVERNED, SchemaError, decode, header, topic
 
 _log = logging.getLogger("atdp.rewards.evaluators")
 
@@ -65,7 +66,8 @@ class EndedConsumer:
             if error is not None:
                 _check(error)
                 continue
-            if prefixes and (message.key() or b"").startswith(prefixes):
+            again = header(message.headers(), REGOVERNED) is not None
+            if prefixes and (message.key() or b"").startswith(prefixes) and not again:
                 end = _end_of(message)
                 if end is not None:
                     ends.append(end)

@@ -57,6 +57,8 @@ def create(
     form = choose_format(form, as_json)
     if form is None:
         typer.echo(f"dataset {name}: {dataset.trajectories} trajectories")
+        if dataset.waiting:
+            typer.echo(f"{dataset.waiting} wait to be governed again and are left out")
     else:
         print_record(_as_json(dataset), form)
 
@@ -95,6 +97,7 @@ def _as_json(dataset: "Dataset") -> dict[str, object]:
         "tenant": dataset.tenant,
         "where": dataset.where,
         "trajectories": dataset.trajectories,
+        "waiting": dataset.waiting,
         "trajectories_sha256": dataset.trajectories_sha256,
         "snapshots": dict(dataset.snapshots),
         "policies": [dict(policy) for policy in dataset.policies],
