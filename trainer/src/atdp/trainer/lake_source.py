@@ -104,8 +104,9 @@ class LakeSource:
             read = self._read(
                 f"(\n{self._where}\n) AND NOT {self._old}" if self._old else self._where, after
             )
-            # A trajectory that is not selected now may be selected after its end or its reward.
-            selected = f"(status <> '{OPEN}' AND coalesce((\n{self._where}\n), false))"
+            # A trajectory that is not selected now may be selected after its end or its reward, or
+            # when it has been governed again.
+            selected = f"(status <> '{OPEN}' AND settled AND coalesce((\n{self._where}\n), false))"
             later = self._starts(f"NOT {selected}", read.snapshots)
             old = self._starts(f"{selected} AND {self._old}", read.snapshots) if self._old else ()
             self._last_read = _LakeRead(
