@@ -4,6 +4,12 @@ from .errors import (
     PolicyError as PolicyError,
     Refusal as Refusal,
     SecretsError as SecretsError,
+    UnreadableLabels as UnreadableLabels,
+)
+from .evaluation.labelled_texts import read_labelled_texts as read_labelled_texts
+from .evaluation.policy_evaluation import (
+    evaluate_policy as evaluate_policy,
+    read_policy as read_policy,
 )
 from .master_secret import load_master_secret as load_master_secret
 from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
@@ -12,3 +18,4 @@ from .policy.store import (
     set_consent as set_consent,
 )
 from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP
+from .tenant_keys import TenantKeyStore as TenantKeyStore

@@ -51,6 +51,10 @@ class DetectorError(Refusal):
         super().__init__("detector_error", detail)
 
 
+class UnreadableLabels(GovernanceError):
+    """A file of labelled texts cannot be read. The message names the text by its number."""
+
+
 class EventDropped(GovernanceError):
     """The policy drops events that hold this entity."""
 

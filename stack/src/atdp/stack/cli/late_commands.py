@@ -65,6 +65,11 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.evaluators"),
         ),
         LateCommand(
+            name="policy",
+            summary="Policies of governance: measure what they find.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.policy"),
+        ),
+        LateCommand(
             name="learn",
             summary="Learn from use while serving: train, evaluate, promote.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),

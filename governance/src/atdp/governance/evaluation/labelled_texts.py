@@ -1,0 +1,148 @@
+"""Labelled texts: the files in which people mark the personal values of a text.
+
+The form is that of presidio-research: a JSON list, or JSON Lines, of objects with `full_text` and
+`spans`, each span with `entity_type`, `start_position` (inclusive), `end_position` (exclusive) and
+`entity_value`. Other fields are ignored. No message quotes a text.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from atdp.governance.errors import UnreadableLabels
+
+ENTITY_ALIASES: Mapping[str, str] = {
+    "ADDRESS": "STREET_ADDRESS",
+    "BIRTH_DATE": "DATE_OF_BIRTH",
+    "DATE": "DATE_TIME",
+    "DOMAIN_NAME": "URL",
+    "EMAIL": "EMAIL_ADDRESS",
+    "GPE": "LOCATION",
+    "CITY": "LOCATION",
+    "FAC": "LOCATION",
+    "IBAN": "IBAN_CODE",
+    "LOC": "LOCATION",
+    "NORP": "NRP",
+    "ORG": "ORGANIZATION",
+    "PER": "PERSON",
+    "PHONE": "PHONE_NUMBER",
+    "SSN": "US_SSN",
+    "TIME": "DATE_TIME",
+    "ZIP_CODE": "POSTAL_CODE",
+}
+"""Names that differ between labelled sets and recognizers, and the one that scores use."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LabelledSpan:
+    """Characters `start` (inclusive) to `end` (exclusive) of a text are `entity`."""
+
+    start: int
+    end: int
+    entity: str
+
+    @classmethod
+    def of(cls, start: int, end: int, entity: str) -> "LabelledSpan":
+        """Return a span with the entity's name in the form that scores use."""
+        return cls(start, end, ENTITY_ALIASES.get(entity, entity))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text and the spans that people marked in it."""
+
+    text: str
+    spans: tuple[LabelledSpan, ...]
+
+
+class _SpanObject(BaseModel):
+    entity_type: Annotated[str, Field(min_length=1)]
+    start_position: Annotated[int, Field(ge=0)]
+    end_position: int
+    entity_value: str | None = None
+
+
+class _TextObject(BaseModel):
+    full_text: str
+    spans: list[_SpanObject] | None = None
+
+
+def read_labelled_texts(path: Path) -> Sequence[LabelledText]:
+    """Return the texts of a file.
+
+    Raises:
+        UnreadableLabels: the file cannot be read, or an object in it is not of the form. The
+            message names the object by its number.
+    """
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableLabels(f"cannot read {path}: {error}") from error
+    texts = [_labelled_text(item, f"{path}: {place}") for place, item in _objects(content, path)]
+    if not any(text.spans for text in texts):
+        raise UnreadableLabels(f"{path}: no text has a span, so there is nothing to compare with")
+    return texts
+
+
+def _objects(content: str, path: Path) -> Iterable[tuple[str, Any]]:
+    if not content.lstrip().startswith("["):
+        return _lines(content, path)
+    try:
+        items = json.loads(content)
+    except ValueError as error:
+        raise UnreadableLabels(f"{path} is no JSON list: {_place(error)}") from error
+    return [(f"text {number}", item) for number, item in enumerate(items, 1)]
+
+
+def _lines(content: str, path: Path) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield f"line {number}", json.loads(line)
+        except ValueError as error:
+            raise UnreadableLabels(
+                f"{path}: line {number} is no JSON object: {_place(error)}; "
+                "expected a JSON list of texts, or one text in each line"
+            ) from error
+
+
+def _place(error: ValueError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    return type(error).__name__
+
+
+def _labelled_text(item: Any, place: str) -> LabelledText:
+    try:
+        parsed = _TextObject.model_validate(item)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(map(str, first["loc"])) or "the text"
+        raise UnreadableLabels(f"{place}: {field}: {first['msg']}") from error
+    spans = []
+    for number, span in enumerate(parsed.spans or (), 1):
+        start, end = span.start_position, span.end_position
+        if not start < end <= len(parsed.full_text):
+            raise UnreadableLabels(
+                f"{place}: span {number} ends before it begins or after the text; "
+                "start_position is inclusive, end_position exclusive, both count characters"
+            )
+        if span.entity_value is not None and (
+            _characters(parsed.full_text[start:end]) != _characters(span.entity_value)
+        ):
+            raise UnreadableLabels(
+                f"{place}: entity_value of span {number} is not what stands at its positions; "
+                "they count characters (code points), not bytes"
+            )
+        spans.append(LabelledSpan.of(start, end, span.entity_type))
+    return LabelledText(parsed.full_text, tuple(sorted(spans)))
+
+
+def _characters(text: str) -> str:
+    """Return the letters and digits of a text: some files write a value in one line."""
+    return "".join(filter(str.isalnum, text.casefold()))
