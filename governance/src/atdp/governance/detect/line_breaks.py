@@ -5,9 +5,9 @@ from typing import Final
 
 BREAK = re.compile(r"(?<=[\w@.+/=()-])[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}(?=[\w@.+/=(-])")
 """A line break that may be within a value, with the indentation or quotation marks behind it."""
-_BETWEEN_DIGITS = re.compile(r"(?:^|[^.0-9])[0-9]{2,}[).-]?\n[(+]?[0-9]{2,}(?!\.[0-9])")
+_BETWEEN_DIGITS = re.compile(r"(?:^|[^.\d])\d{2,}[).-]?\n[(+]?\d{2,}(?!\.\d)")
 _VALUE_CHARACTERS = re.compile(
-    r"[0-9@]|pass|pwd|secret|token|key|credential|bearer|authorization", re.IGNORECASE
+    r"[\d@\uff01-\uff5e]|pass|pwd|secret|token|key|credential|bearer|authorization", re.IGNORECASE
 )
 _NEAR: Final = 40
 _DIGITS: Final = 12

@@ -43,10 +43,28 @@ _NEAR: Final = 24
 _NUMBER = re.compile(r"\+?\(?[0-9](?:[ .()/:-]{0,2}[0-9]){6,}")
 _GLUED_ADDRESS = re.compile(
     r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,3}?\."
-    r"(?:com|org|net|edu|gov|io|info|biz|dev|app|ai|eu|us|uk|ca|de|fr|es|it|nl|in|au|[a-z]{2,6}(?=[A-Z]))"
-    r"(?=\w)"
+    r"(?:com|org|net|edu|gov|io|info|biz|dev|app|ai|eu|us|uk|ca|de|fr|es|it|nl|in|au"
+    r"|[a-z]{2,6}(?=[A-Z]))(?=\w)"
 )
-_ADDRESS = re.compile(r"(?<=[=/?&:|])[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}\.")
+_KEYED_ADDRESS = re.compile(r"[=/?&:|](?=[\w.+-]{1,64}@[A-Za-z0-9-]{1,63}\.)")
+_SERIES = re.compile(r"(?<![A-Za-z])[A-Z]{1,2}$")
+"""Letters that belong to the number behind them, as those of a passport."""
+_HEX_GROUPS: Final = r"(?:[0-9A-Fa-f]{1,4}(?:::?|-)){3,7}[0-9A-Fa-f]{1,4}"
+_GLUED: Final = (
+    # Before and behind addresses of devices and networks.
+    re.compile(rf"[g-zG-Z_](?={_HEX_GROUPS}(?![0-9A-Fa-f]))"),
+    re.compile(rf"(?<![0-9A-Fa-f:-]){_HEX_GROUPS}(?=[g-zG-Z_])"),
+    # Behind the number at the end of a name, and before a name of two words and a number.
+    re.compile(r"[A-Za-z]_[0-9]{3,20}(?=[A-Za-z_])"),
+    re.compile(
+        r"(?<![A-Za-z0-9_])[A-Za-z]{2,12}_(?=[A-Za-z]{2,30}_[A-Za-z]{2,30}_[0-9]{3,6}(?![0-9]))"
+    ),
+    # Before a postal code that is named.
+    re.compile(
+        r"\b(?:zip|postal|post ?code)[^\n]{0,20}?[A-Za-z_](?=[0-9]{5}(?![0-9]))", re.IGNORECASE
+    ),
+)
+_UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])_{1,2}(?=[A-Za-z0-9])")
 _ADDRESS_KEY = re.compile(
     r"(?:\S*[?&])?(?:[\w.-]{0,40}mail\w{0,10}|to|from|cc|bcc|user|login|q|(?<=[?&])[\w.-]{1,40})="
     r"(?:%22|%27|%3C)?",
@@ -83,16 +101,22 @@ def misread(span: DetectedSpan, spans: Sequence[DetectedSpan], text: str, view: 
     the address `to=kira@zed.com`. The other reading decides, so that the text around a value stays,
     and the value has the same replacement everywhere.
     """
+
+    def is_coded(start: int, end: int, reading: Reading) -> bool:
+        if start >= end:
+            return True
+        return reading is Reading.DECODED and not view.is_literal(start, end, text)
+
     return any(
         each.entity == span.entity
         and span.start <= each.start
         and each.end <= span.end
         and (each.start, each.end) != (span.start, span.end)
         and (
-            not view.is_literal(span.start, each.start, text)
+            is_coded(span.start, each.start, each.reading)
             or _ADDRESS_KEY.fullmatch(text, span.start, each.start) is not None
         )
-        and not view.is_literal(each.end, span.end, text)
+        and is_coded(each.end, span.end, each.reading)
         for each in spans
     )
 
@@ -110,11 +134,12 @@ def value_of(text: str, reading: Reading) -> str:
 
 
 def _loosened(view: TextView) -> TextView | None:
-    text = view.text
-    edits = sorted((*_marks(text), *_borders(text)), key=lambda each: (each.start, each.end))
-    loose = view.edited(_apart(edits)) if edits else view
-    excerpts = [loose.excerpt(_AROUND_EDIT, _AROUND_EDIT)] if edits else []
-    excerpts += _joined_lines(loose)
+    excerpts: list[TextView] = []
+    for edits in (_marks(view.text), _borders(view.text), _underscores(view.text)):
+        apart = list(_apart(sorted(edits, key=lambda each: (each.start, each.end))))
+        if apart:
+            excerpts.append(view.edited(apart).excerpt(_AROUND_EDIT, _AROUND_EDIT))
+    excerpts += _joined_lines(view)
     return TextView.concatenated(excerpts) if excerpts else None
 
 
@@ -141,21 +166,28 @@ def _borders(text: str) -> Iterator[ViewEdit]:
     for match in _NUMBER.finditer(text):
         start, end = match.span()
         before, behind = text[start - 1 : start], text[end : end + 1]
-        if not (_is_letter(before) or _is_letter(behind)) or _in_digest(text, start, end):
+        if not (before.isalpha() or behind.isalpha()) or _in_digest(text, start, end):
             continue
-        if _is_letter(before):
+        if before.isalpha() and not _SERIES.search(text, max(0, start - 3), start):
             yield ViewEdit(start, start, " ")
-        if _is_letter(behind):
+        if behind.isalpha():
             yield ViewEdit(end, end, " ")
+    for pattern in _GLUED:
+        for match in pattern.finditer(text):
+            at = match.end()
+            yield ViewEdit(at, at, " ")
     if "@" in text:
-        for match in _GLUED_ADDRESS.finditer(text):
+        for match in (*_GLUED_ADDRESS.finditer(text), *_KEYED_ADDRESS.finditer(text)):
             yield ViewEdit(match.end(), match.end(), " ")
-        for match in _ADDRESS.finditer(text):
-            yield ViewEdit(match.start(), match.start(), " ")
 
 
-def _is_letter(character: str) -> bool:
-    return character.isalpha() or character == "_"
+def _underscores(text: str) -> Iterator[ViewEdit]:
+    """Yield the underscores between words near digits, as spaces."""
+    if "_" in text:
+        for match in _UNDERSCORE.finditer(text):
+            start, end = match.span()
+            if _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR):
+                yield ViewEdit(start, end, " ")
 
 
 def _in_digest(text: str, start: int, end: int) -> bool:

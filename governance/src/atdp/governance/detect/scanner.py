@@ -29,6 +29,7 @@ from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
 from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.learned.learned_detector import LearnedDetector
+from atdp.governance.redact.pseudonyms import PSEUDONYM
 from atdp.governance.scanned_text import check_length, utf8
 
 _CONTEXT_BONUS: Final = 0.35
@@ -40,6 +41,8 @@ length; no context word is so long that it would not fit."""
 _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
+_WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
+"""What operators write in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,12 @@ class Scanner:
         *,
         leaf_chars: int,
         cache_bytes: int = 32 * 1024 * 1024,
+        prose_detectors: Sequence[Detector] = (),
     ) -> None:
+        """`prose_detectors` search only texts that the caller calls prose."""
         self._thresholds = dict(thresholds)
         self._detectors = tuple((detector, self._needed_words(detector)) for detector in detectors)
+        self._prose_detectors = tuple((detector, None) for detector in prose_detectors)
         self._leaf_chars = leaf_chars
         self._cache = ByteLru[tuple[Span, ...]](cache_bytes)
         self._cache_key = os.urandom(16)
@@ -91,12 +97,18 @@ class Scanner:
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
 
     def scan(
-        self, text: str, key: str = "", learned: LearnedDetector | None = None
+        self,
+        text: str,
+        key: str = "",
+        learned: LearnedDetector | None = None,
+        *,
+        prose: bool = False,
     ) -> Sequence[Span]:
         """Return the spans of a text by position.
 
         `key` is the name of the JSON key that holds the text. Its words count as context. `learned`
-        finds the values that were learned from the trajectory; its spans are not cached.
+        finds the values that were learned from the trajectory; its spans are not cached. `prose`:
+        the text is prose, which the prose detectors search as well.
 
         Raises:
             Refusal: the text is longer than the policy allows or not valid Unicode, a detector
@@ -109,13 +121,15 @@ class Scanner:
         encoded = utf8(text)
         # The length comes first. Otherwise one text with context words could have the same digest
         # as another text that ends with these words.
-        digest = hashlib.blake2b(b"%d\x1f" % len(encoded), digest_size=16, key=self._cache_key)
+        digest = hashlib.blake2b(
+            b"%d\x1f%d\x1f" % (len(encoded), prose), digest_size=16, key=self._cache_key
+        )
         digest.update(encoded)
         digest.update("\x1f".join(sorted(nearby)).encode())
         cache_key = digest.digest()
         spans = self._cache.get(cache_key)
         if spans is None:
-            spans = self.scan_uncached(text, nearby)
+            spans = self.scan_uncached(text, nearby, prose=prose)
             self._cache.put(cache_key, spans, _SPAN_BYTES * len(spans))
         return spans if learned is None else self._with_learned(spans, learned.scan(text))
 
@@ -130,12 +144,16 @@ class Scanner:
         ]
         return self._merged(counted)
 
-    def scan_uncached(self, text: str, nearby: frozenset[str] = frozenset()) -> tuple[Span, ...]:
+    def scan_uncached(
+        self, text: str, nearby: frozenset[str] = frozenset(), *, prose: bool = False
+    ) -> tuple[Span, ...]:
         """Return the spans of a text without using the cache.
 
         `nearby`: context words of the key that holds the text.
         """
         counted = self._counted(text, nearby)
+        if prose and self._prose_detectors:
+            counted += self._in_prose(text)
         for reading, view in readings(text):
             detected = self._counted(view.text, nearby)
             places = [place for span in detected if (place := located(span, view, reading))]
@@ -144,11 +162,26 @@ class Scanner:
             counted += places
         return self._merged(counted)
 
-    def _counted(self, text: str, nearby: frozenset[str]) -> list[DetectedSpan]:
+    def _in_prose(self, text: str) -> list[DetectedSpan]:
+        """Return what the prose detectors find outside of pseudonyms."""
+        spans = self._counted(text, frozenset(), self._prose_detectors)
+        written = [match.span() for match in _WRITTEN.finditer(text)] if "<" in text else []
+        return [
+            span
+            for span in spans
+            if not any(start < span.end and span.start < end for start, end in written)
+        ]
+
+    def _counted(
+        self,
+        text: str,
+        nearby: frozenset[str],
+        detectors: Sequence[tuple[Detector, frozenset[str] | None]] | None = None,
+    ) -> list[DetectedSpan]:
         """Return the spans of one reading that count."""
         counted: list[DetectedSpan] = []
         lowered = text.lower()
-        for detector, needed_words in self._detectors:
+        for detector, needed_words in self._detectors if detectors is None else detectors:
             if (
                 needed_words is not None
                 and not nearby & needed_words

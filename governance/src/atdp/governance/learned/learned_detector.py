@@ -19,7 +19,7 @@ learned value at all can be asked of `marks_of`, which the caches keep for every
 
 import itertools
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,14 +45,19 @@ _IN_IDENTIFIER: Final = frozenset("_.-/@")
 
 @dataclass(frozen=True, slots=True)
 class LearnedDetector:
-    """The detector of one trajectory's set."""
+    """The detector of some sets: that of a trajectory, and that of its tenant."""
 
-    learned: LearnedSet
+    sets: tuple[LearnedSet, ...]
     digests: WordDigests
 
-    def may_find(self, marks: Iterable[int]) -> bool:
+    @property
+    def identity(self) -> bytes:
+        """A digest of all sets, by which caches tell them from others."""
+        return b"".join(each.identity for each in self.sets)
+
+    def may_find(self, marks: Sequence[int]) -> bool:
         """Return False when a text with these `marks_of` it cannot hold a learned value."""
-        return not self.learned.marks.isdisjoint(marks)
+        return not all(each.marks.isdisjoint(marks) for each in self.sets)
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return one span for each learned value in the text, in order of position."""
@@ -66,18 +71,21 @@ class LearnedDetector:
 
     def _in(self, text: str) -> Iterator[DetectedSpan]:
         words = self.digests.words(text)
-        yield from self._sequences(text, words)
         humps = self.digests.humps(text, words)
-        if humps is not None:
-            yield from self._sequences(text, humps)
-        if self.learned.has_numbers:
-            for start, end, digits in numbers(text):
-                entry = self.learned.by_digest.get(self.digests.number(digits))
-                if entry is not None:
-                    yield DetectedSpan(start, end, entry.entity, _SCORE, _RULE)
+        for learned in self.sets:
+            yield from self._sequences(learned, text, words)
+            if humps is not None:
+                yield from self._sequences(learned, text, humps)
+            if learned.has_numbers:
+                for start, end, digits in numbers(text):
+                    entry = learned.by_digest.get(self.digests.number(digits))
+                    if entry is not None:
+                        yield DetectedSpan(start, end, entry.entity, _SCORE, _RULE)
 
-    def _sequences(self, text: str, words: Sequence[Word]) -> Iterator[DetectedSpan]:
-        lengths, by_digest = self.learned.lengths, self.learned.by_digest
+    def _sequences(
+        self, learned: LearnedSet, text: str, words: Sequence[Word]
+    ) -> Iterator[DetectedSpan]:
+        lengths, by_digest = learned.lengths, learned.by_digest
         at = 0
         while at < len(words):
             count = 0
@@ -89,7 +97,7 @@ class LearnedDetector:
                 if (
                     entry is None
                     or entry.words != length
-                    or not self._counts(entry, text, words, at)
+                    or not _counts(learned, entry, text, words, at)
                 ):
                     continue
                 yield DetectedSpan(found[0].start, found[-1].end, entry.entity, _SCORE, _RULE)
@@ -97,41 +105,45 @@ class LearnedDetector:
                 break
             at += count or 1
 
-    def _counts(self, entry: LearnedEntry, text: str, words: Sequence[Word], at: int) -> bool:
-        """Return True when the words from `at` on mean the learned value here."""
-        if entry.words > 1:
-            found = words[at : at + entry.words]
-            return (
-                entry.entity != PERSON
-                or not all(_is_common(word) for word in found)
-                or all(word.is_capitalised for word in found)
-                or _is_identifier(text, found)
-            )
-        word = words[at]
-        if word.is_number or not (entry.part or _is_common(word)):
-            return True
-        if entry.part:
-            beside = self._parts_beside(words, at)
-            if not all(_is_common(each) for each in beside):
-                return True
-            evidence = bool(beside) or _is_announced(words, at)
-        else:
-            evidence = at > 0 and folded(words[at - 1].text) in PLACE_CONTEXT
-        if _is_common(word):
-            return evidence and (word.is_capitalised or _is_identifier(text, [word]))
-        return evidence or (word.is_capitalised and not _is_identifier(text, [word]))
 
-    def _parts_beside(self, words: Sequence[Word], at: int) -> Sequence[Word]:
-        """Return the words next to the one at `at` that are other parts of names."""
-        return [
-            words[other]
-            for other in (at - 1, at + 1)
-            if 0 <= other < len(words)
-            and _distance(words[at], words[other]) <= _GAP
-            and (known := self.learned.by_digest.get(words[other].digest)) is not None
-            and known.part
-            and words[other].digest != words[at].digest
-        ]
+def _counts(
+    learned: LearnedSet, entry: LearnedEntry, text: str, words: Sequence[Word], at: int
+) -> bool:
+    """Return True when the words from `at` on mean the learned value here."""
+    if entry.words > 1:
+        found = words[at : at + entry.words]
+        return (
+            entry.entity != PERSON
+            or not all(_is_common(word) for word in found)
+            or all(word.is_capitalised for word in found)
+            or _is_identifier(text, found)
+        )
+    word = words[at]
+    if word.is_number or not (entry.part or _is_common(word)):
+        return True
+    if entry.part:
+        beside = _parts_beside(learned, words, at)
+        if not all(_is_common(each) for each in beside):
+            return True
+        evidence = bool(beside) or _is_announced(words, at)
+    else:
+        evidence = at > 0 and folded(words[at - 1].text) in PLACE_CONTEXT
+    if _is_common(word):
+        return evidence and (word.is_capitalised or _is_identifier(text, [word]))
+    return evidence or (word.is_capitalised and not _is_identifier(text, [word]))
+
+
+def _parts_beside(learned: LearnedSet, words: Sequence[Word], at: int) -> Sequence[Word]:
+    """Return the words next to the one at `at` that are other parts of names."""
+    return [
+        words[other]
+        for other in (at - 1, at + 1)
+        if 0 <= other < len(words)
+        and _distance(words[at], words[other]) <= _GAP
+        and (known := learned.by_digest.get(words[other].digest)) is not None
+        and known.part
+        and words[other].digest != words[at].digest
+    ]
 
 
 def marks_of(text: str, digests: WordDigests) -> "array[int]":

@@ -65,6 +65,10 @@ class LearnedSet:
             return self
         return LearnedSet.of((*self.entries, *new))
 
+    def newest(self, count: int) -> "LearnedSet":
+        """Return the set of the entries that were learned last."""
+        return self if len(self.entries) <= count else LearnedSet.of(self.entries[-count:])
+
     @property
     def version(self) -> int:
         """The number of entries."""

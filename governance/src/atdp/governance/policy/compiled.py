@@ -6,17 +6,23 @@ that does not compile or takes too long, a field rule without effect.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import regex
 
+from atdp.governance.detect.any_case import AnyCase
 from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
 from atdp.governance.detect.detector import Detector
+from atdp.governance.detect.glued_addresses import GluedAddresses
 from atdp.governance.detect.key_names import KeyNameRule, KeyNames, key_name
+from atdp.governance.detect.numbers import NUMBER_FORMS
+from atdp.governance.detect.query_pairs import QueryPairs
 from atdp.governance.detect.quoted_pairs import QuotedPairs
 from atdp.governance.detect.scanner import EntityThreshold, Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
+from atdp.governance.path_keys import PathKeys
 from atdp.governance.policy.document import (
     ConsentTerms,
     KeyRule,
@@ -26,6 +32,10 @@ from atdp.governance.policy.document import (
 )
 from atdp.governance.policy.field_rules import dropped_places, drops_context, drops_leaf
 from atdp.governance.redact.operators import SEVERITY, RedactionOperator
+
+_GLUED: Final = frozenset({"IP_ADDRESS", "MAC_ADDRESS"})
+_ANY_CASE: Final = frozenset({"IBAN_CODE", "UK_NINO"})
+"""Entities whose recognizers expect upper case, and which people also write in lower case."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +48,10 @@ class CompiledPolicy:
     operators: Mapping[str, RedactionOperator]
     keys: KeyNames
     """The entities of values by the names of their keys."""
+    path_keys: PathKeys
+    """What paths of findings show of keys."""
+    number_entities: frozenset[str]
+    """Entities that a number is by its form alone."""
     dropped: frozenset[str]
     """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
     drops_context: bool
@@ -103,12 +117,23 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
     return CompiledPolicy(
         document=document,
         content_hash=document.content_hash,
-        scanner=Scanner(detectors, thresholds, leaf_chars=document.limits.leaf_chars),
+        scanner=Scanner(
+            detectors,
+            thresholds,
+            leaf_chars=document.limits.leaf_chars,
+            prose_detectors=_prose_detectors(document),
+        ),
         operators={
             name: RedactionOperator(rule.do, rule.scope, rule.keep_last, rule.text)
             for name, rule in document.entities.items()
         },
         keys=keys,
+        path_keys=PathKeys(
+            name
+            for rule in document.keys
+            for name in (*rule.names, *rule.whole, *rule.anywhere, *rule.unless)
+        ),
+        number_entities=_number_entities(document),
         dropped=dropped,
         drops_context=drops_context(dropped),
         learned_entities=document.learned_entities,
@@ -123,6 +148,7 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
     timeout_s = document.limits.pattern_timeout_s
     detectors: list[Detector] = []
     custom = {rule.entity for rule in (*document.patterns, *document.keys)}
+    custom.update(document.ner.entities if document.ner is not None else ())
     for entity in document.entities:
         if entity == PHONE_ENTITY:
             detectors.append(PhoneDetector(document.phone_regions))
@@ -136,10 +162,22 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
                     "add a pattern or a key rule for it, or take it out of entities"
                 )
             detectors += recognizers
+            if entity in _ANY_CASE:
+                detectors += [AnyCase(recognizer) for recognizer in recognizers]
+    if not _GLUED.isdisjoint(document.entities):
+        detectors.append(GluedAddresses())
     detectors += [CustomPattern(_definition(rule), timeout_s) for rule in document.patterns]
     if document.keys:
-        detectors.append(QuotedPairs(keys, timeout_s))
+        detectors += [QuotedPairs(keys, timeout_s), QueryPairs(keys, timeout_s)]
     return detectors
+
+
+def _prose_detectors(document: PolicyDocument) -> list[Detector]:
+    if document.ner is None:
+        return []
+    from atdp.governance.detect.ner import ner_detector
+
+    return [ner_detector(document.ner.model, document.ner.entities)]
 
 
 def _definition(rule: PatternRule) -> PatternDefinition:
@@ -154,6 +192,16 @@ def _definition(rule: PatternRule) -> PatternDefinition:
         score=rule.score,
         context=frozenset(word.lower() for word in rule.context),
     )
+
+
+def _number_entities(document: PolicyDocument) -> frozenset[str]:
+    entities = frozenset(name for name, rule in document.entities.items() if rule.numbers == "find")
+    if formless := sorted(entities - NUMBER_FORMS.keys()):
+        raise PolicyError(
+            f"policy {document.metadata.id}: numbers have no form of {', '.join(formless)}; "
+            f"`numbers: find` is for {', '.join(sorted(NUMBER_FORMS))}"
+        )
+    return entities
 
 
 def _key_names(document: PolicyDocument) -> KeyNames:

@@ -81,6 +81,8 @@ class EntityRule(_Strict):
     """Words in place of the recognizer's own context words."""
     bare_digits: Literal["find", "in_context"] = "find"
     """`in_context`: digits without punctuation count only near a context word."""
+    numbers: Literal["find", "in_context"] = "in_context"
+    """`find`: a number (of JSON, or of a numeric field) counts by its form alone."""
 
 
 class PatternRule(_Strict):
@@ -141,6 +143,17 @@ class LearnRule(_Strict):
     scope: Literal["trajectory", "tenant", "off"] = "trajectory"
 
 
+class NerRule(_Strict):
+    """A trained model that finds names, places and organisations in prose.
+
+    `model`: `atdp:names`, `spacy:PACKAGE_OR_PATH` or `transformers:PATH`. `entities`: those of its
+    findings that count, from their `min_score` on.
+    """
+
+    model: Annotated[str, Field(pattern=r"^[a-z]+:.+$")] = "atdp:names"
+    entities: Annotated[list[EntityName], Field(min_length=1)]
+
+
 class PolicyLimits(_Strict):
     """Limits; an event beyond them is quarantined."""
 
@@ -162,6 +175,7 @@ class PolicyDocument(_Strict):
     tenants: dict[str, TenantTerms] = {}
     limits: PolicyLimits = PolicyLimits()
     learn: LearnRule = LearnRule()
+    ner: NerRule | None = None
     phone_regions: list[str] = ["US", "GB"]
     entities: Annotated[dict[EntityName, EntityRule], Field(min_length=1)]
     patterns: list[PatternRule] = []
@@ -177,9 +191,10 @@ class PolicyDocument(_Strict):
             )
         named = {rule.entity for rule in self.patterns} | {rule.entity for rule in self.keys}
         named.update(self.learn.entities or ())
+        named.update(self.ner.entities if self.ner is not None else ())
         if undeclared := named - self.entities.keys():
             raise ValueError(
-                "patterns, keys or learn name entities that entities does not declare: "
+                "patterns, keys, learn or ner name entities that entities does not declare: "
                 f"{sorted(undeclared)}"
             )
         if len({rule.id for rule in self.patterns}) != len(self.patterns):

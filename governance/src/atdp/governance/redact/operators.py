@@ -1,8 +1,9 @@
 """Redaction operators: the rules for what replaces a detected value.
 
-`replace`, `mask`, `hash` and `pseudonym` write other text. `drop_field` removes the whole string.
-`drop_event` and `quarantine` decide about the whole event. Every rule leaves text alone that an
-operator wrote, so governing a governed event changes nothing.
+`surrogate`, `pseudonym`, `hash`, `mask` and `replace` write other text. `drop_field` removes the
+whole string. `drop_event` and `quarantine` decide about the whole event. Every operator leaves text
+alone that it wrote, so governing a governed event changes nothing. The exception are surrogates
+whose form a value can have, too (`atdp.governance.redact.surrogates`): they become others.
 """
 
 from collections.abc import Mapping
@@ -13,11 +14,12 @@ from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.redact.pseudonyms import HASH_DIGITS, TenantKey
 
 OperatorName: TypeAlias = Literal[
-    "pseudonym", "hash", "mask", "replace", "drop_field", "drop_event", "quarantine"
+    "surrogate", "pseudonym", "hash", "mask", "replace", "drop_field", "drop_event", "quarantine"
 ]
 PseudonymScope: TypeAlias = Literal["tenant", "trajectory"]
 
 SEVERITY: Mapping[OperatorName, int] = {
+    "surrogate": 5,
     "pseudonym": 10,
     "hash": 20,
     "mask": 30,
@@ -33,8 +35,9 @@ SEVERITY: Mapping[OperatorName, int] = {
 class RedactionOperator:
     """The redaction of one entity.
 
-    `scope`: the range within which a value always gets the same pseudonym. `keep_last`: the number
-    of characters that a mask keeps. `text`: the replacement of `replace`; None writes the entity.
+    `scope`: the range within which a value always gets the same surrogate or pseudonym.
+    `keep_last`: the number of characters that a mask keeps. `text`: the replacement of `replace`;
+    None writes the entity.
     """
 
     name: OperatorName
@@ -51,6 +54,8 @@ class RedactionOperator:
         """
         scope = trajectory if self.scope == "trajectory" else ""
         match self.name:
+            case "surrogate":
+                return key.surrogate(entity, value, scope=scope)
             case "pseudonym":
                 return key.pseudonym(entity, value, scope=scope)
             case "hash":

@@ -1,12 +1,14 @@
-"""The walk over an event record: governs each string by its place in the schema."""
+"""The walk over an event record: governs each string and number by its place in the schema."""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from atdp.governance.event_paths import event_paths
+from atdp.governance.errors import Refusal
+from atdp.governance.event_paths import NOT_EMPTIABLE, containers, event_paths
 from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
+from atdp.governance.walk.split_values import text_sequences
 from atdp.governance.walk.string_fields import (
     FieldClass,
     StringField,
@@ -15,6 +17,13 @@ from atdp.governance.walk.string_fields import (
 )
 from atdp.governance.walk.string_governor import GovernedString, StringGovernor
 
+_NUMBER_TYPES: Final = (int, float)
+_NAMES_NOBODY_BELOW: Final = 10_000_000
+"""Numbers below this are governed in no field: they are counts, shares and amounts."""
+_LARGEST: Final = 2**53
+"""Largest whole number that every numeric field can hold."""
+_TIMES: Final = ("_at", "_nanos", "_us")
+"""Ends of the names of fields that hold times and durations."""
 FIELD: Final = "FIELD"
 """Stands for an entity in the findings of a place that the policy empties."""
 _SUBJECT_ENTITY: Final = "DATA_SUBJECT"
@@ -23,8 +32,8 @@ _SUBJECT_ENTITY: Final = "DATA_SUBJECT"
 class RecordWalk:
     """Governs one record. The returned mapping shares unchanged values with the original.
 
-    Lists of numbers (token ids, log-probabilities) are not strings. For those that the policy does
-    not drop, `atdp.governance.token_fidelity` decides.
+    Lists of numbers are token ids and log-probabilities. For those that the policy does not drop,
+    `atdp.governance.token_fidelity` decides.
     """
 
     def __init__(self, policy: CompiledPolicy, strings: StringGovernor, trajectory: str) -> None:
@@ -33,6 +42,7 @@ class RecordWalk:
         self._trajectory = trajectory
         self._replacements: list[Replacement] = []
         self._entries: list[LearnedEntry] = []
+        self._within_list = False
 
     def run(self, record: dict[str, Any]) -> tuple[dict[str, Any], tuple[Replacement, ...]]:
         """Return the governed record and what was replaced in it.
@@ -63,14 +73,83 @@ class RecordWalk:
             }
         if isinstance(value, list):
             return self._list(value, path)
+        if isinstance(value, _NUMBER_TYPES):
+            return self._number(value, path)
         return value
 
     def _list(self, value: list[Any], path: str) -> list[Any]:
-        if not value or isinstance(value[0], int | float):
+        if not value:
             return value
+        if isinstance(value[0], _NUMBER_TYPES):
+            # Ids and log-probabilities of tokens are small. A number in such a list that is not
+            # names nobody's token; no other number could take its place.
+            if max(value) >= _NAMES_NOBODY_BELOW or min(value) <= -_NAMES_NOBODY_BELOW:
+                for item in value:
+                    self._refuse_personal(item, path)
+            return value
+        if not self._within_list:
+            value = self._without_split_values(value, path)
+        outermost, self._within_list = not self._within_list, True
         items = [self._visit(item, path) for item in value]
+        self._within_list = not outermost
         # The schema allows no null in a list of strings: removed strings leave no entry.
         return [item for item in items if item is not None] if isinstance(value[0], str) else items
+
+    def _without_split_values(self, items: list[Any], path: str) -> list[Any]:
+        """Return a list without the values that are split over its texts.
+
+        The parts of one message and of consecutive messages are one sequence.
+        """
+        governed = items
+        for sequence in text_sequences(items, deep=True):
+            place = ".".join((path, *sequence.names))
+            field = string_field(place)
+            is_text = field.scanned and field.kind is FieldClass.TEXT
+            if not is_text or any(map(self._policy.drops, (place, *containers(place)))):
+                continue
+            texts, replacements = self._strings.joined_texts(sequence.texts, self._trajectory)
+            if texts is None:
+                continue
+            self._replacements += [
+                Replacement(field.finding_path, each.entity, each.operator, each.count)
+                for each in replacements
+            ]
+            governed = sequence.replaced(governed, texts)
+        return governed
+
+    def _number(self, value: float, path: str) -> Any:
+        """Govern a number. Where a text would replace it, the field is emptied."""
+        if abs(value) < _NAMES_NOBODY_BELOW or path.endswith(_TIMES):
+            return value
+        place = event_paths().get(path)
+        empty = None if place is None else place.empty
+        if empty is NOT_EMPTIABLE:
+            if place is not None and place.kind != "double":
+                return self._refuse_personal(value, path)
+            empty = 0.0
+        governed, replacements = self._governed_number(value, path)
+        if not replacements:
+            return value
+        finding_path = string_field(path).finding_path
+        self._replacements += [
+            Replacement(finding_path, each.entity, each.operator, each.count)
+            for each in replacements
+        ]
+        fits = isinstance(governed, _NUMBER_TYPES) and abs(governed) <= _LARGEST
+        return governed if fits else empty
+
+    def _refuse_personal(self, value: float, path: str) -> float:
+        """Return a number that counts or orders something, unless it names a person."""
+        if self._governed_number(value, path)[1]:
+            raise Refusal(
+                "personal_number",
+                f"{string_field(path).finding_path} has the form of a number that names a person, "
+                "and no other number can take its place",
+            )
+        return value
+
+    def _governed_number(self, value: float, path: str) -> tuple[Any, tuple[Replacement, ...]]:
+        return self._strings.number(value, path.rpartition(".")[2], self._trajectory)
 
     def _emptied(self, value: Any, path: str) -> Any:
         place = event_paths().get(path)

@@ -83,11 +83,12 @@ def text_sequences(items: Sequence[Any], *, deep: bool = False) -> Iterator[Text
 def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[str] | None:
     """Return the texts without the values that are split over them; None when there are none."""
     whole = "".join(texts)
-    borders = [at for at in _borders(texts) if may_split_value(whole, at, at)]
-    if not borders:
+    borders = list(_borders(texts))
+    places = [at for at in borders if may_split_value(whole, at, at)]
+    if not places:
         return None
     values: list[SplitValue] = []
-    for view in _views(whole, borders):
+    for view in _views(whole, places):
         values += _split_values(view, whole, borders, scan, replace)
     return _without(texts, values) if values else None
 
@@ -167,15 +168,15 @@ def _open_part(
 ) -> tuple[int, int]:
     """Return the part of a value that the search in the single texts would leave; empty for none.
 
-    In `["zed.org", "kira@zed.org"]` the second text is a value of its own, which stays an item.
+    In `["zed.org", "kira@zed.org"]` the second text is a value of its own, which stays an item. A
+    value within one text counts as well, because a word before the border can be what names it.
     """
-    first, last = bisect.bisect_right(borders, start), bisect.bisect_left(borders, end)
-    if first >= last:
-        return end, end
-    text_end = borders[last] if last < len(borders) else len(whole)
-    own = scan(whole[borders[last - 1] : text_end])
-    if any(span.start == 0 and borders[last - 1] + span.end == end for span in own):
-        end = borders[last - 1]
+    edges = (0, *borders, len(whole))
+    first, last = bisect.bisect_right(edges, start) - 1, bisect.bisect_left(edges, end) - 1
+    offset = edges[last]
+    for span in scan(whole[offset : edges[last + 1]]):
+        if offset + span.start <= max(start, offset) and end <= offset + span.end:
+            return (start, offset) if first < last else (end, end)
     return start, end
 
 

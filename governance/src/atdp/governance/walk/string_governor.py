@@ -13,8 +13,9 @@ import hashlib
 import os
 import sys
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.errors import Refusal
@@ -70,10 +71,11 @@ class StringGovernor:
         self._digests = WordDigests(key)
         self._learned: LearnedDetector | None = None
 
-    def knowing(self, learned: LearnedSet) -> "StringGovernor":
-        """Return a governor with the same caches that finds the values of a trajectory as well."""
+    def knowing(self, *learned: LearnedSet) -> "StringGovernor":
+        """Return a governor with the same caches that finds learned values as well."""
         governor = copy.copy(self)
-        governor._learned = LearnedDetector(learned, self._digests)
+        sets = tuple(each for each in learned if each.version)
+        governor._learned = LearnedDetector(sets, self._digests) if sets else None
         return governor
 
     def place(self, trajectory: str) -> str:
@@ -87,6 +89,29 @@ class StringGovernor:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
         return self._govern(text, trajectory, identifier=False)
+
+    def joined_texts(
+        self, texts: Sequence[str], trajectory: str
+    ) -> tuple[list[str] | None, tuple[Replacement, ...]]:
+        """Return texts that follow each other without the values that are split over them.
+
+        None when there are none. What lies within one text is left to `text`.
+
+        Raises:
+            Refusal, EventDropped: the event must not pass, or the policy drops it.
+        """
+        walk = StringWalk(self._policy, self._key, trajectory, learned=self._learned)
+        return walk.run_texts(texts)
+
+    def number(
+        self, value: float, name: str, trajectory: str
+    ) -> tuple[Any, tuple[Replacement, ...]]:
+        """Govern a number in the field `name`; the result is a number, a text or None.
+
+        Raises:
+            Refusal, EventDropped: the event must not pass, or the policy drops it.
+        """
+        return StringWalk(self._policy, self._key, trajectory).run_number(value, name)
 
     def identifier(self, text: str) -> GovernedString:
         """Govern an identifier, which other events repeat.
@@ -139,7 +164,7 @@ class StringGovernor:
         learned = self._learned
         if learned is None or identifier or not learned.may_find(governed.marks):
             return governed
-        digest.update(learned.learned.identity)
+        digest.update(learned.identity)
         with_learned = self._cache.get(digest.digest())
         if with_learned is None:
             walk = StringWalk(self._policy, self._key, trajectory, learned=learned)

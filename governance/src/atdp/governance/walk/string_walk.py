@@ -9,14 +9,17 @@ Redaction repeats until the text does not change any more, because removing a va
 text on both sides of it to a new value. A text that keeps changing is refused.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from atdp.governance.detect.key_names import is_value_key
 from atdp.governance.detect.codings import written_like
 from atdp.governance.detect.detector import Reading
+from atdp.governance.detect.key_names import is_value_key
+from atdp.governance.detect.numbers import number_entity
 from atdp.governance.detect.readings import value_of
+from atdp.governance.detect.scanner import Span
 from atdp.governance.errors import Refusal
 from atdp.governance.learned.learned_detector import LearnedDetector
 from atdp.governance.learned.lesson import Lesson
@@ -26,6 +29,10 @@ from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement, sorted_replacements
 from atdp.governance.scanned_text import check_length
 from atdp.governance.walk import json_text
+from atdp.governance.walk.coded_blobs import coded_blobs
+from atdp.governance.walk.prose import is_prose
+from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, Range, edited
+from atdp.governance.walk.split_values import joined_texts, text_sequences
 
 _ROUNDS: Final = 4
 _NESTING: Final = 200
@@ -34,11 +41,10 @@ limit is reached."""
 _NUMBER_DIGITS: Final = 7
 """Numbers with at least this many digits before the point are scanned like text. Smaller ones are
 counts, amounts and measures."""
+_NUMBER: Final = re.compile(r"-?[1-9][0-9]{0,39}")
 _EXACT_BELOW: Final = 1e40
 """A whole float below this is spelled out. Above it the digits carry no information, and no
 number that names a person or an account is so long."""
-_KEY_CHARS: Final = 40
-"""Characters of a key that a finding's path shows."""
 _LIST: Final = "[*]"
 _JSON: Final = "#"
 """Marks in a path that the string before it was decoded as JSON."""
@@ -84,34 +90,98 @@ class StringWalk:
         check_length(text, self._policy.document.limits.leaf_chars)
         return self._string(text, "", "", 0), sorted_replacements(self._counts)
 
+    def run_texts(self, texts: Sequence[str]) -> tuple[list[str] | None, tuple[Replacement, ...]]:
+        """Return texts that follow each other without the values that are split over them.
+
+        None when there are no such values; what lies within one text stays.
+        """
+        return self._joined_texts(texts, "", ""), sorted_replacements(self._counts)
+
+    def run_number(self, value: float, key: str) -> tuple[Any, tuple[Replacement, ...]]:
+        """Return a governed number of an event (another number, a text or None), as `run` does.
+
+        `key` is the name of the field that holds it.
+        """
+        governed = self._number(value, "", key)
+        return None if governed is _REMOVED else governed, sorted_replacements(self._counts)
+
     def _string(self, text: str, path: str, key: str, depth: int) -> str | None:
         """Govern a string; `depth` counts the JSON strings around it."""
         parsed = json_text.parse(text)
         if parsed is None:
-            return self._plain_text(self._json_lines(text, path, depth), path, key)
+            prose = not self._identifier and is_prose(text, key)
+            text, lines = self._json_lines(text, path, depth)
+            decoded, protected = self._without_coded_values(text, path, key, depth, lines)
+            if decoded is None:
+                return None
+            return self._plain_text(decoded, path, key, prose=prose, protected=protected)
         value = self._document(parsed, path, key, depth)
         if value is parsed.value and not parsed.lossy:
             return text
         return None if isinstance(value, _Removed) else json_text.write(value, text)
 
-    def _json_lines(self, text: str, path: str, depth: int) -> str:
-        """Govern the lines that are JSON documents of their own.
+    def _json_lines(self, text: str, path: str, depth: int) -> tuple[str, ProtectedRanges]:
+        """Govern the lines that are JSON documents of their own, and return where they are.
 
         The whole text is scanned afterwards, because values may extend over several lines.
         """
         lines = json_text.json_lines(text)
         if lines is None:
-            return text
+            return text, ProtectedRanges()
         pieces: list[str] = []
-        for before, line, after in lines:
+        places: list[Range] = []
+        length = 0
+        rows = [(line, json_text.parse(line[1]) if line[1] else None) for line in lines]
+        joined = iter(
+            self._without_split_values([row.value for _, row in rows if row], path + _JSON, "")
+        )
+        for (before, line, after), parsed in rows:
             governed = line
-            parsed = json_text.parse(line) if line else None
             if parsed is not None:
-                value = self._document(parsed, path, "", depth)
+                row = json_text.ParsedJson(next(joined), parsed.lossy)
+                value = self._document(row, path, "", depth)
                 if value is not parsed.value or parsed.lossy:
                     governed = json_text.write(value, line)
+                places.append((length + len(before), length + len(before) + len(governed)))
             pieces += (before, governed, after)
-        return "".join(pieces)
+            length += len(before) + len(governed) + len(after)
+        return "".join(pieces), ProtectedRanges(lines=tuple(places))
+
+    def _without_split_values(self, items: list[Any], path: str, key: str) -> list[Any]:
+        """Return JSON values that follow each other without the values that are split over them."""
+        governed = items
+        for sequence in text_sequences(items):
+            name = sequence.names[-1] if sequence.names else key
+            if self._policy.keys.entity_of(name) is not None:
+                continue
+            texts = self._joined_texts(sequence.texts, path + _LIST, name)
+            if texts is not None:
+                governed = sequence.replaced(governed, texts)
+        return governed
+
+    def _joined_texts(self, texts: Sequence[str], path: str, key: str) -> list[str] | None:
+        return joined_texts(
+            texts,
+            lambda text: self._policy.scanner.scan(text, key, self._learned),
+            lambda entity, value: self._redacted(entity, value, path),
+        )
+
+    def _without_coded_values(
+        self, text: str, path: str, key: str, depth: int, protected: ProtectedRanges
+    ) -> tuple[str | None, ProtectedRanges]:
+        """Govern the text that stands in base64 or hexadecimal digits within a text."""
+        edits: list[Edit] = []
+        for blob in coded_blobs(text):
+            if not protected.open_parts(text, blob.start, blob.end):
+                continue
+            if depth >= self._policy.document.limits.json_depth:
+                raise Refusal("json_depth", f"text is coded more than {depth} times")
+            governed = self._string(blob.text, f"{path}{{{blob.name}}}", key, depth + 1)
+            if governed is None:
+                return None, protected
+            if governed != blob.text:
+                edits.append(Edit(blob.start, blob.end, blob.write(governed), final=True))
+        return (edited(text, edits), protected.after(edits)) if edits else (text, protected)
 
     def _document(self, parsed: json_text.ParsedJson, path: str, key: str, depth: int) -> Any:
         if depth >= self._policy.document.limits.json_depth:
@@ -135,7 +205,8 @@ class StringWalk:
         return self._object(value, path, key, depth, nesting)
 
     def _list(self, value: list[Any], path: str, key: str, depth: int, nesting: int) -> list[Any]:
-        items = [self._value(item, path + _LIST, key, depth, nesting + 1) for item in value]
+        joined = self._without_split_values(value, path, key)
+        items = [self._value(item, path + _LIST, key, depth, nesting + 1) for item in joined]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
         # Null replaces a removed item, so that the others keep their positions.
@@ -160,18 +231,23 @@ class StringWalk:
         governed: dict[str, Any] = {}
         changed = False
         rule_keys = self._rule_keys(value, key)
-        for name, item in value.items():
-            new_name = self._plain_text(name, path + ".{key}", "") if name else name
+        for position, (name, item) in enumerate(value.items(), 1):
+            new_name = self._name(name, path + ".{key}", depth) if name else name
             if new_name is None:
                 changed = True
                 continue
-            inner_path = f"{path}.{_shortened_key(new_name)}"
+            inner_path = f"{path}.{self._policy.path_keys.shown(new_name, position)}"
             inner_key = rule_keys.get(name, name)
             new_item = self._value(item, inner_path, inner_key, depth, nesting + 1)
             changed = changed or new_name is not name or new_item is not item
             if new_item is not _REMOVED:
                 governed[_unused_key(new_name, governed)] = new_item
         return governed if changed else value
+
+    def _name(self, name: str, path: str, depth: int) -> str | None:
+        """Govern the name of a key."""
+        text, protected = self._without_coded_values(name, path, "", depth, ProtectedRanges())
+        return text and self._plain_text(text, path, "", protected=protected)
 
     def _rule_keys(self, value: Mapping[str, Any], key: str) -> Mapping[str, str]:
         """Return the keys whose values fall under the rule of another key.
@@ -206,18 +282,20 @@ class StringWalk:
 
     def _number(self, value: float, path: str, key: str) -> Any:
         entity = self._policy.keys.entity_of(key) if key else None
+        if entity is None:
+            entity = number_entity(value, key, self._policy.number_entities)
         text = _spelled_out(value)
         if entity is not None:
             redacted = self._by_key_rule(text, entity, path)
-            return value if redacted == text else redacted
-        # Digits after the point belong to a measure. About one in sixteen such numbers would pass
-        # for a card number.
-        if len(text.partition(".")[0]) < _NUMBER_DIGITS:
+        elif len(text.partition(".")[0]) < _NUMBER_DIGITS:
+            # Digits after the point belong to a measure. About one in sixteen such numbers would
+            # pass for a card number.
             return value
-        governed = self._plain_text(text, path, key)
-        if governed == text:
+        else:
+            redacted = self._plain_text(text, path, key)
+        if redacted == text:
             return value
-        return _REMOVED if governed is None else governed
+        return _REMOVED if redacted is None else _like_number(redacted, value)
 
     def _by_key_rule(self, value: str, entity: str, path: str) -> Any:
         """Redact a whole value whose key names its entity."""
@@ -228,51 +306,73 @@ class StringWalk:
             return value
         return _REMOVED if redacted is None else redacted
 
-    def _plain_text(self, text: str, path: str, key: str) -> str | None:
-        """Govern text without structure; returns the same object when nothing was detected."""
+    def _plain_text(
+        self,
+        text: str,
+        path: str,
+        key: str,
+        *,
+        prose: bool = False,
+        protected: ProtectedRanges = ProtectedRanges(),  # noqa: B008 - immutable
+    ) -> str | None:
+        """Govern text without structure; returns the same object when nothing was detected.
+
+        Prose is searched as such once: a trained model could find something else in the same
+        sentence each time that words of it were replaced.
+        """
         if self._lesson is not None:
             self._lesson.read(text)
         for _ in range(_ROUNDS):
-            spans = self._policy.scanner.scan(text, key, self._learned)
-            if not spans:
-                return text
-            pieces: list[str] = []
-            end = 0
-            changed = False
+            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose)
+            prose = False
+            edits: list[Edit] = []
             for span in spans:
-                written = text[span.start : span.end]
-                value = value_of(written, span.reading)
-                replacement = self._redacted(span.entity, value, path)
-                if replacement is None:
-                    return None
-                if replacement == value:
-                    replacement = written
-                elif span.reading is not Reading.RAW:
-                    replacement = written_like(replacement, text, span.start, span.end)
-                changed = changed or replacement != written
-                pieces += (text[end : span.start], replacement)
-                end = span.end
-            if not changed:
+                is_final = self._operator(span.entity).name == "surrogate"
+                parts = [(span.start, span.end)]
+                if is_final:
+                    parts = protected.open_parts(text, span.start, span.end)
+                for start, end in parts:
+                    replacement = self._replacement(text, start, end, span, path)
+                    if replacement is None:
+                        return None
+                    if replacement != text[start:end]:
+                        edits.append(Edit(start, end, replacement, is_final))
+            if not edits:
                 return text
-            text = "".join((*pieces, text[end:]))
+            text, protected = edited(text, edits), protected.after(edits)
         raise Refusal("unstable_redaction", "redacting a string repeatedly produced new findings")
 
-    def _redacted(
-        self, entity: str, value: str, path: str, *, stated: bool = False
-    ) -> str | None:
+    def _replacement(self, text: str, start: int, end: int, span: Span, path: str) -> str | None:
+        """Return what replaces a part of a span, in the coding of its place."""
+        written = text[start:end]
+        value = value_of(written, span.reading)
+        if is_pseudonym(value):
+            return written
+        replacement = self._redacted(span.entity, value, path)
+        if replacement is None or replacement == value:
+            return replacement and written
+        if span.reading is Reading.RAW:
+            return replacement
+        return written_like(replacement, text, start, end)
+
+    def _redacted(self, entity: str, value: str, path: str, *, stated: bool = False) -> str | None:
         """Apply the entity's operator to `value`; a replacement that changes it is counted.
 
         `stated`: the name of the value's key gave the entity.
         """
-        operator = self._policy.operators[entity]
-        if self._identifier and operator.name not in {"quarantine", "drop_event"}:
-            operator = _IDENTIFIER_OPERATOR
+        operator = self._operator(entity)
         replacement = operator.apply(entity, value, self._key, self._trajectory)
         if replacement != value:
             self._counts[path, entity, operator.name] += 1
             if self._lesson is not None:
                 self._lesson.learn(entity, value, stated=stated)
         return replacement
+
+    def _operator(self, entity: str) -> RedactionOperator:
+        operator = self._policy.operators[entity]
+        if self._identifier and operator.name not in {"quarantine", "drop_event"}:
+            return _IDENTIFIER_OPERATOR
+        return operator
 
 
 def _spelled_out(value: float) -> str:
@@ -285,8 +385,11 @@ def _spelled_out(value: float) -> str:
     return repr(value)
 
 
-def _shortened_key(key: str) -> str:
-    return key if len(key) <= _KEY_CHARS else key[:_KEY_CHARS] + "…"
+def _like_number(redacted: Any, value: float) -> Any:
+    """Return the number that a redacted text spells, or the text where it spells none."""
+    if isinstance(redacted, str) and _NUMBER.fullmatch(redacted):
+        return type(value)(redacted)
+    return redacted
 
 
 def _unused_key(key: str, taken: Mapping[str, Any]) -> str:

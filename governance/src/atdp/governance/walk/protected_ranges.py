@@ -1,0 +1,86 @@
+"""Ranges of a text that later rounds of redaction leave alone.
+
+A surrogate has the shape of a value, so the detectors find it again. Within one string the ranges
+that surrogates were written to are therefore remembered: of a value found later, only the parts
+outside them are replaced. A JSON line of a text was governed leaf by leaf, so that a value found
+wholly within it is left alone as well.
+"""
+
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+"""Start (inclusive) and end (exclusive)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A replacement of the characters `start` to `end`; `final` protects what it writes."""
+
+    start: int
+    end: int
+    replacement: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedRanges:
+    """The surrogates in a text, and its lines that are governed JSON; each in order."""
+
+    surrogates: tuple[Range, ...] = ()
+    lines: tuple[Range, ...] = ()
+
+    def open_parts(self, text: str, start: int, end: int) -> list[Range]:
+        """Return the parts of a range that may be replaced by surrogates, without empty ones."""
+        line = bisect_right(self.lines, (start, sys.maxsize)) - 1
+        if line >= 0 and end <= self.lines[line][1]:
+            return []
+        parts = []
+        index = max(0, bisect_right(self.surrogates, (start, sys.maxsize)) - 1)
+        while index < len(self.surrogates) and self.surrogates[index][0] < end:
+            first, last = self.surrogates[index]
+            if last > start:
+                parts.append((start, first))
+                start = last
+            index += 1
+        parts.append((start, end))
+        if len(parts) == 1:
+            return parts
+        return [part for part in parts if any(map(str.isalnum, text[slice(*part)]))]
+
+    def after(self, edits: Sequence[Edit]) -> "ProtectedRanges":
+        """Return the ranges in the text that the edits (in order, apart) lead to.
+
+        An edit over a surrogate ends its protection.
+        """
+        ends = [edit.end for edit in edits]
+        shifts = [
+            0,
+            *accumulate(len(edit.replacement) - (edit.end - edit.start) for edit in edits),
+        ]
+
+        def moved(position: Range) -> Range:
+            start, end = (each + shifts[bisect_right(ends, each)] for each in position)
+            return start, end
+
+        def is_kept(position: Range) -> bool:
+            index = bisect_right(ends, position[0])
+            return index == len(edits) or edits[index].start >= position[1]
+
+        kept = [moved(each) for each in self.surrogates if is_kept(each)]
+        written = [moved((edit.start, edit.end)) for edit in edits if edit.final]
+        return ProtectedRanges(tuple(sorted(kept + written)), tuple(map(moved, self.lines)))
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """Return the text after the edits (in order, apart)."""
+    pieces: list[str] = []
+    end = 0
+    for edit in edits:
+        pieces += (text[end : edit.start], edit.replacement)
+        end = edit.end
+    return "".join((*pieces, text[end:]))
