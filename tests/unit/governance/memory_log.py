@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -181,6 +182,7 @@ class MemoryWorkers:
 
     log: MemoryLog
     governor: RecordGovernor
+    policies: Path
     monkeypatch: pytest.MonkeyPatch
     atomic: bool = True
     restores: bool = True

@@ -34,7 +34,7 @@ def entries(entity: str, value: str, *, stated: bool = True) -> tuple[LearnedEnt
 
 
 LEARNED = LearnedSet.of(entry for entity, value in VALUES for entry in entries(entity, value))
-DETECTOR = LearnedDetector(LEARNED, DIGESTS)
+DETECTOR = LearnedDetector((LEARNED,), DIGESTS)
 
 
 def found(text: str) -> list[str]:
@@ -121,7 +121,7 @@ def test_digests_of_two_tenants_have_nothing_in_common() -> None:
         for entry in learned_entries(entity, value, other, stated=True)
     }
     assert not ours & theirs
-    assert LearnedDetector(LEARNED, other).scan("Mia Li") == []
+    assert LearnedDetector((LEARNED,), other).scan("Mia Li") == []
 
 
 def test_the_version_of_a_set_counts_its_entries_and_the_set_has_a_limit() -> None:

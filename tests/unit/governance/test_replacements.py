@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from atdp.governance.learned.learned_set import LearnedSet
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.replacements import Replacement, finding_records
-from atdp.governance.learned.learned_set import LearnedSet
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import decode_record
@@ -36,9 +36,9 @@ def test_no_number_of_findings_makes_an_audit_record_that_the_broker_refuses(
     governed = TenantGovernor.govern
 
     def with_many_findings(
-        self: TenantGovernor, record: Any, now: datetime, known: LearnedSet
+        self: TenantGovernor, record: Any, now: datetime, *known: LearnedSet
     ) -> GovernedEvent:
-        event = governed(self, record, now, known)
+        event = governed(self, record, now, *known)
         return dataclasses.replace(event, replacements=deep_findings(2_000))
 
     monkeypatch.setattr(TenantGovernor, "govern", with_many_findings)

@@ -3,6 +3,7 @@
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from atdp.schemas import (
     REGOVERNED,
     Agent,
     Event,
+    EventId,
     Message as ChatMessage,
     Observation,
     Part,
@@ -103,7 +105,9 @@ def workers(
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
     )
-    return MemoryWorkers(log=MemoryLog(key), governor=governor, monkeypatch=monkeypatch)
+    return MemoryWorkers(
+        log=MemoryLog(key), governor=governor, policies=folder, monkeypatch=monkeypatch
+    )
 
 
 def leaks(value: bytes, known: Sequence[str]) -> int:
@@ -240,7 +244,7 @@ def test_a_long_trajectory_is_settled_in_several_transactions_and_the_end_waits(
 ) -> None:
     shown = trajectory(0)[0]
     many = [
-        Event(**{**_fields(shown), "event_id": f"{shown.event_id[:-3]}{n:03d}", "seq": 100 + n})
+        replace(shown, event_id=EventId(f"{shown.event_id[:-3]}{n:03d}"), seq=100 + n)
         for n in range(20)
     ]
     workers.settings = {"batch_bytes": 1, "batch_records": 1}
@@ -260,6 +264,21 @@ def test_a_trajectory_whose_raw_records_are_gone_is_never_settled(workers: Memor
     assert workers.metrics.not_settled.labels("raw_gone")._value.get() > 0
 
 
+@pytest.mark.parametrize("scope", ["trajectory", "tenant"])
+def test_a_policy_can_find_values_in_all_later_trajectories_of_the_tenant(
+    workers: MemoryWorkers, scope: str
+) -> None:
+    policy = workers.policies / "names.yaml"
+    policy.write_text(POLICY + f"learn: {{scope: {scope}}}\n")
+    workers.governor.policies.refresh()
+    workers.log.send([*trajectory(0), trajectory(1)[0]])
+    workers.run()
+    last = workers.log.records("events_governed")[-1].value
+    assert (leaks(last, (NAME, USER)) == 0) is (scope == "tenant")
+    stamp = decode_record(last)[1]["governance"]
+    assert (stamp["learned_version"], stamp["settled_version"]) == (0, 0)
+
+
 def test_states_of_trajectories_without_events_are_deleted_after_their_retention(
     workers: MemoryWorkers,
 ) -> None:
@@ -275,7 +294,3 @@ def test_states_of_trajectories_without_events_are_deleted_after_their_retention
     deleted = [output for output in workers.log.records("learned_values") if not output.value]
     assert len(deleted) == 1
     assert len(stage._learned) == 1
-
-
-def _fields(event: Event) -> dict[str, object]:
-    return {name: getattr(event, name) for name in event.__dataclass_fields__}

@@ -56,6 +56,5 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
-    state: TrajectoryState | None = None
-    """The state of the trajectory `state_key` after this event; None when it does not change."""
-    state_key: StateKey | None = None
+    states: tuple[tuple[StateKey, TrajectoryState], ...] = ()
+    """The states that this event changes: of its trajectory, and of its tenant."""

@@ -25,13 +25,15 @@ from atdp.governance.decision_records import (
 )
 from atdp.governance.decisions import GovernanceDecision, RawRecord
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
-from atdp.governance.learned.learned_set import LearnedSet
+from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.learned.learned_store import StateKey
 from atdp.governance.learned.trajectories import NO_TRAJECTORIES, Trajectories
 from atdp.governance.learned.trajectory_state import EMPTY_STATE, TrajectoryState, content_of
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.store import PolicyStore
+from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
+from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES, GovernedString
 from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
@@ -40,6 +42,9 @@ _MAX_TENANTS: Final = 1_000
 """Tenants whose governors are kept. Making another one takes microseconds."""
 
 _END: Final = "trajectory_ended"
+MOST_SHARED: Final = 5_000
+"""Entries of a tenant's set; the oldest leave. Its record, of up to 200 kB, is written with every
+event that teaches something new."""
 _T = TypeVar("_T")
 _log = logging.getLogger("atdp.governance")
 
@@ -57,6 +62,8 @@ class _GovernedRecord:
     event: GovernedEvent
     state_key: StateKey
     known: TrajectoryState
+    shared: LearnedSet | None
+    """What was learned for the whole tenant; None when the policy learns for trajectories alone."""
     learns: bool
     """Whether the policy learns values at all."""
 
@@ -72,6 +79,9 @@ class RecordGovernor:
     policies: PolicyStore
     secret: MasterSecret
     tokenizers: Tokenizers
+    tenant_keys: TenantKeyStore | None = None
+    """The keys of pseudonyms and surrogates. Without them (in tests and benchmarks, which keep no
+    files), they are derived from the master secret."""
     record_s: float = RECORD_S
     """Seconds of CPU time for one record. A record that needs more is quarantined as
     `too_costly`."""
@@ -104,15 +114,22 @@ class RecordGovernor:
         known = governed.known.taught(event.learned, ended=event.record["kind"] == _END)
         settled = trajectories.settle(key, known)
         event.record["governance"]["settled_version"] = settled.settled_version
-        state = settled.with_event(raw.offset, content_of(event.record))
-        return self._attempt(
-            facts, lambda: replace(passed(facts, event), state=state, state_key=key)
-        )
+        states = [(key, settled.with_event(raw.offset, content_of(event.record)))]
+        if governed.shared is not None:
+            shared = governed.shared.with_entries(event.learned.entries)
+            if shared is not governed.shared:
+                states.append((key.of_tenant, TrajectoryState(shared.newest(MOST_SHARED))))
+        return self._attempt(facts, lambda: replace(passed(facts, event), states=tuple(states)))
 
     def regovern(
-        self, raw: RawRecord, now: datetime, key: StateKey, learned: LearnedSet
+        self,
+        raw: RawRecord,
+        now: datetime,
+        key: StateKey,
+        learned: LearnedSet,
+        shared: LearnedSet,
     ) -> RegovernedRecord:
-        """Govern a record again with all that was learned after it.
+        """Govern a record again with all that was learned after it, from trajectory and tenant.
 
         The record was authenticated when it was governed first; its key may be revoked by now.
 
@@ -125,7 +142,7 @@ class RecordGovernor:
             governor, place = self._opened(facts, record)
             if place != key:
                 raise Refusal("other_trajectory", "the raw record is not the one that was governed")
-            event = governor.govern(record, now, learned)
+            event = governor.govern(record, now, learned, shared)
         event.record["governance"]["learned_version"] = learned.version
         decision = passed(facts, event, regoverned=True)
         return RegovernedRecord(content_of(event.record), decision)
@@ -151,12 +168,14 @@ class RecordGovernor:
             return quarantined(facts, fault, self.secret)
 
     def check_home(self) -> None:
-        """Check that the key store can be read.
+        """Check that the key stores can be read, and forget tenant keys that were destroyed.
 
         Raises:
-            HomeUnavailable: it cannot be read.
+            HomeUnavailable: one cannot be read.
         """
         stored_key(self.keys, "")
+        if self.tenant_keys is not None and self.tenant_keys.refresh():
+            self.forget_tenants()
 
     def forget_tenants(self) -> None:
         """Drop the governors that were built from the previous policies."""
@@ -177,8 +196,11 @@ class RecordGovernor:
         governor, key = self._opened(facts, record)
         learns = bool(governor.policy.learned_entities)
         known = trajectories.state(key) if learns else EMPTY_STATE
-        event = governor.govern(record, facts.now, known.learned)
-        return _GovernedRecord(event, key, known, learns)
+        shared = None
+        if learns and governor.policy.document.learn.scope == "tenant":
+            shared = trajectories.state(key.of_tenant).learned
+        event = governor.govern(record, facts.now, known.learned, shared or NOTHING_LEARNED)
+        return _GovernedRecord(event, key, known, shared, learns)
 
     def _opened(
         self, facts: RecordFacts, record: Mapping[str, Any]
@@ -198,6 +220,11 @@ class RecordGovernor:
         trajectory = governor.strings.place(record["trajectory_id"])
         return governor, StateKey(facts.raw.partition, facts.tenant, trajectory)
 
+    def _tenant_key(self, tenant: str) -> TenantKey:
+        if self.tenant_keys is None:
+            return self.secret.tenant_key(tenant)
+        return self.tenant_keys.key_of(tenant)
+
     def _tenant_governor(self, tenant: str) -> TenantGovernor:
         policy = self.policies.policy_for(tenant)
         if policy is None:
@@ -209,7 +236,7 @@ class RecordGovernor:
                 tenant,
                 policy,
                 self.policies.terms_of(tenant),
-                self.secret.tenant_key(tenant),
+                self._tenant_key(tenant),
                 self.tokenizers,
                 self._cache,
             )

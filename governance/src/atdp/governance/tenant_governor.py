@@ -90,13 +90,17 @@ class TenantGovernor:
         )
 
     def govern(
-        self, record: Mapping[str, Any], now: datetime, known: LearnedSet = NOTHING_LEARNED
+        self,
+        record: Mapping[str, Any],
+        now: datetime,
+        known: LearnedSet = NOTHING_LEARNED,
+        shared: LearnedSet = NOTHING_LEARNED,
     ) -> GovernedEvent:
         """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
 
         The event keeps the contract: `RecordGovernor` has checked it with `check_record`. `known`:
-        what was learned from earlier events of its trajectory. What the event itself teaches is
-        found in all of it too.
+        what was learned from earlier events of its trajectory; `shared`: from those of its tenant,
+        where the policy says so. What the event itself teaches is found in all of it too.
 
         Raises:
             Refusal: the event must be quarantined, under the refusal's reason.
@@ -106,8 +110,8 @@ class TenantGovernor:
         walk = RecordWalk(self.policy, self.strings, trajectory)
         governed, replacements = walk.run(dict(record))
         learned = known.with_entries(walk.entries)
-        if learned.version:
-            knowing = replace(self, strings=self.strings.knowing(learned))
+        if learned.version or shared.version:
+            knowing = replace(self, strings=self.strings.knowing(learned, shared))
             walk = RecordWalk(self.policy, knowing.strings, trajectory)
             governed, replacements = walk.run(dict(record))
         else:

@@ -8,7 +8,7 @@ trajectory of 50 events and 50 values, until the trajectory has had no event for
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,11 +27,16 @@ _EXPIRED_AT_ONCE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class StateKey:
-    """A trajectory, by the keyed digest of its id."""
+    """A trajectory, by the keyed digest of its id; an empty digest stands for the whole tenant."""
 
     partition: int
     tenant: str
     trajectory: str
+
+    @property
+    def of_tenant(self) -> "StateKey":
+        """The key of what is learned for the whole tenant."""
+        return replace(self, trajectory="")
 
     @property
     def record_key(self) -> bytes:
@@ -88,7 +93,9 @@ class LearnedStore:
         Besides the changed states these are deletions of expired ones.
         """
         for key, state in self._changed.items():
-            value = encode_state(state, tenant=key.tenant, trajectory=key.trajectory, now=now)
+            value = encode_state(
+                state, tenant=key.tenant, trajectory=key.trajectory or None, now=now
+            )
             self._written.append((key.partition, StoredState(key.record_key, value, now)))
         changed = {key.place for key in self._changed}
         for partition in {key.partition for key in self._changed}:

@@ -146,8 +146,9 @@ class GovernanceStage:
             except SettlementUnfinished:
                 break
             budget.bytes_left -= self._write(decision, raw.partition)
-            if decision.state is not None and decision.state_key is not None:
-                self._learned.put(decision.state_key, decision.state)
+            for key, state in decision.states:
+                self._learned.put(key, state)
+            if decision.states:
                 self._reader.remember(raw)
             decisions.append(decision)
             if budget.is_used_up:

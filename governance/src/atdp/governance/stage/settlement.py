@@ -115,7 +115,8 @@ class Settlement:
             self._fails(_RAW_GONE)
             return None
         try:
-            record = self._governor.regovern(raw, self._now, key, state.learned)
+            shared = self._store.state(key.of_tenant).learned
+            record = self._governor.regovern(raw, self._now, key, state.learned, shared)
         except (HomeUnavailable, TransactionFailed):
             raise
         except Exception as error:  # noqa: BLE001 - one event must not stop the partition
