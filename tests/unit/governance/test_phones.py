@@ -106,3 +106,9 @@ def test_a_record_that_takes_too_long_is_refused_while_it_is_searched() -> None:
     with cpu_budget(0.05), pytest.raises(Refusal, match="too_costly"):
         PhoneDetector(["US", "GB"]).scan(text)
     assert PhoneDetector(["US", "GB"]).scan("415 555 2671")
+
+
+@pytest.mark.parametrize("text", ["(544.29 - 471.82) + 3", "272.33 - 235.13", "499.28/471.82"])
+def test_a_difference_of_amounts_is_no_number(text: str) -> None:
+    assert not PhoneDetector(["US", "MX"]).scan(text)
+    assert PhoneDetector(["US", "MX"]).scan("call 212.456.7890 or (212) 456-7890")
