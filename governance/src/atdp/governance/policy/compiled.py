@@ -147,7 +147,7 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
 
     timeout_s = document.limits.pattern_timeout_s
     detectors: list[Detector] = []
-    custom = {rule.entity for rule in (*document.patterns, *document.keys)}
+    custom = {rule.entity for rule in document.patterns} | {rule.entity for rule in document.keys}
     custom.update(document.ner.entities if document.ner is not None else ())
     for entity in document.entities:
         if entity == PHONE_ENTITY:
