@@ -1,9 +1,9 @@
 """The home's master secret, and the keys that are derived from it.
 
 The secret is one file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex
-digits}`. HKDF-SHA256 derives from it one key per tenant for pseudonyms and one per tenant for
-quarantined payloads. If the file is lost, old pseudonyms cannot be continued and quarantined
-payloads cannot be opened.
+digits}`. HKDF-SHA256 derives from it one key per tenant for quarantined payloads. If the file is
+lost, quarantined payloads cannot be opened. The keys of pseudonyms and surrogates are files of
+their own (`atdp.governance.tenant_keys`).
 """
 
 import json
@@ -32,7 +32,7 @@ class MasterSecret:
     master: bytes = field(repr=False)
 
     def tenant_key(self, tenant: str) -> TenantKey:
-        """Return the key of a tenant's pseudonyms."""
+        """Return the key of a tenant's pseudonyms where there are no key files (in tests)."""
         return TenantKey(self._derive(f"atdp pseudonyms v1|{tenant}"))
 
     def quarantine_key(self, tenant: str) -> bytes:
@@ -66,7 +66,7 @@ def load_master_secret(path: Path) -> MasterSecret:
         raise SecretsError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsError(
-            f"{path} is damaged; restore it from your backup, because pseudonyms depend on it"
+            f"{path} is damaged; restore it from your backup, because quarantine depends on it"
         ) from error
     if len(master) != _BYTES:
         raise SecretsError(f"{path} is damaged: the master secret must have {_BYTES} bytes")

@@ -7,6 +7,7 @@ state (secrets) cannot be used.
 
 import argparse
 import logging
+import os
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -19,6 +20,7 @@ from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
+from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime import Home, KafkaSettings, KeyStore, PlatformError, Service, utc_now
 
@@ -30,7 +32,7 @@ any transaction that can still succeed, because each call of a transaction gives
 
 
 def build_governor(home: Home) -> RecordGovernor:
-    """Return the governor of a home: with its keys, policies, master secret and tokenizers.
+    """Return the governor of a home: with its keys, policies, secrets and tokenizers.
 
     The first start creates the default policy and the master secret.
 
@@ -43,6 +45,7 @@ def build_governor(home: Home) -> RecordGovernor:
         policies=PolicyStore(home.policies),
         secret=load_master_secret(home.governance_secret_file),
         tokenizers=TokenizerFolder(home.tokenizers),
+        tenant_keys=TenantKeyStore(home.tenant_keys),
     )
 
 
@@ -72,6 +75,9 @@ def run(service: Service, settings: StageSettings, stage: GovernanceStage) -> No
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the worker and return the exit status."""
+    # Read when NumPy is loaded. The model of names is so small that more threads only cost time.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     service = Service.start("governance", argv, options=_options, description=__doc__)
     try:
         settings = StageSettings(

@@ -65,8 +65,13 @@ class Home:
 
     @property
     def governance_secret_file(self) -> Path:
-        """Master key of governance (pseudonyms, signatures)."""
+        """Master key of governance, which seals quarantined payloads."""
         return self.secrets / "governance.json"
+
+    @property
+    def tenant_keys(self) -> Path:
+        """Keys of the tenants' pseudonyms and surrogates: `<tenant>.json`."""
+        return self.secrets / "tenant-keys"
 
     @property
     def policies(self) -> Path:

@@ -20,10 +20,11 @@ from atdp.stack.cli.verb_groups import make_group
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs `keys …` to the `atdp` command."""
-    group = make_group("keys", "API keys: create, list, revoke.")
+    group = make_group("keys", "API keys: create, list, revoke. Keys of pseudonyms: destroy.")
     group.command()(create)
     group.command("list")(list_keys)
     group.command()(revoke)
+    group.command()(destroy_pseudonyms)
     app.add_typer(group)
 
 
@@ -143,3 +144,36 @@ def revoke(
         typer.echo(f"revoked {key_id}", err=True)
     else:
         print_record({"key_id": key_id, "revoked": True}, form)
+
+
+def destroy_pseudonyms(
+    tenant: Annotated[str, typer.Argument(help="The tenant whose key is destroyed.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Destroy the key of a tenant's pseudonyms and surrogates. This cannot be undone.
+
+    What was written under it can no longer be linked to its values, and the same values get other
+    surrogates from then on.
+
+    \b
+    Example:
+      atdp keys destroy-pseudonyms acme
+    """
+    from atdp.governance import SecretsError, TenantKeyStore
+    from atdp.runtime import Home
+
+    if not yes:
+        typer.confirm(
+            f"Destroy the key of the pseudonyms and surrogates of {tenant!r}? It cannot be undone.",
+            abort=True,
+            err=True,
+        )
+    if not TenantKeyStore(Home.from_env().tenant_keys).destroy(tenant):
+        raise SecretsError(f"The tenant {tenant!r} has no key of pseudonyms in this home.")
+    form = choose_format(form, as_json)
+    if form is None:
+        typer.echo(f"destroyed the key of the pseudonyms of {tenant}", err=True)
+    else:
+        print_record({"tenant": tenant, "destroyed": True}, form)
