@@ -12,7 +12,12 @@ from atdp.governance.evaluation.labelled_texts import (
     LabelledText,
     read_labelled_texts,
 )
-from atdp.governance.evaluation.policy_evaluation import PolicyFinder, evaluate, read_policy
+from atdp.governance.evaluation.policy_evaluation import (
+    PolicyFinder,
+    SpanFinder,
+    evaluate,
+    read_policy,
+)
 from atdp.governance.evaluation.presidio_peers import presidio_peers
 from atdp.governance.evaluation.span_scores import ScoreCounts, SpanScores, span_counts
 from atdp.governance.policy import CompiledPolicy
@@ -171,7 +176,9 @@ def test_policy_and_plain_presidio_are_measured_alike(
     file.write_text(json.dumps(TEXTS))
     texts = read_labelled_texts(file)
     done: list[int] = []
-    for finder in (PolicyFinder(default_policy), *presidio_peers(["EMAIL_ADDRESS", "US_SSN"])):
+    finders: list[SpanFinder] = [PolicyFinder(default_policy)]
+    finders += presidio_peers(["EMAIL_ADDRESS", "US_SSN"])
+    for finder in finders:
         rows = {(row.measure, row.entity): row for row in evaluate(finder, texts, done.append)}
         assert rows["span", "ALL"].f2 == 1
         assert rows["same entity", "EMAIL_ADDRESS"].recall == 1

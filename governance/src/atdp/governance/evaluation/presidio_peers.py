@@ -75,14 +75,15 @@ def _tokenizing_engine(engines: Any) -> Any:
     spacy: Any = importlib.import_module("spacy")
     logging.getLogger("presidio-analyzer").disabled = True
 
-    @spacy.Language.component("atdp_lower_case_lemmas")
-    def lower_case_lemmas(document: Any) -> Any:
-        for token in document:
-            token.lemma_ = token.lower_
-        return document
-
+    spacy.Language.component("atdp_lower_case_lemmas", func=_with_lower_case_lemmas)
     model = spacy.blank("en")
     model.add_pipe("atdp_lower_case_lemmas")
     engine = engines.SpacyNlpEngine(models=[{"lang_code": "en", "model_name": "en"}])
     engine.nlp = {"en": model}
     return engine
+
+
+def _with_lower_case_lemmas(document: Any) -> Any:
+    for token in document:
+        token.lemma_ = token.lower_
+    return document
