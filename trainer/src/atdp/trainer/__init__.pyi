@@ -3,5 +3,6 @@ from .model import ModelShape as ModelShape
 from .options import TrainOptions as TrainOptions, TrainResult as TrainResult
 from .rating_comparison import RatingComparison as RatingComparison
 from .registry import Published as Published, WeightRegistry as WeightRegistry
+from .reward_comparison import RewardComparison as RewardComparison
 from .training import train as train
 from .trajectory import TrajectoryKey as TrajectoryKey

@@ -41,6 +41,7 @@ from atdp.trainer.groups import (
     SetAside,
     VersionAges,
 )
+from atdp.trainer.stale_logprobs import refusal_of_stale
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, refusal_for_rl
 from atdp.trainer.turn_credit import has_reward, returns_of
 
@@ -186,7 +187,11 @@ def _refusal(
         return "already trained on by an ancestor"
     if rules.comparison == "group" and trajectory.comparison_id is None:
         return "no task id, so no group"
-    return refusal_for_rl(trajectory) or _refusal_of_versions(trajectory, rules, ages)
+    return (
+        refusal_for_rl(trajectory)
+        or refusal_of_stale(trajectory, rules.stale_logprobs)
+        or _refusal_of_versions(trajectory, rules, ages)
+    )
 
 
 def _refusal_of_versions(

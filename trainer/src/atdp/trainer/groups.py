@@ -9,6 +9,7 @@ from typing import Literal
 
 from atdp.trainer.algo.returns import Credit
 from atdp.trainer.position import Start
+from atdp.trainer.stale_logprobs import StaleRule
 from atdp.trainer.trajectory import TrainingTrajectory
 
 Comparison = Literal["group", "running", "auto"]
@@ -37,6 +38,8 @@ class GroupRules:
     max_staleness: int = 4
     """Largest distance between the trained version and the oldest version that produced a member,
     in updates."""
+    stale_logprobs: StaleRule = "recompute"
+    """The rule for tokens that follow replaced ones (see stale_logprobs.py)."""
     tokenizer: str | None = None
     """Accept only token ids of this tokenizer (SHA-256); None: any."""
 

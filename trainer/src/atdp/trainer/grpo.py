@@ -101,6 +101,7 @@ def _settings(job: TrainingJob, base: Published) -> RunSettings:
             credit=options.credit,
             discount=options.discount,
             max_staleness=options.max_staleness,
+            stale_logprobs=options.stale_logprobs,
             tokenizer=tokenizer_hash(base.path / "tokenizer.json"),
         ),
         step=StepRules(
@@ -139,6 +140,7 @@ def _train(
         directory=directory,
         hooks=RunHooks(
             on_step=job.report_step,
+            load_version=lambda version: load_model(registry.verify(options.model, version).path),
             publish=lambda steps: job.on_publish(publications.publish(steps, run_step=steps.steps)),
         ),
     )
@@ -160,6 +162,7 @@ def _train(
         refused=result.refused,
         metrics=result.last_metrics,
         ratings=result.ratings,
+        rewards=result.rewards,
         paused=result.paused,
     )
 

@@ -15,7 +15,7 @@ import logging
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,20 @@ from atdp.trainer.plan import StepPlan
 from atdp.trainer.planner import is_full, make_plan, planned_trajectories
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.rating_comparison import RatingComparison
+from atdp.trainer.reward_comparison import RewardComparison
 from atdp.trainer.run_directory import RunDirectory
 from atdp.trainer.run_settings import Pace, RunResult, RunSettings
 from atdp.trainer.source import TrajectorySource
+from atdp.trainer.stale_logprobs import StaleLogprobs, change_of_stale
 from atdp.trainer.step import policy_step
 from atdp.trainer.step_report import count_by_reason, distinct_values, plan_report
-from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
+from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 _log = logging.getLogger("atdp.trainer")
+
+
+def _no_version(version: str) -> CausalLM:
+    raise PlanError(f"the weights of {version} are needed, and this run has no registry")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,6 +59,8 @@ class RunHooks:
     publish: Callable[[RunResult], None] = lambda _: None
     """Called every `publish_every` steps with the result of the steps since the last call, when a
     checkpoint has been saved; after a kill it is called again with the same result."""
+    load_version: Callable[[str], CausalLM] = _no_version
+    """Returns the weights of a published version, for log-probabilities that are computed anew."""
     on_point: Callable[[str], None] = lambda _: None
     """Called at the moments between which a crash has different effects (for tests)."""
 
@@ -78,6 +86,7 @@ class GrpoRun:
         """
         self._model, self._source, self._settings = model, source, settings
         self._version_numbers = version_numbers
+        self._stale = StaleLogprobs(settings.groups.stale_logprobs, hooks.load_version)
         self._files, self._hooks = RunDirectory(directory), hooks
         self._checkpoints = CheckpointStore(directory / "checkpoints", on_point=hooks.on_point)
         seed_everything(settings.seed)
@@ -92,6 +101,7 @@ class GrpoRun:
             step=0, position=StreamPosition(), settings=settings.hash
         )
         self._refused: Mapping[str, int] | None = None
+        self._refused_rewards: Mapping[str, Sequence[float]] = {}
         self._unplanned: tuple[SetAside, ...] = ()
 
     @property
@@ -165,7 +175,7 @@ class GrpoRun:
     def _new_plan(self, number: int, *, replaces: str | None) -> StepPlan | None:
         position, settings = self._state.position, self._settings
         poll = self._source.poll(position)
-        self._refused = poll.refused
+        self._refused, self._refused_rewards = poll.refused, poll.refused_rewards
         assembly = assemble_groups(
             GroupCandidates(
                 trajectories=poll.trajectories,
@@ -192,7 +202,8 @@ class GrpoRun:
             raise PlanError(
                 f"a trajectory of plan {plan.step} vanished while the plan was made; run again"
             )
-        rows, advantages, forks = _training_rows(plan, members)
+        logged, advantages, forks = _training_rows(plan, members)
+        rows = [self._stale.refreshed(row, turns) for row, turns in logged]
         wall, cpu = time.perf_counter(), time.process_time()
         metrics = policy_step(
             self._model,
@@ -205,6 +216,7 @@ class GrpoRun:
         report = {
             **metrics.to_json(),
             **plan_report(plan, members, rows=len(rows), forks=forks),
+            **change_of_stale([row for row, _ in logged], rows),
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": time.process_time() - cpu,
         }
@@ -247,6 +259,9 @@ class GrpoRun:
             data_versions=distinct_values(reports, "data_versions"),
             last_metrics=reports[-1] if reports else {},
             ratings=sum((plan.ratings for plan in plans), RatingComparison()),
+            rewards=sum((plan.rewards for plan in plans), RewardComparison()).with_refused(
+                self._refused_rewards
+            ),
         )
 
     def _set_aside(self, plans: list[StepPlan]) -> Counter[str]:
@@ -267,15 +282,16 @@ class GrpoRun:
 
 def _training_rows(
     plan: StepPlan, members: Mapping[TrajectoryKey, TrainingTrajectory]
-) -> tuple[list[Row], list[TokenAdvantages], int]:
-    """Return the rows of a plan, the advantages of each row, and the number of forks."""
-    rows: list[Row] = []
+) -> tuple[list[tuple[Row, Sequence[Turn]]], list[TokenAdvantages], int]:
+    """Return the rows of a plan with their turns, their advantages, and the number of forks."""
+    rows: list[tuple[Row, Sequence[Turn]]] = []
     advantages: list[TokenAdvantages] = []
     forks = 0
     for group in plan.groups:
         for member in group.members:
-            merged = linearize(members[member.key].turns)
-            rows += merged.rows
+            turns = members[member.key].turns
+            merged = linearize(turns)
+            rows += [(row, turns) for row in merged.rows]
             advantages += [_token_advantages(row, member.advantages) for row in merged.rows]
             forks += merged.forks
     return rows, advantages, forks

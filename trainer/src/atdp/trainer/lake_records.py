@@ -65,6 +65,7 @@ def _turn(call: GenerationRecord) -> Turn:
         top_k=-1 if call.top_k is None else call.top_k,
         min_p=0.0 if call.min_p is None else call.min_p,
         tokenizer=call.tokenizer_hash,
+        stale_from=call.stale_from,
         refusal=generation_refusal(_facts(call)),
     )
 

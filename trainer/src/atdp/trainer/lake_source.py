@@ -20,6 +20,7 @@ from atdp.lakehouse import (
     connect,
     governed_trajectories,
 )
+from atdp.schemas import TokenFidelity
 from atdp.trainer.errors import SourceError
 from atdp.trainer.lake_records import trajectory_of
 from atdp.trainer.position import Start, StreamPosition
@@ -45,6 +46,7 @@ class LakeSource:
         too_old: Sequence[str] = (),
         learn_from_text: bool = False,
         step_rewards: bool = False,
+        fidelity: TokenFidelity = "exact",
     ) -> None:
         """Read from `lake`; `where` is SQL over the columns of `trajectories`.
 
@@ -54,7 +56,7 @@ class LakeSource:
 
         `learn_from_text` reads messages for supervised training and does not require exact token
         ids; purpose and consent are required in any case. `step_rewards` also reads the rewards of
-        steps and events.
+        steps and events. `fidelity` says how much redaction may have changed the token ids.
         """
         self._lake = lake
         self._tenant = tenant
@@ -64,6 +66,7 @@ class LakeSource:
         self._snapshots = snapshots
         self._text = learn_from_text
         self._step_rewards = step_rewards
+        self._fidelity: TokenFidelity = fidelity
         self._last_read: _LakeRead | None = None
         self._polled_at: StreamPosition | None = None
 
@@ -79,6 +82,7 @@ class LakeSource:
             exhausted=self._snapshots is not None,
             snapshots={str(table): snapshot for table, snapshot in read.snapshots.items()},
             refused=read.refused,
+            refused_rewards=read.refused_rewards,
         )
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
@@ -114,6 +118,7 @@ class LakeSource:
                 later=later,
                 snapshots=read.snapshots,
                 refused=read.refused | ({"weights too old": len(old)} if old else {}),
+                refused_rewards=read.refused_rewards,
             )
         return self._last_read
 
@@ -143,6 +148,7 @@ class LakeSource:
                 options=ReadOptions(
                     after=after,
                     require_exact=not self._text,
+                    worst_fidelity=self._fidelity,
                     with_messages=self._text,
                     with_step_rewards=self._step_rewards,
                 ),
@@ -160,6 +166,7 @@ class _LakeRead:
     """Starts of trajectories that are not offered now, but may be offered later."""
     snapshots: Mapping[TableName, int]
     refused: Mapping[str, int]
+    refused_rewards: Mapping[str, Sequence[float]]
 
 
 def _by_key(records: GovernedTrajectories) -> dict[TrajectoryKey, TrainingTrajectory]:

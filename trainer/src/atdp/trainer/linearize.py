@@ -29,6 +29,8 @@ class Row:
     turns: npt.NDArray[np.int32] | None = None
     """Number of the turn, from 0, that wrote each token or read it first; None: not of turns."""
     temperature: float = 1.0
+    stale: npt.NDArray[np.bool_] | None = None
+    """Tokens of outputs that stand behind a token which governance has replaced; None: none."""
 
     def __len__(self) -> int:
         """Return the number of tokens."""
@@ -58,6 +60,7 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
     trained: list[bool] = []
     logprobs: list[float] = []
     numbers: list[int] = []
+    stale: list[bool] = []
     temperature = 1.0
     clean = forks = 0
     for number, turn in enumerate(turns):
@@ -71,8 +74,8 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
             clean += 1
         elif number > 0:
             forks += 1
-            rows.append(_row(tokens, trained, logprobs, numbers, temperature))
-            tokens, trained, logprobs, numbers = [], [], [], []
+            rows.append(_row(tokens, trained, logprobs, numbers, stale, temperature))
+            tokens, trained, logprobs, numbers, stale = [], [], [], [], []
         context = turn.prompt_ids[len(tokens) :]
         mask = turn.loss_mask or (1,) * len(turn.output_ids)
         tokens += [*context, *turn.output_ids]
@@ -81,9 +84,11 @@ def linearize(turns: Sequence[Turn]) -> Linearized:
             p if m else 0.0 for p, m in zip(turn.logprobs, mask, strict=True)
         ]
         numbers += [number] * (len(tokens) - len(numbers))
+        begins = len(mask) if turn.stale_from is None else turn.stale_from
+        stale += [False] * len(context) + [at >= begins for at in range(len(mask))]
         temperature = turn.temperature
     if tokens:
-        rows.append(_row(tokens, trained, logprobs, numbers, temperature))
+        rows.append(_row(tokens, trained, logprobs, numbers, stale, temperature))
     return Linearized(rows=tuple(rows), clean=clean, forks=forks)
 
 
@@ -92,6 +97,7 @@ def _row(
     trained: list[bool],
     logprobs: list[float],
     numbers: list[int],
+    stale: list[bool],
     temperature: float,
 ) -> Row:
     marks = np.array(trained, bool)
@@ -101,5 +107,6 @@ def _row(
         trained=marks,
         logprobs=np.array(logprobs, np.float32),
         turns=np.array(numbers, np.int32),
+        stale=np.array(stale, bool),
         temperature=temperature,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from atdp.runtime import Home
+from atdp.schemas import TokenFidelity
 from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.algo.losses import Correction
 from atdp.trainer.algo.returns import Credit
@@ -14,6 +15,8 @@ from atdp.trainer.groups import Comparison
 from atdp.trainer.model import ModelShape
 from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.registry import Published, TrainingKind, check_name
+from atdp.trainer.reward_comparison import RewardComparison
+from atdp.trainer.stale_logprobs import StaleRule
 
 OnProgress = Callable[[int, int, Mapping[str, Any]], None]
 """Called after every step with the steps done, the steps asked for, and the step's metrics."""
@@ -48,6 +51,11 @@ class TrainOptions:
     group_size: int = 8
     groups_per_step: int = 8
     max_staleness: int = 4
+    fidelity: TokenFidelity = "spliced"
+    """GRPO: how much redaction may have changed the tokens of a trajectory: `exact`,
+    `context_changed` or `spliced`."""
+    stale_logprobs: StaleRule = "recompute"
+    """GRPO: the rule for tokens that follow replaced ones (see stale_logprobs.py)."""
     advantage: AdvantageKind = "grpo"
     correction: Correction = "bypass"
     minibatches: int = 1
@@ -116,7 +124,7 @@ class TrainOptions:
         """The selected data as text; part of the hash of the settings."""
         return (
             f"dataset={self.dataset} tenant={self.tenant} "
-            f"where={self.where} hold_out={self.hold_out}"
+            f"where={self.where} hold_out={self.hold_out} fidelity={self.fidelity}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -144,6 +152,8 @@ class TrainResult:
     """Every version that the run has published, oldest first."""
     ratings: RatingComparison | None = None
     """GRPO: how the rated sessions compare with the unrated ones."""
+    rewards: RewardComparison | None = None
+    """GRPO: rewards of what was trained on and of what was not, by reason."""
     paused: bool = False
     """The run was asked to pause, and the same options continue it; `published` may then be the
     version that it started from."""
@@ -162,6 +172,7 @@ class TrainResult:
             "metrics": dict(self.metrics),
             "versions": list(self.versions),
             "ratings": None if self.ratings is None else self.ratings.summary(),
+            "rewards": None if self.rewards is None else self.rewards.summary(),
             "paused": self.paused,
         }
 

@@ -12,6 +12,7 @@ from typing import Any
 from atdp.trainer.algo.baseline import Baselines
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.rating_comparison import RatingComparison
+from atdp.trainer.reward_comparison import RewardComparison
 from atdp.trainer.stored_hash import stored_hash
 from atdp.trainer.trajectory import TrajectoryKey
 
@@ -68,14 +69,17 @@ class StepPlan:
     """The running baselines after the step."""
     ratings: RatingComparison = field(default_factory=RatingComparison)
     """The rated and the unrated sessions that this step decides."""
+    rewards: RewardComparison = field(default_factory=RewardComparison)
+    """Rewards of what this step trains on and sets aside, for the report; the hash leaves them out.
+    """
     replaces: str | None = None
     """Hash of a plan that could not be repeated because its data have been erased."""
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all fields but `snapshots` and `refused`."""
+        """SHA-256 of all fields but `snapshots`, `refused` and `rewards`."""
         content = self.to_json()
-        del content["snapshots"], content["refused"]
+        del content["snapshots"], content["refused"], content["rewards"]
         return stored_hash(content)
 
     @property
@@ -107,6 +111,7 @@ class StepPlan:
             "refused": dict(self.refused),
             "baselines": self.baselines.to_json(),
             "ratings": self.ratings.to_json(),
+            "rewards": self.rewards.to_json(),
             "replaces": self.replaces,
         }
 
@@ -144,5 +149,6 @@ class StepPlan:
             refused=value["refused"],
             baselines=Baselines.from_json(value["baselines"]),
             ratings=RatingComparison.from_json(value["ratings"]),
+            rewards=RewardComparison.from_json(value.get("rewards")),
             replaces=value["replaces"],
         )

@@ -10,9 +10,10 @@ from itertools import accumulate
 from atdp.trainer.algo.advantages import turn_advantages, whitened
 from atdp.trainer.algo.baseline import Baselines, Cluster
 from atdp.trainer.checkpoint import TrainerState
-from atdp.trainer.groups import Assembly, Group, members
+from atdp.trainer.groups import Assembly, Group, SetAside, members
 from atdp.trainer.plan import PlannedGroup, PlannedMember, PlannedRefusals, StepPlan
 from atdp.trainer.rating_comparison import RatingComparison, SessionSums
+from atdp.trainer.reward_comparison import RewardComparison, RewardSums
 from atdp.trainer.run_settings import RunSettings
 from atdp.trainer.source import Poll
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
@@ -58,6 +59,7 @@ def make_plan(
         refused=poll.refused,
         baselines=baselines.after(clusters, returns, horizon=settings.baseline_horizon),
         ratings=_ratings(decided),
+        rewards=_rewards(chosen, assembly.set_aside),
         replaces=replaces,
     )
 
@@ -144,6 +146,16 @@ def _ratings(decided: Sequence[TrainingTrajectory]) -> RatingComparison:
     return RatingComparison(
         rated=SessionSums.of(t for t in decided if t.reward is not None),
         unrated=SessionSums.of(t for t in decided if t.reward is None),
+    )
+
+
+def _rewards(chosen: Sequence[Group], set_aside: Sequence[SetAside]) -> RewardComparison:
+    by_reason: dict[str, list[float | None]] = {}
+    for aside in set_aside:
+        by_reason.setdefault(aside.reason, []).extend(t.reward for t in aside.members)
+    return RewardComparison(
+        used=RewardSums.of(t.reward for t in members(chosen)),
+        unused={reason: RewardSums.of(rewards) for reason, rewards in by_reason.items()},
     )
 
 

@@ -8,6 +8,7 @@ from atdp.trainer.algo.advantages import AdvantageKind
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.rating_comparison import RatingComparison
+from atdp.trainer.reward_comparison import RewardComparison
 from atdp.trainer.step import StepRules
 from atdp.trainer.stored_hash import stored_hash
 from atdp.trainer.trajectory import TrajectoryKey
@@ -89,5 +90,7 @@ class RunResult:
     """The report of the last step."""
     ratings: RatingComparison
     """The rated and the unrated sessions that were decided."""
+    rewards: RewardComparison
+    """Rewards of what was trained on and of what was not; refusals as of the last poll."""
     paused: bool = False
     """It was asked to pause; the same run can be continued."""

@@ -31,6 +31,8 @@ class Poll:
     refused: Mapping[str, int] = field(default_factory=dict)
     """Number of trajectories that were not read, by reason: governance refused them, or they are
     too old."""
+    refused_rewards: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Rewards of those of them that have one, by reason."""
 
 
 class TrajectorySource(Protocol):

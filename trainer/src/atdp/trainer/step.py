@@ -80,11 +80,11 @@ class _TokenRecords:
     behaviour: list[torch.Tensor] = field(default_factory=list)
     entropy: list[torch.Tensor] = field(default_factory=list)
 
-    def add(self, term: PolicyTerms, tokens: TokenLogprobs, batch: PackedBatch) -> None:
+    def add(self, term: PolicyTerms, tokens: TokenLogprobs, behaviour: torch.Tensor) -> None:
         """Append the values of one micro-batch."""
         self.terms.append(term)
         self.logp.append(tokens.logp.detach())
-        self.behaviour.append(batch.behaviour)
+        self.behaviour.append(behaviour)
         self.entropy.append(tokens.entropy)
 
     def drift(self) -> Drift:
@@ -123,16 +123,17 @@ def policy_step(
         optimizer.zero_grad(set_to_none=True)
         for batch, old_logp in zip(batches, old, strict=True):
             tokens = token_logprobs(model, batch)
+            behaviour = _known_behaviour(batch, tokens, old_logp)
             term = policy_loss(
                 tokens.logp,
-                batch.behaviour,
+                behaviour,
                 batch.advantage,
                 denominator=denominator,
                 clip=rules.clip,
                 proximal=old_logp,
             )
             torch.autograd.backward(term.loss)
-            records.add(term, tokens, batch)
+            records.add(term, tokens, behaviour)
             loss += term.loss.item() / len(updates)
             on_point("micro-batch done")
         grad_norm = update_weights(model, optimizer, loss, rules.max_grad_norm)
@@ -146,6 +147,17 @@ def policy_step(
         loss_tokens=drift_of_step.tokens // rules.epochs,
         drift=drift_of_step,
     )
+
+
+def _known_behaviour(
+    batch: PackedBatch, tokens: TokenLogprobs, proximal: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the behaviour log-probabilities; NaN stands for those of the trained policy.
+
+    With a proximal policy it stands for the proximal one, so that the weight between both is 1.
+    """
+    own = tokens.logp.detach() if proximal is None else proximal
+    return torch.where(batch.behaviour.isnan(), own, batch.behaviour)
 
 
 def _proximal_logprobs(

@@ -114,4 +114,5 @@ def _source(options: TrainOptions, lake: Lake, registry: WeightRegistry) -> Lake
         too_old=() if text else stale_versions(options, registry),
         learn_from_text=text,
         step_rewards=options.credit == "turn",
+        fidelity=options.fidelity,
     )

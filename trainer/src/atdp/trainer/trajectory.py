@@ -36,7 +36,8 @@ checks."""
 
 RL_TRAINING = AdmissionRules(reasons=tuple(_REFUSALS), admits_out_of_range=True)
 """The rules of admission for RL. Every temperature above 0 is admissible, since the trainer divides
-the logits by it. Token fidelity is not checked here, since the governed reader checks it."""
+the logits by it. Token fidelity is not checked here: the governed reader checks it, and
+`stale_logprobs` has the rules for tokens that redaction has changed."""
 
 
 class TrajectoryKey(NamedTuple):
@@ -68,6 +69,9 @@ class Turn:
     min_p: float = 0.0
     tokenizer: str | None = None
     """SHA-256 of the tokenizer that made the ids."""
+    stale_from: int | None = None
+    """First output token whose log-probability was logged after other tokens than these, because
+    governance has replaced some before it; None: there is none."""
     reward: float | None = None
     """Reward of this turn alone; None: it has none, which is not a reward of 0."""
     refusal: str | None = None
@@ -122,6 +126,8 @@ class TrainingTrajectory:
                 digest.update(
                     repr((turn.prompt_ids, turn.output_ids, turn.logprobs, turn.loss_mask)).encode()
                 )
+                if turn.stale_from is not None:
+                    digest.update(b"stale from %d" % turn.stale_from)
             self._digest.append(digest.hexdigest())
         return self._digest[0]
 

@@ -13,7 +13,7 @@ from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
 if TYPE_CHECKING:
-    from atdp.trainer import RatingComparison, TrainResult
+    from atdp.trainer import RatingComparison, RewardComparison, TrainResult
 
 
 class Algorithm(StrEnum):
@@ -44,6 +44,22 @@ class CreditBy(StrEnum):
 
     TRAJECTORY = "trajectory"
     TURN = "turn"
+
+
+class WorstFidelity(StrEnum):
+    """How much redaction may have changed the tokens of a trajectory."""
+
+    EXACT = "exact"
+    CONTEXT_CHANGED = "context_changed"
+    SPLICED = "spliced"
+
+
+class StaleLogprobs(StrEnum):
+    """The rule for the log-probabilities of tokens that follow replaced ones."""
+
+    RECOMPUTE = "recompute"
+    RATIO_ONE = "ratio-one"
+    SKIP = "skip"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -89,6 +105,17 @@ def train(  # noqa: PLR0913 (one for each option of the command)
     max_staleness: Annotated[
         int, typer.Option(help="Versions that data may be behind.", min=0)
     ] = 4,
+    fidelity: Annotated[
+        WorstFidelity,
+        typer.Option(help="grpo: how much redaction may have changed the tokens."),
+    ] = WorstFidelity.SPLICED,
+    stale_logprobs: Annotated[
+        StaleLogprobs,
+        typer.Option(
+            help="grpo: log-probabilities of tokens behind redacted ones: computed anew by the "
+            "weights that acted; those of the trained weights; or trajectories with them skipped."
+        ),
+    ] = StaleLogprobs.RECOMPUTE,
     advantage: Annotated[Advantage, typer.Option(help="Kind of advantage.")] = Advantage.GRPO,
     compare: Annotated[
         CompareWith,
@@ -179,6 +206,8 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         group_size=group_size,
         groups_per_step=groups_per_step,
         max_staleness=max_staleness,
+        fidelity=fidelity.value,
+        stale_logprobs=stale_logprobs.value,
         advantage=advantage.value,
         compare=compare.value,
         credit=credit.value,
@@ -234,6 +263,8 @@ def _show(result: "TrainResult", run: str | None) -> None:
             typer.echo(f"{label}: {count} {reason}")
     if result.ratings is not None and result.ratings.unrated.sessions:
         _show_ratings(result.ratings)
+    if result.rewards is not None:
+        _show_rewards(result.rewards)
     typer.echo(str(result.published.path))
 
 
@@ -251,6 +282,22 @@ def _show_ratings(ratings: "RatingComparison") -> None:
         typer.echo(
             f"rated sessions differ from the others in {', '.join(summary['differing'])}: "
             "what is learned holds for sessions like the rated ones"
+        )
+
+
+def _show_rewards(rewards: "RewardComparison") -> None:
+    """Print the rewards of what was trained on beside those of what was not."""
+    summary = rewards.summary()
+    rated = {reason: sums for reason, sums in summary["unused"].items() if sums["rated"]}
+    if not rated:
+        return
+    for name, sums in (("trained on", summary["used"]), *rated.items()):
+        mean = "none" if sums["reward_mean"] is None else f"{sums['reward_mean']:.2f}"
+        typer.echo(f"reward: {mean} mean of {sums['rated']} {name}")
+    if summary["differing"]:
+        typer.echo(
+            "other rewards than what was trained on: "
+            f"{', '.join(summary['differing'])}; the model learns nothing from these trajectories"
         )
 
 
