@@ -63,9 +63,9 @@ class _GovernedRecord:
     state_key: StateKey
     known: TrajectoryState
     shared: LearnedSet | None
-    """What was learned for the whole tenant; None when the policy learns for trajectories alone."""
+    """Values learned for the whole tenant; None when the policy learns for trajectories alone."""
     learns: bool
-    """Whether the policy learns values at all."""
+    """True when the policy learns values at all."""
 
 
 @dataclass(slots=True)

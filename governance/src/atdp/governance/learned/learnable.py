@@ -11,7 +11,7 @@ from typing import Final
 
 from atdp.governance.learned.common_words import PLACEHOLDERS
 from atdp.governance.learned.learned_set import LearnedEntry
-from atdp.governance.learned.words import PHONE_DIGITS, Word, WordDigests, folded, national
+from atdp.governance.learned.words import PHONE_DIGITS, PlacedWord, WordDigests, folded, national
 
 PERSON: Final = "PERSON"
 _CITY: Final = "CITY"
@@ -55,7 +55,7 @@ def learned_entries(
 
 
 def _entries(
-    entity: str, words: Sequence[Word], digests: WordDigests, *, stated: bool
+    entity: str, words: Sequence[PlacedWord], digests: WordDigests, *, stated: bool
 ) -> Iterator[LearnedEntry]:
     match entity:
         case "PERSON":
@@ -75,7 +75,7 @@ def _entries(
 
 
 def _of_name(
-    words: Sequence[Word], digests: WordDigests, *, stated: bool
+    words: Sequence[PlacedWord], digests: WordDigests, *, stated: bool
 ) -> Iterator[LearnedEntry]:
     if len(words) > _MOST_NAME_WORDS or not _is_name(words):
         return
@@ -87,19 +87,21 @@ def _of_name(
                 yield LearnedEntry(word.digest, word.digest, 1, PERSON, part=True)
 
 
-def _of_phone(words: Sequence[Word], digests: WordDigests) -> Iterator[LearnedEntry]:
+def _of_phone(words: Sequence[PlacedWord], digests: WordDigests) -> Iterator[LearnedEntry]:
     digits = "".join(folded(word.text) for word in words if word.is_number)
     if len(digits) in PHONE_DIGITS and all(word.is_number for word in words):
         digest = digests.number(national(digits))
         yield LearnedEntry(digest, digest, 0, _PHONE)
 
 
-def _of_email(words: Sequence[Word], digests: WordDigests) -> Iterator[LearnedEntry]:
+def _of_email(words: Sequence[PlacedWord], digests: WordDigests) -> Iterator[LearnedEntry]:
     if len(words) > 1:
         yield _whole(_EMAIL, words, digests)
 
 
-def _of_id(entity: str, words: Sequence[Word], digests: WordDigests) -> Iterator[LearnedEntry]:
+def _of_id(
+    entity: str, words: Sequence[PlacedWord], digests: WordDigests
+) -> Iterator[LearnedEntry]:
     """Yield an id, and the name or the number within it.
 
     An id of one short word or number (`admin`, `42`) says nothing of its own.
@@ -116,14 +118,14 @@ def _of_id(entity: str, words: Sequence[Word], digests: WordDigests) -> Iterator
         yield _whole(entity, numbers, digests)
 
 
-def _whole(entity: str, words: Sequence[Word], digests: WordDigests) -> LearnedEntry:
+def _whole(entity: str, words: Sequence[PlacedWord], digests: WordDigests) -> LearnedEntry:
     each = [word.digest for word in words]
     return LearnedEntry(each[0], digests.sequence(each), len(each), entity)
 
 
-def _is_name(words: Sequence[Word]) -> bool:
+def _is_name(words: Sequence[PlacedWord]) -> bool:
     return not any(word.is_number for word in words) and max(len(word.text) for word in words) > 1
 
 
-def _is_placeholder(words: Sequence[Word]) -> bool:
+def _is_placeholder(words: Sequence[PlacedWord]) -> bool:
     return all(folded(word.text) in PLACEHOLDERS or len(word.text) == 1 for word in words)

@@ -33,7 +33,7 @@ from atdp.governance.learned.common_words import (
 )
 from atdp.governance.learned.learnable import PERSON
 from atdp.governance.learned.learned_set import LearnedEntry, LearnedSet, mark
-from atdp.governance.learned.words import Word, WordDigests, folded, numbers
+from atdp.governance.learned.words import PlacedWord, WordDigests, folded, numbers
 
 _SCORE: Final = 1.0
 _RULE: Final = "learned"
@@ -83,7 +83,7 @@ class LearnedDetector:
                         yield DetectedSpan(start, end, entry.entity, _SCORE, _RULE)
 
     def _sequences(
-        self, learned: LearnedSet, text: str, words: Sequence[Word]
+        self, learned: LearnedSet, text: str, words: Sequence[PlacedWord]
     ) -> Iterator[DetectedSpan]:
         lengths, by_digest = learned.lengths, learned.by_digest
         at = 0
@@ -107,7 +107,7 @@ class LearnedDetector:
 
 
 def _counts(
-    learned: LearnedSet, entry: LearnedEntry, text: str, words: Sequence[Word], at: int
+    learned: LearnedSet, entry: LearnedEntry, text: str, words: Sequence[PlacedWord], at: int
 ) -> bool:
     """Return True when the words from `at` on mean the learned value here."""
     if entry.words > 1:
@@ -133,7 +133,9 @@ def _counts(
     return evidence or (word.is_capitalised and not _is_identifier(text, [word]))
 
 
-def _parts_beside(learned: LearnedSet, words: Sequence[Word], at: int) -> Sequence[Word]:
+def _parts_beside(
+    learned: LearnedSet, words: Sequence[PlacedWord], at: int
+) -> Sequence[PlacedWord]:
     """Return the words next to the one at `at` that are other parts of names."""
     return [
         words[other]
@@ -153,20 +155,20 @@ def marks_of(text: str, digests: WordDigests) -> "array[int]":
     return array("I", {mark(each) for reading in readings for each in digests.distinct(reading)})
 
 
-def _is_connected(words: Sequence[Word]) -> bool:
+def _is_connected(words: Sequence[PlacedWord]) -> bool:
     return all(_distance(before, after) <= _GAP for before, after in itertools.pairwise(words))
 
 
-def _distance(first: Word, second: Word) -> int:
+def _distance(first: PlacedWord, second: PlacedWord) -> int:
     """Return the characters between two words, in either order."""
     return max(second.start - first.end, first.start - second.end)
 
 
-def _is_common(word: Word) -> bool:
+def _is_common(word: PlacedWord) -> bool:
     return len(word.text) <= _SHORT_WORD or folded(word.text) in COMMON_WORDS
 
 
-def _is_identifier(text: str, words: Sequence[Word]) -> bool:
+def _is_identifier(text: str, words: Sequence[PlacedWord]) -> bool:
     """Return True when the words are joined to each other or to others as in an identifier."""
     before, after = words[0].start - 1, words[-1].end
     inner = "".join(text[first.end : second.start] for first, second in itertools.pairwise(words))
@@ -177,6 +179,6 @@ def _is_identifier(text: str, words: Sequence[Word]) -> bool:
     )
 
 
-def _is_announced(words: Sequence[Word], at: int) -> bool:
+def _is_announced(words: Sequence[PlacedWord], at: int) -> bool:
     before = [folded(word.text) for word in words[max(0, at - 2) : at]]
     return bool(before) and (before[-1] in NAME_CONTEXT or tuple(before) in NAME_PHRASES)

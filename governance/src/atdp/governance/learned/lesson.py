@@ -1,4 +1,4 @@
-"""What one string teaches: the values in it that are learned, and the words that it has."""
+"""The lesson of one string: the values in it that are learned, and the words that it has."""
 
 from array import array
 from collections.abc import Set as AbstractSet

@@ -7,7 +7,7 @@ from atdp.governance.learned.trajectory_state import EMPTY_STATE, TrajectoryStat
 
 
 class Trajectories(Protocol):
-    """What is known of trajectories."""
+    """Gives and settles the states of trajectories."""
 
     def state(self, key: StateKey, /) -> TrajectoryState:
         """Return the state of a trajectory before the event that is governed now."""

@@ -31,7 +31,7 @@ class GovernedPlace:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryState:
-    """What governance knows of a trajectory. Immutable; each event leads to a new state."""
+    """The knowledge about a trajectory. Immutable; each event leads to a new state."""
 
     learned: LearnedSet = NOTHING_LEARNED
     governed: tuple[GovernedPlace, ...] = ()

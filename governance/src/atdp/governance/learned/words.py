@@ -30,7 +30,7 @@ PHONE_DIGITS: Final = range(7, 16)
 """Digits of a number that is compared without its punctuation."""
 
 
-class Word(NamedTuple):
+class PlacedWord(NamedTuple):
     """The characters `start` (inclusive) to `end` (exclusive) of a text, and their digest.
 
     A tuple, because texts have many words and a tuple is made in half the time of a dataclass.
@@ -60,20 +60,20 @@ class WordDigests:
         # By the process's own hash of the word, so that no word of an event stays in memory.
         self._known: dict[int, bytes] = {}
 
-    def words(self, text: str) -> Sequence[Word]:
+    def words(self, text: str) -> Sequence[PlacedWord]:
         """Return the words of a text, in order."""
         pattern = _ASCII_WORD if text.isascii() else _WORD
         return [
-            Word(match.start(), match.end(), match[0], self.word(match[0]))
+            PlacedWord(match.start(), match.end(), match[0], self.word(match[0]))
             for match in pattern.finditer(text)
         ]
 
-    def humps(self, text: str, words: Sequence[Word]) -> Sequence[Word] | None:
+    def humps(self, text: str, words: Sequence[PlacedWord]) -> Sequence[PlacedWord] | None:
         """Return the words of `text` with `MiaLi` read as two, or None without such a word."""
         if _HAS_HUMP.search(text) is None:
             return None
         return [
-            Word(
+            PlacedWord(
                 word.start + match.start(), word.start + match.end(), match[0], self.word(match[0])
             )
             for word in words

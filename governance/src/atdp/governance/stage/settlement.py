@@ -41,7 +41,7 @@ class SettlementUnfinished(GovernanceError):
 
 @dataclass(slots=True)
 class TransactionBudget:
-    """What is left of the seconds and bytes of one transaction."""
+    """The seconds and bytes that are left to one transaction."""
 
     deadline: float
     bytes_left: int
