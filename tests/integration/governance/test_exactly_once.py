@@ -203,7 +203,7 @@ def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
 ) -> None:
     policy = rig.home.policies / "default.yaml"
     usable = policy.read_text()
-    policy.write_text(usable.replace("do: pseudonym", "do: encrypt"))
+    policy.write_text(usable.replace("do: surrogate", "do: encrypt"))
     sent = trajectories(20, 3)
     rig.send(sent)
     rig.worker(NOT_PAUSED.replace("{guard}", guard))

@@ -92,7 +92,7 @@ def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_ever
         ("globex", "quarantined", "no_policy"),
     }
 
-    replace(policy, only_acme.replace("do: pseudonym", "do: encrypt"))
+    replace(policy, only_acme.replace("do: surrogate", "do: encrypt"))
     rig.wait(lambda: "governance is halted" in rig.logs(), "governance halts")
     rig.send([event("t", 1, "hello")])
     url = json.loads((rig.home.run / "governance.json").read_text())["url"]

@@ -2,13 +2,14 @@
 
 A surrogate has the shape of a value, so the detectors find it again. Within one string the ranges
 that surrogates were written to are therefore remembered: of a value found later, only the parts
-outside them are replaced. A JSON line of a text was governed leaf by leaf, so that a value found
-wholly within it is left alone as well.
+outside them are replaced.
 """
 
+import json
+import re
 import sys
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TypeAlias
@@ -29,16 +30,12 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class ProtectedRanges:
-    """The surrogates in a text, and its lines that are governed JSON; each in order."""
+    """The surrogates in a text, in order."""
 
     surrogates: tuple[Range, ...] = ()
-    lines: tuple[Range, ...] = ()
 
     def open_parts(self, text: str, start: int, end: int) -> list[Range]:
         """Return the parts of a range that may be replaced by surrogates, without empty ones."""
-        line = bisect_right(self.lines, (start, sys.maxsize)) - 1
-        if line >= 0 and end <= self.lines[line][1]:
-            return []
         parts = []
         index = max(0, bisect_right(self.surrogates, (start, sys.maxsize)) - 1)
         while index < len(self.surrogates) and self.surrogates[index][0] < end:
@@ -73,7 +70,18 @@ class ProtectedRanges:
 
         kept = [moved(each) for each in self.surrogates if is_kept(each)]
         written = [moved((edit.start, edit.end)) for edit in edits if edit.final]
-        return ProtectedRanges(tuple(sorted(kept + written)), tuple(map(moved, self.lines)))
+        return ProtectedRanges(tuple(sorted(kept + written)))
+
+
+def written_ranges(text: str, surrogates: Iterable[str], start: int) -> list[Range]:
+    """Return the ranges where surrogates stand in a JSON text, moved by `start`."""
+    forms = {json.dumps(each, ensure_ascii=False)[1:-1] for each in surrogates}
+    forms |= {json.dumps(each)[1:-1] for each in forms}
+    if not forms:
+        return []
+    longest_first = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
+    places = re.finditer(rf"(?<![^\W_])(?:{longest_first})(?![^\W_])", text)
+    return [(start + place.start(), start + place.end()) for place in places]
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:

@@ -31,7 +31,13 @@ from atdp.governance.scanned_text import check_length
 from atdp.governance.walk import json_text
 from atdp.governance.walk.coded_blobs import coded_blobs
 from atdp.governance.walk.prose import is_prose
-from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, Range, edited
+from atdp.governance.walk.protected_ranges import (
+    Edit,
+    ProtectedRanges,
+    Range,
+    edited,
+    written_ranges,
+)
 from atdp.governance.walk.split_values import joined_texts, text_sequences
 
 _ROUNDS: Final = 4
@@ -80,6 +86,7 @@ class StringWalk:
         self._trajectory = trajectory
         self._identifier = identifier
         self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._surrogates: list[str] = []
 
     def run(self, text: str) -> tuple[str | None, tuple[Replacement, ...]]:
         """Return the governed text (None when it is removed) and what was replaced.
@@ -121,7 +128,7 @@ class StringWalk:
         return None if isinstance(value, _Removed) else json_text.write(value, text)
 
     def _json_lines(self, text: str, path: str, depth: int) -> tuple[str, ProtectedRanges]:
-        """Govern the lines that are JSON documents of their own, and return where they are.
+        """Govern the lines that are JSON documents of their own; return where surrogates are.
 
         The whole text is scanned afterwards, because values may extend over several lines.
         """
@@ -137,15 +144,16 @@ class StringWalk:
         )
         for (before, line, after), parsed in rows:
             governed = line
+            earlier = len(self._surrogates)
             if parsed is not None:
                 row = json_text.ParsedJson(next(joined), parsed.lossy)
                 value = self._document(row, path, "", depth)
                 if value is not parsed.value or parsed.lossy:
                     governed = json_text.write(value, line)
-                places.append((length + len(before), length + len(before) + len(governed)))
+                places += written_ranges(governed, self._surrogates[earlier:], length + len(before))
             pieces += (before, governed, after)
             length += len(before) + len(governed) + len(after)
-        return "".join(pieces), ProtectedRanges(lines=tuple(places))
+        return "".join(pieces), ProtectedRanges(tuple(places))
 
     def _without_split_values(self, items: list[Any], path: str, key: str) -> list[Any]:
         """Return JSON values that follow each other without the values that are split over them."""
@@ -180,7 +188,8 @@ class StringWalk:
             if governed is None:
                 return None, protected
             if governed != blob.text:
-                edits.append(Edit(blob.start, blob.end, blob.write(governed), final=True))
+                self._surrogates.append(blob.write(governed))
+                edits.append(Edit(blob.start, blob.end, self._surrogates[-1], final=True))
         return (edited(text, edits), protected.after(edits)) if edits else (text, protected)
 
     def _document(self, parsed: json_text.ParsedJson, path: str, key: str, depth: int) -> Any:
@@ -364,6 +373,8 @@ class StringWalk:
         replacement = operator.apply(entity, value, self._key, self._trajectory)
         if replacement != value:
             self._counts[path, entity, operator.name] += 1
+            if operator.name == "surrogate" and replacement is not None:
+                self._surrogates.append(replacement)
             if self._lesson is not None:
                 self._lesson.learn(entity, value, stated=stated)
         return replacement
