@@ -2,8 +2,10 @@
 
 import functools
 import logging
+import random
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,6 +17,9 @@ from atdp.governance.detect.presidio_recognizers import recognizer_classes
 from atdp.governance.errors import DetectorError
 
 from .detection_corpus import ALPHABET, CORPUS, compared, presidio_spans
+
+DESCRIBED = st.characters(codec="ascii") | st.sampled_from("é\u0660\u2010＋１\u200b")
+"""The characters of generated texts."""
 
 
 @functools.cache
@@ -91,3 +96,49 @@ def test_presidio_is_loaded_without_network_lists_and_without_logs() -> None:
     assert logging.getLogger("presidio-analyzer").disabled
     assert email_recognizer.tldextract.extract("a@b.co.uk").fqdn == "b.co.uk"
     assert email_recognizer.tldextract is not sys.modules["tldextract"]
+
+
+def described_texts(entity: str) -> st.SearchStrategy[str]:
+    """Return texts that Presidio's own patterns of an entity describe, between other characters."""
+    patterns = [
+        re.compile(pattern.regex, re.DOTALL | re.MULTILINE | re.IGNORECASE)
+        for make in recognizer_classes()[entity]
+        for pattern in make().patterns
+    ]
+    described = st.one_of([st.from_regex(each, alphabet=DESCRIBED) for each in patterns])
+    around = st.sampled_from(["", " ", "-", ".", "x", "9", "no ", ", ", "(", ": ", "\n", "_"])
+    return st.lists(st.tuples(around, described, around).map("".join), max_size=2).map("".join)
+
+
+def check_against_presidio(entity: str, text: str) -> None:
+    for recognizer, plain, prefiltered in recognizers():
+        if plain.entity == entity:
+            expected = presidio_spans(recognizer, text)
+            assert compared(plain.scan(text)) == expected, type(recognizer).__name__
+            assert compared(prefiltered.scan(text)) == expected, type(recognizer).__name__
+
+
+@pytest.mark.parametrize("entity", sorted(PREFILTERS))
+def test_texts_that_a_pattern_describes_give_what_presidio_gives(entity: str) -> None:
+    settings(max_examples=4)(given(described_texts(entity))(check_against_presidio_of(entity)))()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("entity", sorted(PREFILTERS))
+def test_thousands_of_texts_that_a_pattern_describes(entity: str) -> None:
+    settings(max_examples=500)(given(described_texts(entity))(check_against_presidio_of(entity)))()
+
+
+@pytest.mark.long
+def test_thousands_of_texts_made_of_pieces_of_the_corpus() -> None:
+    chance = random.Random(5)
+    words = [word for text in CORPUS for word in text.split(" ")]
+    for _ in range(4_000):
+        pieces = chance.choices(words, k=chance.randrange(1, 9))
+        text = "".join(piece + chance.choice([" ", " ", "", "-", "\n", ", "]) for piece in pieces)
+        for entity in PREFILTERS:
+            check_against_presidio(entity, text)
+
+
+def check_against_presidio_of(entity: str) -> Callable[[str], None]:
+    return lambda text: check_against_presidio(entity, text)
