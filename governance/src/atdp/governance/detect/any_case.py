@@ -19,7 +19,7 @@ class AnyCase:
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return the spans that hold a letter of lower case."""
-        upper = text.translate(_UPPER)
+        upper = text.upper() if text.isascii() else text.translate(_UPPER)
         if upper == text:
             return ()
         return [

@@ -21,6 +21,8 @@ _DEVICE: Final = re.compile(
     r"(?<![0-9A-Fa-f][:-])(?<![0-9])[0-9A-Fa-f]{2}([:-])(?:[0-9A-Fa-f]{2}\1){4}[0-9A-Fa-f]{2}"
     r"(?!\1?[0-9A-Fa-f]{2}[:-])"
 )
+_COLONS: Final = re.compile(r":[0-9A-Fa-f]{0,8}:[0-9A-Fa-f]")
+_DASHES: Final = re.compile(r"-[0-9A-Fa-f]{2}-[0-9A-Fa-f]{2}-")
 _GROUP_CHARS: Final = 4
 
 
@@ -34,12 +36,12 @@ class GluedAddresses:
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return every address, by position."""
         spans = []
-        if text.count(":") >= _LEAST_GROUPS:
+        if _COLONS.search(text):
             for match in _RUN.finditer(text):
                 place = _address(text, *match.span())
                 if place is not None:
                     spans.append(DetectedSpan(*place, "IP_ADDRESS", _SCORE, "glued"))
-        if ":" in text or "-" in text:
+        if _COLONS.search(text) or _DASHES.search(text):
             spans += [
                 DetectedSpan(*match.span(), "MAC_ADDRESS", _SCORE, "glued")
                 for match in _DEVICE.finditer(text)

@@ -1,10 +1,11 @@
-"""Parameters of URLs and forms: `?customerName=Mia%20Li&zip=19122`.
+"""Parameters of URLs and forms: `?customerName=Mia%20Li&zip=19122`, and `patient_dob:1944-01-02`.
 
 The key rules of JSON apply to their names. A value extends to the next parameter; it is read with
-its codings decoded.
+its codings decoded. Outside of URLs and forms a pair of name and value counts only when the value
+has several digits, because programs are full of pairs such as `email=email`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import regex
@@ -17,6 +18,11 @@ from atdp.governance.redact.pseudonyms import is_pseudonym
 _PAIR: Final = regex.compile(
     r"(?P<before>[?&;](?:amp;)?|(?<![^\s\"'=(]))(?P<key>[A-Za-z_][\w.\[\]-]{0,79})="
     r"(?P<value>[^&;#\s\"'<>(){}\[\]]{1,4000})(?P<more>(?=&[\w.\[\]-]{1,80}=))?"
+)
+_BARE: Final = regex.compile(
+    r"(?<=(?<![\w.$-])(?P<key>[A-Za-z_][\w-]{2,60}))[:=]"
+    r"(?P<value>(?=\S{0,60}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9])"
+    r"[^&;#:=\s\"'<>(){}\[\],]{4,200}(?<![.!?]))"
 )
 
 
@@ -33,21 +39,23 @@ class QueryPairs:
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return one span per value."""
-        if "=" not in text or ("?" not in text and "&" not in text):
-            return ()
         spans = []
         try:
-            for match in _PAIR.finditer(text, timeout=self._timeout_s):
-                # The first parameter of a form has only the others to show that it is one.
-                if not match["before"] and match["more"] is None:
-                    continue
-                entity = self._names.entity_of(match["key"])
-                start, end = match.span("value")
-                if entity is not None and not is_pseudonym(match["value"]):
-                    reading = Reading.DECODED if "%" in match["value"] else Reading.RAW
-                    spans.append(DetectedSpan(start, end, entity, 1.0, "key-in-url", reading))
+            if "=" in text and ("?" in text or "&" in text):
+                for match in _PAIR.finditer(text, timeout=self._timeout_s):
+                    # The first parameter of a form has only the others to show that it is one.
+                    if match["before"] or match["more"] is not None:
+                        spans += self._value(match)
+            for match in _BARE.finditer(text, timeout=self._timeout_s):
+                spans += self._value(match)
         except TimeoutError as error:
             raise DetectorError(
                 f"the search for parameters ran longer than {self._timeout_s} s"
             ) from error
         return spans
+
+    def _value(self, match: regex.Match[str]) -> Iterator[DetectedSpan]:
+        entity = self._names.entity_of(match["key"])
+        if entity is not None and not is_pseudonym(match["value"]):
+            reading = Reading.DECODED if "%" in match["value"] else Reading.RAW
+            yield DetectedSpan(*match.span("value"), entity, 1.0, "key-in-url", reading)

@@ -56,8 +56,11 @@ RULES: Sequence[SecretRule] = (
         pattern=r"(?P<secret>-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
         r"(?:-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z))",
     ),
-    _token(
-        "aws-access-key", "(?:AKIA|ASIA|ABIA|ACCA)", "[A-Z0-9]{16}", "akia", "asia", "abia", "acca"
+    SecretRule(
+        name="aws-access-key",
+        words=("akia", "asia", "abia", "acca"),
+        # The form is fixed, so a word of lower case may touch it.
+        pattern=rf"{_LEFT_EDGE}(?P<secret>(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}})(?![A-Z0-9_-])",
     ),
     _token(
         "github",

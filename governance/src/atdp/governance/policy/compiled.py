@@ -34,7 +34,7 @@ from atdp.governance.policy.field_rules import dropped_places, drops_context, dr
 from atdp.governance.redact.operators import SEVERITY, RedactionOperator
 
 _GLUED: Final = frozenset({"IP_ADDRESS", "MAC_ADDRESS"})
-_ANY_CASE: Final = frozenset({"IBAN_CODE", "UK_NINO"})
+_ANY_CASE: Final = frozenset({"IBAN_CODE"})
 """Entities whose recognizers expect upper case, and which people also write in lower case."""
 
 
