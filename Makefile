@@ -53,10 +53,11 @@ format: setup ## Format the code and repair what ruff can repair
 	@$(BIN)/mdformat $(PAGES)
 
 train-names: setup ## Train the model of names on text that the project generates, and write it into the governance package
-	@$(BIN)/python -m governance.ner.train $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m governance.ner.train $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m governance.ner.evaluate --write
 
 bench-names: setup ## Governance against the truth of real conversations: values gone, false alarms, F2 on labelled text
-	@$(BIN)/python -m benchmarks.names $(ARGS)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.names $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)

@@ -170,7 +170,9 @@ def count_row(
     for kind, known in values.items():
         truth.before[kind] += occurrences(before, known)
         truth.after[kind] += occurrences(after, known)
-    known_values = [value for each in values.values() for value in each]
+    known_values = [
+        word for each in values.values() for value in each for word in (value, *value.split())
+    ]
     for record, other in zip(records, governed, strict=True):
         pairs = zip(arguments_of(record), arguments_of(other), strict=False)
         for old, new in pairs:

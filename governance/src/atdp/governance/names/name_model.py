@@ -9,7 +9,7 @@ import importlib.resources
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +38,14 @@ class NameModel:
     """A trained network with its word lists. Not thread-safe, because of its cache of words."""
 
     def __init__(
-        self, weights: TagWeights, lists: WordLists, *, no_entity_above: float = _NO_ENTITY_ABOVE
+        self, weights: TagWeights, lists: WordLists, *, cached_words: int = _CACHED_WORDS
     ) -> None:
         self.weights = weights
         self.lists = lists
         self.entities = tuple(dict.fromkeys(tag[2:] for tag in weights.tags if tag != "O"))
-        self._no_entity_above = no_entity_above
         self._gaps = np.stack([weights.embed([(lists.gap_row(gap), 1.0)]) for gap in range(GAPS)])
-        self._vectors = np.zeros((_CACHED_WORDS, weights.width), dtype=np.float32)
+        self._cached_words = cached_words
+        self._vectors = np.zeros((cached_words, weights.width), dtype=np.float32)
         # The key is Python's keyed hash of a word, so that the cache holds no text.
         self._rows: dict[int, int] = {}
 
@@ -59,19 +59,20 @@ class NameModel:
 
     def has_listed_name(self, text: str) -> bool:
         """Return True when a word of the text is a name or a place and not an ordinary word too."""
-        return any(self.lists.is_name(word) for word in text.lower().split())
+        return any(self.lists.is_name(word.text) for word in split_words(text.lower()))
 
     def _embedded(self, words: Sequence[Word]) -> NDArray[np.float32]:
-        if len(self._rows) + len(words) > _CACHED_WORDS:
-            self._rows.clear()
-        if len(words) > _CACHED_WORDS:
-            vectors = np.stack(
-                [self.weights.embed(self.lists.features(each.text)) for each in words]
-            )
-        else:
-            vectors = self._vectors[[self._row(each.text) for each in words]]
-        embedded: NDArray[np.float32] = vectors + self._gaps[[each.gap for each in words]]
-        return embedded
+        vectors = self._gaps[[each.gap for each in words]]
+        # Of the words that are looked up at once, none can be removed from the cache meanwhile.
+        at_once = self._cached_words // 2
+        for start in range(0, len(words), at_once):
+            piece = words[start : start + at_once]
+            if len(self._rows) + len(piece) > self._cached_words:
+                self._rows.clear()
+            vectors[start : start + at_once] += self._vectors[
+                [self._row(each.text) for each in piece]
+            ]
+        return vectors
 
     def _row(self, word: str) -> int:
         key = hash(word)
@@ -92,7 +93,7 @@ class NameModel:
         insides = probabilities[:, 2::2]
         both = begins + insides
         entity_of = both.argmax(axis=1)
-        members = np.flatnonzero(probabilities[:, 0] < self._no_entity_above)
+        members = np.flatnonzero(probabilities[:, 0] < _NO_ENTITY_ABOVE)
         first = last = -1
         for at in members.tolist():
             entity = entity_of[at]
@@ -127,20 +128,21 @@ class NameModel:
 
 def model_bytes(weights: TagWeights, lists: WordLists) -> bytes:
     """Return the file of a model."""
+    arrays: dict[str, Any] = {
+        "tags": np.array(weights.tags),
+        "table": weights.table,
+        "scales": weights.scales.astype(np.float16),
+        "output": weights.output.astype(np.float16),
+        "output_bias": weights.output_bias,
+        "frequent": lists.frequent,
+        "listed": lists.listed,
+        "bits": lists.bits,
+    }
+    for at, (kernel, bias) in enumerate(zip(weights.kernels, weights.biases, strict=True)):
+        arrays[f"kernel{at}"] = kernel.astype(np.float16)
+        arrays[f"bias{at}"] = bias
     buffer = io.BytesIO()
-    np.savez_compressed(
-        buffer,
-        tags=np.array(weights.tags),
-        table=weights.table,
-        scales=weights.scales.astype(np.float16),
-        output=weights.output.astype(np.float16),
-        output_bias=weights.output_bias,
-        frequent=lists.frequent,
-        listed=lists.listed,
-        bits=lists.bits,
-        **{f"kernel{at}": each.astype(np.float16) for at, each in enumerate(weights.kernels)},
-        **{f"bias{at}": each for at, each in enumerate(weights.biases)},
-    )
+    np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
 
 

@@ -40,7 +40,7 @@ class TagWeights:
     @property
     def width(self) -> int:
         """Length of the vectors."""
-        return self.table.shape[1]
+        return int(self.table.shape[1])
 
     def embed(self, rows: Sequence[tuple[int, float]]) -> NDArray[np.float32]:
         """Return the weighted sum of rows of the table, shape (width,)."""
