@@ -3,20 +3,30 @@
 import re
 from typing import Final
 
-BREAK = re.compile(r"(?<=[\w@.+/=()-])[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}(?=[\w@.+/=(-])")
+BREAK = re.compile(
+    r"(?:(?<=[\w@.+/=()-])|(?<=[0-9A-Fa-f]{2}:))[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}"
+    r"(?=[\w@.+/=(-]|:[0-9A-Fa-f]{2})"
+)
 """A line break that may be within a value, with the indentation or quotation marks behind it."""
 _BETWEEN_DIGITS = re.compile(r"(?:^|[^.\d])\d{2,}[).-]?\n[(+]?\d{2,}(?!\.\d)")
-_VALUE_CHARACTERS = re.compile(
-    r"[\d@\uff01-\uff5e]|pass|pwd|secret|token|key|credential|bearer|authorization", re.IGNORECASE
+_VALUE_CHARACTERS = re.compile(r"[\d@\uff01-\uff5e]")
+_NAMED_SECRET = re.compile(
+    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|credentials?|pin)"
+    r"[\"'`*_]{0,3}\s{0,3}(?:[=:]|is\b|was\b)|bearer|basic|authorization|ghp_|sk-|://",
+    re.IGNORECASE,
 )
-_NEAR: Final = 40
+_NEAR: Final = 28
+"""Characters beside a break in which a digit or an at sign stands when a value is broken there."""
+_SECRET_BEFORE: Final = 60
 _DIGITS: Final = 12
 
 
 def may_split_value(text: str, start: int, end: int) -> bool:
     """Return True when a value may extend over the break at `start` to `end`."""
     near = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-    return any(map(_VALUE_CHARACTERS.search, near))
+    return any(map(_VALUE_CHARACTERS.search, near)) or (
+        _NAMED_SECRET.search(text, max(0, start - _SECRET_BEFORE), start) is not None
+    )
 
 
 def is_between_digits(text: str, start: int, end: int) -> bool:

@@ -26,8 +26,9 @@ _BEHIND_CODED: Final = 120
 """Characters that are searched before a decoded place, for context words, and behind it."""
 _AROUND_EDIT: Final = 110
 """Characters that are searched before and behind a place of the loose reading."""
-_AROUND_BREAK: Final = 110
-"""Characters that are searched before and behind a line break."""
+_BEFORE_BREAK: Final = 100
+_BEHIND_BREAK: Final = 64
+"""Characters that are searched before a line break, for context words, and behind it."""
 
 _MARK: Final = (
     r"(?<![A-Za-z0-9])(?:\*{1,3}|_{1,3}|`{1,3}|~~|\|\|)(?=[A-Za-z0-9+(@.-])"
@@ -205,8 +206,8 @@ def _joined_lines(view: TextView) -> Iterator[TextView]:
         start, end = match.span()
         if not may_split_value(text, start, end):
             continue
-        left = view.part(max(0, start - _AROUND_BREAK), start)
-        right = view.part(end, min(len(text), end + _AROUND_BREAK))
+        left = view.part(max(0, start - _BEFORE_BREAK), start)
+        right = view.part(end, min(len(text), end + _BEHIND_BREAK))
         yield left.joined(right, "", view.source(start, end))
         if is_between_digits(text, start, end):
             yield left.joined(right, " ", view.source(start, end))
