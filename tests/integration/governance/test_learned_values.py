@@ -24,6 +24,8 @@ KILLS_ITSELF = """
 import os, signal, sys
 from atdp.governance import worker
 from atdp.governance.stage.transaction import KafkaTransaction
+from atdp.schemas import REGOVERNED, header
+
 class Killing(KafkaTransaction):
     governed_again = False
     def write(self, topic, partition, output):
