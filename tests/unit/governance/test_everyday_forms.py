@@ -32,7 +32,6 @@ FORMS = [
 PLAIN = [
     "if a&b==c? name=x",
     "https://shop.org/?page=2&sort=up&limit=10",
-    "std::vector 10:20:30 12:30:45:10",
     "send(email=email, phone=phone, zip=code, address=addr)",
     "latency:1234 ms and id=12345678",
     "ratio 1:2:3 and face:bead",
