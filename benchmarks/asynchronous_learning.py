@@ -6,6 +6,10 @@ the trainer is stopped (SIGSTOP); when enough sessions for a version have landed
 served until the version is published and evaluated. The result is the wall-clock time until the
 success of the last sessions first reaches the target, for each way, and their ratio.
 
+Customers come at a fixed rate, `--arrivals-per-s`. Those who would come while versions are trained
+in turns are not served later. At a rate that uses up the machine, serving slows learning down, and
+in turns is then the faster way.
+
 Run: `python benchmarks/asynchronous_learning.py --target 0.5`. AReaL (arXiv:2505.24298, table 1)
 reports a ratio of up to 2.77 with many GPUs; on a machine whose cores both ways can use fully, at
 most the idle time of the slower part can be gained.
@@ -112,8 +116,9 @@ class Learner:
 
 
 def serve(platform: DemoPlatform, customers: CustomerStream, run: LearningRun, began: float,
-          recent: deque[float]) -> None:  # fmt: skip
-    """Serve one batch of customers and count."""
+          recent: deque[float], rate: float) -> None:  # fmt: skip
+    """Serve one batch of customers, who come at `rate` per second, and count."""
+    due = time.monotonic() + BATCH / rate
     visits = [
         Visit(tenant=CONSENTING, phase="use", order=order) for order in customers.orders(BATCH)
     ]
@@ -123,6 +128,7 @@ def serve(platform: DemoPlatform, customers: CustomerStream, run: LearningRun, b
     recent.extend(result.reward for result in results)
     seconds = time.monotonic() - began
     run.success.append((round(seconds, 1), run.sessions, sum(recent) / len(recent)))
+    time.sleep(max(0.0, due - time.monotonic()))
 
 
 def is_reached(recent: deque[float], target: float) -> bool:
@@ -171,12 +177,14 @@ def measure(way: str, given: argparse.Namespace, model: Path) -> LearningRun:
         try:
             while time.monotonic() - began < given.limit_s:
                 if way == "asynchronous":
-                    serve(platform, customers, run, began, recent)
+                    serve(platform, customers, run, began, recent, given.arrivals_per_s)
                 else:
                     in_turns(
                         learner,
                         platform,
-                        lambda: serve(platform, customers, run, began, recent),
+                        lambda: serve(
+                            platform, customers, run, began, recent, given.arrivals_per_s
+                        ),
                         given.batches,
                     )
                 if learner.process.poll() is not None:
@@ -202,12 +210,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", type=float, default=0.5)
     parser.add_argument("--limit-s", type=float, default=600.0)
+    parser.add_argument("--arrivals-per-s", type=float, default=8.0)
     parser.add_argument("--batches", type=int, default=3, help="batches of customers in one turn")
     parser.add_argument("--ways", nargs="+", default=["asynchronous", "in-turns"])
     given, options = parser.parse_known_args()
     given.options = options or [
-        *("--compare", "running", "--publish-every", "4", "--trajectories-per-step", "32"),
-        *("--learning-rate", "4e-4", "--margin", "0.1", "--reward-window", "4"),
+        *("--compare", "running", "--publish-every", "4", "--trajectories-per-step", "16"),
+        *("--learning-rate", "8e-4", "--epochs", "2", "--margin", "0.2", "--reward-window", "4"),
+        *("--max-staleness", "8"),
     ]
     given.folder.mkdir(parents=True, exist_ok=True)
     model = warm_start(given.folder, given.seed)

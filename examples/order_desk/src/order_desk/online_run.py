@@ -113,8 +113,8 @@ def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> On
             clock=lambda: traffic.seconds,
             on_event=lambda event: _show(event, console),
         ) as learner:
-            learner.wait_until_begun()
             traffic.begin()
+            learner.wait_until_begun()
             _watch(traffic, learner, bad, settings, console)
             learner.wait_for("candidate", settings.patience_s)
         console.step(3, "Wait for the last sessions to end; compare with the truth")
