@@ -41,6 +41,9 @@ SECOND = replace(
 )
 
 
+NO_WEIGHTS: dict[str, CausalLM] = {}
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
@@ -99,7 +102,7 @@ def test_recomputed_log_probabilities_are_those_of_the_weights_that_acted() -> N
 def test_rows_without_stale_tokens_ask_for_no_weights() -> None:
     exact = replace(FIRST, stale_from=None)
     row = one_row(exact)
-    assert StaleLogprobs("recompute", {}.__getitem__).refreshed(row, (exact,)) is row
+    assert StaleLogprobs("recompute", NO_WEIGHTS.__getitem__).refreshed(row, (exact,)) is row
 
 
 def updated(
@@ -119,7 +122,7 @@ def test_ratio_one_is_a_step_whose_behaviour_policy_is_the_trained_one(rules: St
     one = replace(rules, minibatches=1) if rules.correction == "bypass" else rules
     row = one_row(SECOND)
     own = StaleLogprobs("recompute", lambda _: model(3))
-    ratio_one = StaleLogprobs("ratio-one", {}.__getitem__)
+    ratio_one = StaleLogprobs("ratio-one", NO_WEIGHTS.__getitem__)
     assert np.isnan(ratio_one.refreshed(row, (SECOND,)).logprobs[row.trained]).all()
     assert updated(row, (SECOND,), one, ratio_one) == pytest.approx(
         updated(row, (SECOND,), one, own), abs=1e-4
