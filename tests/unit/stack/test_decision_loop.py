@@ -373,24 +373,6 @@ def test_sessions_that_never_end_keep_their_engine_for_a_limited_time(
     assert world.mixed == ["v3 into inference-0"]
 
 
-def test_training_is_paused_when_what_serves_would_be_too_stale(
-    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
-) -> None:
-    advance(1)
-    run = run_of(files).name
-    world.rated = 0
-    world.publish(run, "v1")
-    advance(1)
-    assert world.training == run
-    world.publish(run, "v2")
-    advance(1)
-    assert not trains(world)
-    world.rated = 100
-    advance(6)
-    assert world.flow.state().lineage == ("v1", "v3")
-    assert world.training == run
-
-
 def test_a_pause_stops_training_and_decisions_until_it_ends(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
 ) -> None:

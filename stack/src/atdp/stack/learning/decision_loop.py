@@ -11,8 +11,8 @@ the trainer is started again, and `reconcile` brings an engine that was restarte
 a gateway, to the recorded state.
 
 Training runs ahead of what serves by at most `max_staleness` published versions. Further ahead, the
-sessions that are served now would be too stale to be trained on; the trainer is paused until a
-candidate is promoted. The trainer also looks itself, since an evaluation may take minutes.
+sessions that are served now would be too stale to be trained on; the trainer itself waits until a
+candidate is promoted.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,6 @@ from atdp.stack.learning.next_action import (
     LearningAction,
     LearningState,
     next_action,
-    versions_ahead,
 )
 from atdp.stack.learning.release_actions import LOOK_EVERY_S, ReleaseActions
 from atdp.stack.learning.settings import LearningSettings
@@ -93,7 +92,7 @@ class DecisionLoop:
             kind = "failed"
             self._report("waiting", reason=str(error))
         run = TrainingRun.read(self.files.run)
-        phase = self._train(run if self._may_train(run) else None)
+        phase = self._train(run)
         return not (phase == "finished" and kind == "train")
 
     def _reconcile(self) -> None:
@@ -142,13 +141,6 @@ class DecisionLoop:
         )
         run.write(self.files.run)
         self._report("run", run=run.name, base=run.base, reason=run.reason)
-
-    def _may_train(self, run: TrainingRun | None) -> bool:
-        if run is None:
-            return False
-        versions, live = self.ports.versions, self.ports.flow.state().lineage[-1]
-        ahead = versions_ahead(versions.ages(), versions.published_by(run.name), live)
-        return ahead < self.settings.max_staleness
 
     def _train(self, run: TrainingRun | None) -> str:
         """Keep the trainer on `run`; None pauses it. Returns its phase."""

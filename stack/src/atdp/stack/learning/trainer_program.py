@@ -1,16 +1,16 @@
 """The trainer of `atdp learn`: a program that follows the governed stream for the current run.
 
 Run as `python -m atdp.stack.learning.trainer_program --home DIR --model NAME`. SIGTERM and SIGINT
-pause the run after the current update, with a checkpoint. So does the death of the process that
-started it, and so does a publication that brings the run `max_staleness` versions ahead of the live
-one. The same call continues. Exit code 0: the run has published its last version; PAUSED: it was
-paused; 1: it failed, with the reason in the log.
+pause the run after the current update, with a checkpoint, and so does the death of the process that
+started it. The same call continues. A publication that brings the run `max_staleness` versions
+ahead of the live one makes the program wait until that has changed. Exit code 0: the run has
+published its last version; PAUSED: it was paused; 1: it failed, with the reason in the log.
 """
 
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,6 +27,7 @@ from atdp.stack.learning.training_run import TrainingRun
 from atdp.stack.learning.weight_versions import RegistryVersions
 from atdp.trainer import TrainerError, TrainOptions, train
 
+_LOOK_EVERY_S = 0.5
 _NEVER_S = 10.0 * 365 * 24 * 3600
 """A following run that waits for data does not give up."""
 
@@ -92,12 +93,30 @@ def _train(files: LearningFiles, asked: Event) -> int:
         progress = {"run": run.name, "step": done, "metrics": numbers}
         write_durably(files.progress, json.dumps(progress) + "\n")
 
-    result = train(
-        train_options(files.home, settings, run),
-        on_progress=write_progress,
-        pause=lambda: asked.is_set() or is_too_far_ahead(),
-    )
-    return PAUSED if result.paused else 0
+    def train_until_paused() -> bool:
+        return train(
+            train_options(files.home, settings, run),
+            on_progress=write_progress,
+            pause=lambda: asked.is_set() or is_too_far_ahead(),
+        ).paused
+
+    return train_within_reach(train_until_paused, is_too_far_ahead, asked)
+
+
+def train_within_reach(
+    train_until_paused: Callable[[], bool], is_too_far_ahead: Callable[[], bool], asked: Event
+) -> int:
+    """Train until the run ends, or until `asked` is set; wait while the run is too far ahead.
+
+    The process stays meanwhile, because a new one would have to load everything again.
+    `train_until_paused` returns False when the run has ended. Returns the exit code.
+    """
+    while train_until_paused():
+        while is_too_far_ahead() and not asked.wait(_LOOK_EVERY_S):
+            pass
+        if asked.is_set():
+            return PAUSED
+    return 0
 
 
 if __name__ == "__main__":
