@@ -171,7 +171,7 @@ def look_ups(landed: list[int], folder: Path) -> list[dict[str, Any]]:
                 drawn.cast(pl.UInt64) * 4 + part % 4 + (part // 4) * 1031,
                 pl.repeat(0, len(drawn), dtype=pl.UInt32, eager=True),
             )
-        index._groups.append(())
+        index._groups.append([])
         clocks: dict[tuple[int, bool], list[Clock]] = {}
         fresh = iter(events(LOOKED_UP * 7 + EVENTS_PER_COMMIT * 40))
         log.land(islice(fresh, LOOKED_UP))

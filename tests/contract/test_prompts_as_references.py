@@ -63,6 +63,12 @@ class CodePoints:
     def is_control(self, tokenizer_hash: str, token_id: int) -> bool:
         return token_id == TURN
 
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
+        return list(map(chr, ids))
+
+    def encode(self, tokenizer_hash: str, text: str) -> Sequence[int]:
+        return list(map(ord, text))
+
 
 def policy() -> CompiledPolicy:
     return compile_policy(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from atdp.governance.detect.learned_detector import LearnedDetector, marks_of
 from atdp.governance.learned.learnable import learned_entries
-from atdp.governance.learned.learned_detector import LearnedDetector, marks_of
 from atdp.governance.learned.learned_set import MOST_ENTRIES, LearnedEntry, LearnedSet
 from atdp.governance.learned.words import WordDigests
 from atdp.governance.redact.pseudonyms import TenantKey

@@ -26,9 +26,9 @@ from typing import Final
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
 from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
+from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
-from atdp.governance.learned.learned_detector import LearnedDetector
 from atdp.governance.redact.pseudonyms import PSEUDONYM
 from atdp.governance.scanned_text import check_length, utf8
 

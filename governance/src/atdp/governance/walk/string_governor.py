@@ -18,15 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from atdp.governance.byte_lru import ByteLru
+from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.errors import Refusal
-from atdp.governance.learned.learned_detector import LearnedDetector
 from atdp.governance.learned.learned_set import LearnedEntry, LearnedSet
-from atdp.governance.learned.lesson import Lesson
 from atdp.governance.learned.words import WordDigests
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
 from atdp.governance.scanned_text import utf8
+from atdp.governance.walk.lesson import Lesson
 from atdp.governance.walk.string_fields import is_uuid
 from atdp.governance.walk.string_walk import StringWalk
 
@@ -51,7 +51,7 @@ class GovernedString:
     entries: tuple[LearnedEntry, ...] = ()
     """The values in it that are learned."""
     marks: "array[int]" = field(default_factory=lambda: array("I"))
-    """Marks of its words (`atdp.governance.learned.learned_detector.marks_of`)."""
+    """Marks of its words (`atdp.governance.detect.learned_detector.marks_of`)."""
 
 
 class StringGovernor:

@@ -17,12 +17,11 @@ from typing import Any, Final
 from atdp.governance.detect.codings import written_like
 from atdp.governance.detect.detector import Reading
 from atdp.governance.detect.key_names import is_value_key
+from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.numbers import number_entity
 from atdp.governance.detect.readings import value_of
 from atdp.governance.detect.scanner import Span
 from atdp.governance.errors import Refusal
-from atdp.governance.learned.learned_detector import LearnedDetector
-from atdp.governance.learned.lesson import Lesson
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
@@ -30,6 +29,7 @@ from atdp.governance.replacements import Replacement, sorted_replacements
 from atdp.governance.scanned_text import check_length
 from atdp.governance.walk import json_text
 from atdp.governance.walk.coded_blobs import coded_blobs
+from atdp.governance.walk.lesson import Lesson
 from atdp.governance.walk.prose import is_prose
 from atdp.governance.walk.protected_ranges import (
     Edit,

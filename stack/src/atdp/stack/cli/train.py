@@ -54,7 +54,7 @@ class WorstFidelity(StrEnum):
     SPLICED = "spliced"
 
 
-class StaleLogprobs(StrEnum):
+class StaleTreatment(StrEnum):
     """The rule for the log-probabilities of tokens that follow replaced ones."""
 
     RECOMPUTE = "recompute"
@@ -110,12 +110,12 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         typer.Option(help="grpo: how much redaction may have changed the tokens."),
     ] = WorstFidelity.SPLICED,
     stale_logprobs: Annotated[
-        StaleLogprobs,
+        StaleTreatment,
         typer.Option(
             help="grpo: log-probabilities of tokens behind redacted ones: computed anew by the "
             "weights that acted; those of the trained weights; or trajectories with them skipped."
         ),
-    ] = StaleLogprobs.RECOMPUTE,
+    ] = StaleTreatment.RECOMPUTE,
     advantage: Annotated[Advantage, typer.Option(help="Kind of advantage.")] = Advantage.GRPO,
     compare: Annotated[
         CompareWith,

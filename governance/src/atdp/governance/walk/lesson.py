@@ -3,8 +3,8 @@
 from array import array
 from collections.abc import Set as AbstractSet
 
+from atdp.governance.detect.learned_detector import marks_of
 from atdp.governance.learned.learnable import learned_entries
-from atdp.governance.learned.learned_detector import marks_of
 from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.learned.words import WordDigests
 
