@@ -42,7 +42,7 @@ _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
-"""What operators write in place of a value."""
+"""The text that operators write in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)

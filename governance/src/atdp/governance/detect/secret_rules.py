@@ -29,7 +29,7 @@ _BEARER_NAME: Final = (
 """A name that also stands for pages of results and for words of language models. So its value must
 look like a secret."""
 _OPTION: Final = r"[^\r\n|;&]{0,300}?\s"
-"""What stands between the name of a command and one of its options."""
+"""The text that stands between the name of a command and one of its options."""
 _OPTION_VALUE: Final = rf"['\"]?{_NOT_A_PSEUDONYM}(?P<secret>(?![$<;|&])[^\s'\"]{{1,200}})"
 
 

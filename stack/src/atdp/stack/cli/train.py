@@ -47,7 +47,7 @@ class CreditBy(StrEnum):
 
 
 class WorstFidelity(StrEnum):
-    """How much redaction may have changed the tokens of a trajectory."""
+    """The extent to which redaction may have changed the tokens of a trajectory."""
 
     EXACT = "exact"
     CONTEXT_CHANGED = "context_changed"
