@@ -49,8 +49,8 @@ class CompiledPolicy:
     keys: KeyNames
     """The entities of values by the names of their keys."""
     path_keys: PathKeys
-    """The parts that paths of findings show of keys."""
     """The keys as paths of findings show them."""
+    number_entities: frozenset[str]
     """Entities that a number is by its form alone."""
     dropped: frozenset[str]
     """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
