@@ -162,7 +162,9 @@ def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
     words = ["[PAD]", "[UNK]", *dict.fromkeys(LETTER.replace(",", " ,").replace(".", " .").split())]
-    tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, "[UNK]"))
+    tokenizer = Tokenizer(
+        models.WordPiece({word: at for at, word in enumerate(words)}, unk_token="[UNK]")
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", model_max_length=512
