@@ -95,7 +95,10 @@ def test_governing_twice_is_governing_once(
 ) -> None:
     once = governor.govern(_with_short_identifiers(record(kind, ENCODINGS[encoding])), NOW).record
     again = governor.govern(decode_record(encode_record("event", once))[1], NOW)
-    assert again.record == decode_record(encode_record("event", once))[1]
+    expected = decode_record(encode_record("event", once))[1]
+    # The values that the first pass has learned are surrogates now, which teach nothing.
+    expected["governance"]["learned_version"] = 0
+    assert again.record == expected
     assert not again.changed
 
 
