@@ -52,20 +52,21 @@ class BadRelease:
     _verdict: tuple[str, Verdict] | None = None
     """The live version that replay has compared it with, and the verdict."""
 
-    def go_on(self) -> None:
+    def go_on(self, *, serves_well: bool) -> None:
         """Go on as far as is possible now.
 
-        It waits for the end of another canary, and then for the sessions on the engine that the
-        next canary takes. `atdp learn` waits for them, too, and evaluates its candidate afterwards;
-        here that is done while waiting, so this release comes first.
+        It waits until users are served well (`serves_well`), because compared with a version that
+        does badly itself the mistake would not show within the tolerated loss. Then it waits for
+        the end of another canary, and for the sessions on the engine that the next canary takes.
+        `atdp learn` waits for them, too, and evaluates its candidate afterwards; here that is done
+        while waiting, so this release comes first.
         """
         flow = self.platform.flow
         try:
             version = self.version = self.version or self._train()
             state = flow.state()
             live = state.lineage[-1]
-            # Compared with the first version, which does badly itself, the mistake would show late.
-            if state.canary is not None or live == self.first:
+            if state.canary is not None or not serves_well:
                 self._free_since_s = None
                 return
             self._free_since_s = self._free_since_s or time.monotonic()

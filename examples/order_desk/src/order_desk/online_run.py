@@ -152,7 +152,7 @@ def _watch(
             done = max(shown / settings.sessions, traffic.seconds / settings.longest_s)
             is_due = due is not None and done >= due and not bad.released
             if is_due:
-                _try_bad_release(bad, traffic, learner, console)
+                _try_bad_release(bad, traffic, learner, console, settings.bad_release_from)
             time.sleep(_ROUND_S)
         _advance(traffic, advance, shown)
 
@@ -172,9 +172,14 @@ def _note_success(traffic: UserTraffic, console: DemoConsole) -> None:
 
 
 def _try_bad_release(
-    bad: BadRelease, traffic: UserTraffic, learner: LearningProcess, console: DemoConsole
+    bad: BadRelease,
+    traffic: UserTraffic,
+    learner: LearningProcess,
+    console: DemoConsole,
+    least_success: float,
 ) -> None:
-    bad.go_on()
+    recent = [session.right for session in traffic.served[-_NOTE_EVERY // 2 :]]
+    bad.go_on(serves_well=sum(recent) >= least_success * len(recent))
     if not bad.released:
         return
     event = NotedEvent(at_s=traffic.seconds, kind="bad release", fields={"version": bad.version})
