@@ -15,7 +15,7 @@ from atdp.schemas import decode_record, encode_record
 
 from .planted import NOW, record
 
-SECRET = "the merger closes friday"
+SECRET = "the merger will fail"
 
 
 class CodePoints:
@@ -46,7 +46,8 @@ def govern(compiled: CompiledPolicy, event: dict[str, Any]) -> GovernedEvent:
 
 
 def planted(kind: str) -> dict[str, Any]:
-    return record(kind, lambda number: f"word{'abcdefghij'[number % 10]}")
+    """Return a record whose texts all differ, so that the end user's id stands nowhere else."""
+    return record(kind, lambda number: "word" + "".join("abcdefghij"[int(d)] for d in str(number)))
 
 
 def value_at(record: Any, path: str) -> Any:
@@ -112,6 +113,8 @@ def test_a_place_that_a_rule_names_is_emptied_and_reported(
             assert governed.record[name] == fields
     assert expected or value is None
     again = govern(compiled, decode_record(encode_record("event", governed.record))[1])
+    # The end user's id, which the first pass has learned, is a pseudonym now.
+    governed.record["governance"]["learned_version"] = 0
     assert again.record == governed.record
 
 
