@@ -16,10 +16,11 @@ Results are cached by a keyed hash of the text. The cache holds no text, and nob
 from a dump of it.
 """
 
+import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +31,7 @@ from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.redact.pseudonyms import PSEUDONYM
+from atdp.governance.redact.surrogate_words import SURROGATE_WORD
 from atdp.governance.scanned_text import check_length, utf8
 
 _CONTEXT_BONUS: Final = 0.35
@@ -41,8 +43,10 @@ length; no context word is so long that it would not fit."""
 _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
-_WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
-"""The text that operators write in place of a value."""
+_WRITTEN = re.compile(
+    rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>|(?<![^\W\d_])(?:{SURROGATE_WORD})(?![^\W\d_])"
+)
+"""What operators write in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +156,31 @@ class Scanner:
         `nearby`: context words of the key that holds the text.
         """
         counted = self._counted(text, nearby)
-        if prose and self._prose_detectors:
-            counted += self._in_prose(text)
         for reading, view in readings(text):
             detected = self._counted(view.text, nearby)
             places = [place for span in detected if (place := located(span, view, reading))]
             if places:
                 counted = [span for span in counted if not misread(span, places, text, view)]
             counted += places
+        if prose and self._prose_detectors:
+            counted += self._in_prose(text, counted)
         return self._merged(counted)
 
-    def _in_prose(self, text: str) -> list[DetectedSpan]:
-        """Return what the prose detectors find outside of pseudonyms."""
+    def _in_prose(self, text: str, counted: Sequence[DetectedSpan]) -> Iterator[DetectedSpan]:
+        """Yield what the prose detectors find beside the other spans.
+
+        What a pattern finds within a finding keeps its own entity, so that it gets the same
+        replacement here as where it stands alone. A finding with a word that an operator wrote is
+        left alone, because it was governed before.
+        """
         spans = self._counted(text, frozenset(), self._prose_detectors)
-        written = [match.span() for match in _WRITTEN.finditer(text)] if "<" in text else []
-        return [
-            span
-            for span in spans
-            if not any(start < span.end and span.start < end for start, end in written)
-        ]
+        if not spans:
+            return
+        written = [match.span() for match in _WRITTEN.finditer(text)]
+        taken = sorted((span.start, span.end) for span in counted)
+        for span in spans:
+            if not any(start < span.end and span.start < end for start, end in written):
+                yield from _without(span, taken, text)
 
     def _counted(
         self,
@@ -265,6 +275,27 @@ class Scanner:
         end = max(each.end for each in overlapping)
         reading = max(each.reading for each in overlapping)
         return Span(overlapping[0].start, end, strongest.entity, reading)
+
+
+def _without(
+    span: DetectedSpan, taken: Sequence[tuple[int, int]], text: str
+) -> Iterator[DetectedSpan]:
+    """Yield the parts of a span outside of ranges that are in order, from word to word."""
+    start = span.start
+    for other_start, other_end in (*taken, (span.end, span.end)):
+        if other_end <= start:
+            continue
+        end = min(other_start, span.end)
+        words = [match.span() for match in _WORD.finditer(text, start, end)]
+        if words:
+            # A full stop or bracket at the end of the span is part of it.
+            last = span.end if end == span.end else words[-1][1]
+            yield dataclasses.replace(
+                span, start=words[0][0] if start > span.start else start, end=last
+            )
+        start = max(start, other_end)
+        if start >= span.end:
+            return
 
 
 def _words(text: str) -> list[str]:
