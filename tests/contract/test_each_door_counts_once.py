@@ -20,8 +20,9 @@ from atdp.adapters import UnreadableEntry, make_events, run_import
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.gateway import EventLog, GatewaySettings, MemoryEventLog, create_app
 from atdp.lakehouse import connect
+from atdp.lakehouse.event_forms import FormDecision
 from atdp.lakehouse.record_batch import RecordBatch
-from atdp.lakehouse.repeats import CONFLICT, REPEAT
+from atdp.lakehouse.repeats import marked
 from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import (
     Event,
@@ -256,7 +257,7 @@ def test_without_the_look_up_each_door_counts(
     """The property can fail: without the guard, one event is in the lake for each door."""
 
     def unmarked(frame: pl.DataFrame, *_: object) -> pl.DataFrame:
-        return frame.with_columns(pl.lit(value=False).alias(name) for name in (REPEAT, CONFLICT))
+        return marked(frame, FormDecision())
 
     monkeypatch.setattr("atdp.lakehouse.topic_sink.with_repeats_marked", unmarked)
     sent = send_all(doors, EACH_DOOR)
