@@ -244,6 +244,8 @@ def test_two_numbers_of_one_length_never_share_a_surrogate(size: int) -> None:
     [
         ("EMAIL_ADDRESS", "mia.li@dagusopenubodazetevo.example"),
         ("EMAIL_ADDRESS", "dagusopenubodazetevo@example.com"),
+        ("EMAIL_ADDRESS", "dagusopenubodazetevo 5551234567"),
+        ("EMAIL_ADDRESS", "dagusopenubodazetevo mia"),
         ("PERSON", "Dagusopenubodazetevo Li"),
         ("PERSON", "Dagusopenubodazetevo 5551234567"),
         ("US_SSN", "976374922"),

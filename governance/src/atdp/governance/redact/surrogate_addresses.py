@@ -26,6 +26,8 @@ _IPV6: Final = 0x2001_0DB8_5A5A << 80
 _IPV6_BITS: Final = 80
 
 _EMAIL = re.compile(r"(?P<local>[^\s@<>,;:\"]+)@(?P<domain>[^\s@<>,;:\"]*[^\W_][^\s@<>,;:\"]*)")
+_MAIL_WORDS: Final = frozenset({"mailto"})
+_OWN_NUMBER = re.compile(r"(?<![^\W_])[0-9]")
 _IS_DOMAIN = re.compile(rf"{SURROGATE_WORD}\.example", re.IGNORECASE)
 _URL = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^/?#\s]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL
@@ -45,12 +47,17 @@ def email(key: SurrogateKey, value: str) -> str:
             local = made_up_letters(key, "local part", match["local"].lower(), WORD_LETTERS)
         return f"{local}@{_domain(key, match['domain'])}"
 
-    return rewritten_around(key, _EMAIL, address, value, frozenset({"mailto"}))
+    return rewritten_around(key, _EMAIL, address, value, _MAIL_WORDS)
 
 
 def is_email(text: str) -> bool:
-    """Return True for an e-mail address that `email` has written."""
-    local, _, domain = text.rpartition("@")
+    """Return True for an e-mail address that `email` has written, or other text of a mail field.
+
+    Digits stand behind made-up words only; a number of its own could be of a value.
+    """
+    local, at, domain = text.rpartition("@")
+    if not at:
+        return _OWN_NUMBER.search(text) is None and is_made_up(text, _MAIL_WORDS, digits=True)
     return _IS_DOMAIN.fullmatch(domain) is not None and is_made_up(local, digits=True)
 
 
