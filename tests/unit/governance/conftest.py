@@ -22,7 +22,7 @@ from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 
-from .governors import KEY, NoTokenizers, with_entities
+from .governors import KEY, NoTokenizers, with_entities, without_ner, without_names
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +35,11 @@ def default_document() -> PolicyDocument:
 @pytest.fixture(scope="session")
 def default_policy(default_document: PolicyDocument) -> CompiledPolicy:
     return compile_policy(default_document)
+
+
+@pytest.fixture(scope="session")
+def pattern_policy(default_document: PolicyDocument) -> CompiledPolicy:
+    return without_ner(default_document)
 
 
 @pytest.fixture
@@ -67,10 +72,13 @@ def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
 
 @pytest.fixture(scope="session")
 def readable(default_document: PolicyDocument) -> StringGovernor:
-    """Return a governor whose replacements are short and the same for all values."""
+    """Return a governor whose replacements are short and the same for all values.
+
+    It has no names model, which guesses at the bare numbers of these tests.
+    """
     names = {"EMAIL_ADDRESS": "<EMAIL>", "CREDIT_CARD": "<CARD>", "PHONE_NUMBER": "<PHONE>"}
     policy = with_entities(
-        default_document,
+        without_names(default_document),
         **{entity: {"do": "replace", "text": text} for entity, text in names.items()},
     )
     return StringGovernor(policy, KEY)
