@@ -300,8 +300,10 @@ def _action(record: Record) -> Record:
     if generation is None or generation["output_token_ids"] is None:
         return record
     parts = () if message is None else message["parts"]
-    texts = [text for part in parts for text in (part["name"], part["text"])]
-    generation["output_token_ids"] = [ord(letter) for text in texts for letter in text or ""]
+    calls = {"tool_call", "custom_tool_call"}
+    texts = [(part["name"] if part["type"] in calls else "", part["text"]) for part in parts]
+    letters = [letter for pair in texts for text in pair for letter in text or ""]
+    generation["output_token_ids"] = [ord(letter) for letter in letters]
     return record | {"generation": _generation(generation)}
 
 
