@@ -42,6 +42,11 @@ def pattern_policy(default_document: PolicyDocument) -> CompiledPolicy:
     return without_ner(default_document)
 
 
+@pytest.fixture(scope="session")
+def pattern_policy(default_document: PolicyDocument) -> CompiledPolicy:
+    return compile_policy(without_names(default_document))
+
+
 @pytest.fixture
 def key() -> TenantKey:
     return TenantKey(b"k" * 32)

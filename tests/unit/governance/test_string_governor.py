@@ -25,10 +25,10 @@ JSON = st.recursive(
 @settings(max_examples=50)
 @given(st.text(max_size=80) | JSON)
 def test_with_pseudonyms_any_string_is_stable_after_one_pass(
-    default_policy: CompiledPolicy, text: str
+    pattern_policy: CompiledPolicy, text: str
 ) -> None:
-    operators = dict.fromkeys(default_policy.operators, RedactionOperator("pseudonym"))
-    pseudonym_policy = dataclasses.replace(default_policy, operators=operators)
+    operators = dict.fromkeys(pattern_policy.operators, RedactionOperator("pseudonym"))
+    pseudonym_policy = dataclasses.replace(pattern_policy, operators=operators)
     once = StringGovernor(pseudonym_policy, KEY).text(text, "t").text
     assert once is not None
     assert StringGovernor(pseudonym_policy, KEY).text(once, "t").text == once
@@ -37,15 +37,15 @@ def test_with_pseudonyms_any_string_is_stable_after_one_pass(
 @settings(max_examples=50)
 @given(st.text(max_size=80) | JSON)
 def test_governing_surrogates_again_may_rename_them_but_reveals_nothing(
-    default_policy: CompiledPolicy, text: str
+    pattern_policy: CompiledPolicy, text: str
 ) -> None:
-    once = StringGovernor(default_policy, KEY).text(text, "t").text
+    once = StringGovernor(pattern_policy, KEY).text(text, "t").text
     assert once is not None
-    again = StringGovernor(default_policy, KEY).text(once, "t").text
+    again = StringGovernor(pattern_policy, KEY).text(once, "t").text
     assert again is not None
     assert again != text or once == text
     # Each value consistently: the same text becomes the same text.
-    assert again == StringGovernor(default_policy, KEY).text(once, "t").text
+    assert again == StringGovernor(pattern_policy, KEY).text(once, "t").text
 
 
 VALUES = [
