@@ -125,7 +125,7 @@ def labelled_object(text: str, **values: str) -> dict[str, object]:
 
 
 TEXTS = [
-    labelled_object("Write to kira@zedmail.com today.", EMAIL="kira@zedmail.com"),
+    labelled_object("Write to kira@zedmail.com please.", EMAIL="kira@zedmail.com"),
     labelled_object("My SSN is 536-90-4399, thanks.", US_SSN="536-90-4399"),
 ]
 
