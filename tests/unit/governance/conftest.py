@@ -22,7 +22,7 @@ from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 
-from .governors import KEY, NoTokenizers, with_entities, without_ner, without_names
+from .governors import KEY, NoTokenizers, with_entities, without_names
 
 
 @pytest.fixture(scope="session")
@@ -35,11 +35,6 @@ def default_document() -> PolicyDocument:
 @pytest.fixture(scope="session")
 def default_policy(default_document: PolicyDocument) -> CompiledPolicy:
     return compile_policy(default_document)
-
-
-@pytest.fixture(scope="session")
-def pattern_policy(default_document: PolicyDocument) -> CompiledPolicy:
-    return without_ner(default_document)
 
 
 @pytest.fixture(scope="session")

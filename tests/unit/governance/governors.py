@@ -28,7 +28,11 @@ class NoTokenizers:
 
 
 def without_names(document: PolicyDocument) -> PolicyDocument:
-    """Return the policy without the names model, for tests of patterns and key rules alone."""
+    """Return the policy without the names model, for tests of patterns and key rules alone.
+
+    A trained model may find something else in a text of which words were replaced, so exact
+    statements about governing twice hold for patterns and keys.
+    """
     found = {"LOCATION", "ORGANIZATION", "NRP", "TITLE", "AGE", "ID_NUMBER"}
     entities = {name: rule for name, rule in document.entities.items() if name not in found}
     return document.model_copy(update={"ner": None, "entities": entities})
@@ -44,17 +48,3 @@ def with_entities(document: PolicyDocument, **rules: dict[str, Any]) -> Compiled
     data = document.model_dump(mode="json")
     data["entities"].update(rules)
     return compile_policy(PolicyDocument.model_validate(data))
-
-
-def without_ner(document: PolicyDocument) -> CompiledPolicy:
-    """Return the policy without its trained model, and without the entities that only it finds.
-
-    A trained model may find something else in a text of which words were replaced, so exact
-    statements about governing twice hold for patterns and keys.
-    """
-    data = document.model_dump(mode="json")
-    named = {rule["entity"] for rule in (*data["patterns"], *data["keys"])}
-    for entity in data["ner"]["entities"]:
-        if entity not in {*named, "PHONE_NUMBER"}:
-            del data["entities"][entity]
-    return compile_policy(PolicyDocument.model_validate({**data, "ner": None}))
