@@ -70,6 +70,13 @@ class CodePoints:
         return list(map(ord, text))
 
 
+class ReadOnlyCodePoints(CodePoints):
+    """A tokenizer that nothing can be written with: no prompt of it can be spliced."""
+
+    def encode(self, tokenizer_hash: str, text: str) -> None:  # type: ignore[override]
+        return None
+
+
 def policy() -> CompiledPolicy:
     return compile_policy(
         PolicyDocument.model_validate(
@@ -133,7 +140,11 @@ def written(name: str, memory: PromptMemory | None, *, lost: float = 0.0) -> lis
         prompts=memory,
     )
     bodies: list[Action | Reward] = [
-        Action(type="generation", generation=generation_of(prompt, output, draw))
+        Action(
+            type="generation",
+            generation=generation_of(prompt, output, draw),
+            message=said("".join(map(chr, output))),
+        )
         for prompt, output in calls_of(draw)
     ]
     events = []
@@ -148,6 +159,10 @@ def written(name: str, memory: PromptMemory | None, *, lost: float = 0.0) -> lis
     return events
 
 
+def said(text: str) -> Message:
+    return Message(role="assistant", parts=(Part(text=text),))
+
+
 def generation_of(prompt: list[int], output: list[int], draw: random.Random) -> Generation:
     return Generation(
         prompt_token_ids=tuple(prompt),
@@ -159,17 +174,17 @@ def generation_of(prompt: list[int], output: list[int], draw: random.Random) -> 
     )
 
 
-def governed(events: Sequence[Event]) -> list[Event]:
-    gate = TenantGovernor.of("acme", policy(), TenantTerms(), TenantKey(b"k" * 32), CodePoints())
+def governed(events: Sequence[Event], tokenizer: CodePoints) -> list[Event]:
+    gate = TenantGovernor.of("acme", policy(), TenantTerms(), TenantKey(b"k" * 32), tokenizer)
     return [
         record_to_event(gate.govern(decode_record(encode(event))[1], NOW).record)
         for event in events
     ]
 
 
-def landed(folder: Path, events: Sequence[Event]) -> Lake:
+def landed(folder: Path, events: Sequence[Event], tokenizer: CodePoints | None = None) -> Lake:
     lake = open_lake(folder)
-    LogDouble(lake).land(governed(events))
+    LogDouble(lake).land(governed(events, tokenizer or CodePoints()))
     return lake
 
 
@@ -228,9 +243,9 @@ def two_calls(first: str, second: str, memory: PromptMemory) -> list[Event]:
     answer = list(map(ord, "certainly"))
     events = []
     for number, ids in enumerate([prompt, [*prompt, TURN, *answer, *message(second)]]):
-        said = Message(role="assistant", parts=(Part(text="certainly"),))
+        generation = generation_of(ids, answer, draw)
         event = builder.event(
-            Action(type="generation", generation=generation_of(ids, answer, draw), message=said),
+            Action(type="generation", generation=generation, message=said("certainly")),
             event_id=EventId(deterministic_event_id(NOW, "t", str(number))),
             seq=builder.take_seq("p"),
             at=NOW,
@@ -246,7 +261,7 @@ def test_nothing_of_a_redacted_first_turn_can_be_rebuilt_and_the_reader_names_th
 ) -> None:
     memory = PromptMemory({TOKENIZER: {TURN}})
     events = two_calls(f"My address is {SECRET}, thank you", "and now?", memory)
-    lake = landed(tmp_path, events)
+    lake = landed(tmp_path, events, ReadOnlyCodePoints())
     (record,) = governed_trajectories(lake, purpose="replay")
     first, second = record.generations
     assert (first.prompt_token_ids, first.token_fidelity) == ((), "context_changed")
@@ -255,13 +270,38 @@ def test_nothing_of_a_redacted_first_turn_can_be_rebuilt_and_the_reader_names_th
     _, coverage = select([record])
     assert coverage.uncovered == {"no_token_ids": 1, "prefix_broken": 1}
     assert trajectory_of(record).turns[1].refusal == "prompt prefix broken: prefix_withheld"
+    assert whole_prompts(lake) == [(None,), (None,)]
+    assert_no_address(lake)
+
+
+def whole_prompts(lake: Lake) -> Sequence[tuple[list[int] | None]]:
+    with connect(lake=lake) as connection:
+        return connection.sql(
+            "SELECT prompt_token_ids FROM whole_prompts('t') ORDER BY kafka_offset"
+        ).rows()
+
+
+def assert_no_address(lake: Lake) -> None:
     with connect(lake=lake) as connection:
         rows = connection.sql("SELECT prompt_token_ids, output_token_ids FROM generations").rows()
-        prompts = connection.sql("SELECT prompt_token_ids FROM whole_prompts('t')").rows()
-    assert prompts == [(None,), (None,)]
     text = "".join(chr(each) for row in rows for ids in row for each in ids or ())
     assert "bob" not in text
     assert "x.org" not in text
+
+
+def test_a_reference_to_a_spliced_first_turn_gives_the_governed_prompt(tmp_path: Path) -> None:
+    memory = PromptMemory({TOKENIZER: {TURN}})
+    events = two_calls(f"My address is {SECRET}, thank you", "and now?", memory)
+    lake = landed(tmp_path, events)
+    (record,) = governed_trajectories(lake, purpose="replay")
+    first, second = record.generations
+    clerk = message("You are a helpful clerk of the order desk.")
+    prompt = clerk + message("My address is <MAIL>, thank you")
+    longer = [*prompt, TURN, *map(ord, "certainly"), *message("and now?")]
+    assert (first.prompt_token_ids, first.token_fidelity) == (tuple(prompt), "context_changed")
+    assert second.prompt_token_ids == tuple(longer)
+    assert whole_prompts(lake) == [(prompt,), (longer,)]
+    assert_no_address(lake)
 
 
 def test_an_address_cannot_continue_behind_a_reference(tmp_path: Path) -> None:
