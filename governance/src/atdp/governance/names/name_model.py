@@ -20,6 +20,9 @@ from atdp.governance.names.words import GAPS, Word, split_words
 
 _CACHED_WORDS: Final = 20_000
 """Words whose vectors are kept, about 7 MB. The cache is emptied when it is full."""
+_NUMBERS: Final = frozenset({"PHONE_NUMBER", "ID_NUMBER"})
+_LEAST_OF_NUMBER: Final = 5
+"""Letters and digits of the shortest number of a person. Shorter ones say nothing of their own."""
 _NO_ENTITY_ABOVE: Final = 0.5
 """Probability of no entity from which on a word is none."""
 
@@ -121,9 +124,11 @@ class NameModel:
     ) -> Iterator[NameSpan]:
         while words and not words[-1].text[0].isalnum() and words[-1].text not in {".", ")"}:
             words = words[:-1]
-        if any(each.text[0].isalnum() for each in words):
+        entity = self.entities[entity_of[first]]
+        characters = sum(len(each.text) for each in words if each.text[0].isalnum())
+        if characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
             score = min(1.0, float(both[: len(words)].sum(axis=1).mean()))
-            yield NameSpan(words[0].start, words[-1].end, self.entities[entity_of[first]], score)
+            yield NameSpan(words[0].start, words[-1].end, entity, score)
 
 
 def model_bytes(weights: TagWeights, lists: WordLists) -> bytes:
