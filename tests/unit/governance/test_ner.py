@@ -232,3 +232,21 @@ def test_program_code_is_not_prose() -> None:
     assert is_prose(LETTER * 3, "")
     assert is_prose("Mia Li", "")
     assert not is_prose("Mia Li", "label")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Please call Ingrid Dagusopenubodazetevo tomorrow.",
+        "I spoke with Dagusopenubodazetevo Ingrid about it.",
+        "My name is <EMAIL_ADDRESS> Ingrid Halvorsen.",
+    ],
+)
+def test_a_name_beside_governed_words_is_replaced_and_they_are_left_alone(
+    strings: StringGovernor, text: str
+) -> None:
+    governed = strings.text(text, "t").text or ""
+    assert "Ingrid" not in governed
+    for written in ("Dagusopenubodazetevo", "<EMAIL_ADDRESS>"):
+        assert (written in governed) is (written in text)
+    assert strings.text(governed, "t").text == governed

@@ -31,7 +31,8 @@ from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.readings import located, misread, readings
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.redact.pseudonyms import PSEUDONYM
-from atdp.governance.redact.surrogate_words import SURROGATE_WORD
+from atdp.governance.redact.structure_words import STRUCTURE_WORDS
+from atdp.governance.redact.surrogate_text import is_made_up
 from atdp.governance.scanned_text import check_length, utf8
 
 _CONTEXT_BONUS: Final = 0.35
@@ -43,10 +44,8 @@ length; no context word is so long that it would not fit."""
 _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WORD = re.compile(r"[^\W_]+")
-_WRITTEN = re.compile(
-    rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>|(?<![^\W\d_])(?:{SURROGATE_WORD})(?![^\W\d_])"
-)
-"""What operators write in place of a value."""
+_WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
+"""Pseudonyms and names of entities, which operators write in place of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +169,20 @@ class Scanner:
         """Yield what the prose detectors find beside the other spans.
 
         What a pattern finds within a finding keeps its own entity, so that it gets the same
-        replacement here as where it stands alone. A finding with a word that an operator wrote is
-        left alone, because it was governed before.
+        replacement here as where it stands alone. What operators wrote is left alone, because it
+        was governed before; other words of the same finding are not.
         """
         spans = self._counted(text, frozenset(), self._prose_detectors)
         if not spans:
             return
-        written = [match.span() for match in _WRITTEN.finditer(text)]
-        taken = sorted((span.start, span.end) for span in counted)
+        taken = sorted(
+            [(span.start, span.end) for span in counted]
+            + [match.span() for match in _WRITTEN.finditer(text)]
+        )
         for span in spans:
-            if not any(start < span.end and span.start < end for start, end in written):
-                yield from _without(span, taken, text)
+            for part in _without(span, taken, text):
+                if not is_made_up(text[part.start : part.end], STRUCTURE_WORDS, digits=True):
+                    yield part
 
     def _counted(
         self,

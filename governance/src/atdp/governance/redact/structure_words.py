@@ -33,3 +33,8 @@ ID_WORDS: Final = _words(
     "reservation booking order user usr customer cust client member login id no nr number num ref "
     "case ticket invoice voucher apple google pay"
 )
+STRUCTURE_WORDS: Final = (
+    NAME_WORDS | ORGANIZATION_WORDS | STREET_WORDS | UNIT_WORDS | PHONE_WORDS | DATE_WORDS
+    | AGE_WORDS | ID_WORDS
+)  # fmt: skip
+"""Words of structure of any value."""
