@@ -39,7 +39,7 @@ class QueryPairs:
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return one span per value."""
-        spans = []
+        spans: list[DetectedSpan] = []
         try:
             if "=" in text and ("?" in text or "&" in text):
                 for match in _PAIR.finditer(text, timeout=self._timeout_s):
