@@ -126,7 +126,9 @@ class NameModel:
             words = words[:-1]
         entity = self.entities[entity_of[first]]
         characters = sum(len(each.text) for each in words if each.text[0].isalnum())
-        if characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
+        # A day without a figure (today, last Tuesday) says nothing about a person.
+        says_something = entity != "DATE_TIME" or any(each.text[0].isdecimal() for each in words)
+        if says_something and characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
             score = min(1.0, float(both[: len(words)].sum(axis=1).mean()))
             yield NameSpan(words[0].start, words[-1].end, entity, score)
 
