@@ -187,12 +187,14 @@ def look_ups(landed: list[int], folder: Path) -> list[dict[str, Any]]:
                 with Clock() as clock:
                     log.sink.write(batch)
                 clocks.setdefault((count, on), []).append(clock)
-        row: dict[str, Any] = {"landed": size}
+        memory = sum(run.estimated_size() for run in index._runs._runs) / 2**20
+        row: dict[str, Any] = {"landed": size, "index_mib": round(memory, 1)}
         for count, unit in ((LOOKED_UP, "batch"), (EVENTS_PER_COMMIT, "commit")):
             for on, name in ((True, "with"), (False, "without")):
                 row[f"{unit}_{name}_cpu_ms"] = _ms(clocks[count, on], "cpu")
         for name in ("with", "without"):
             row[f"per_cpu_second_{name}"] = round(LOOKED_UP / row[f"batch_{name}_cpu_ms"] * 1000)
+        row["ratio"] = round(row["per_cpu_second_with"] / row["per_cpu_second_without"], 2)
         results.append(row)
     return results
 
