@@ -1,4 +1,4 @@
-"""How much of what is known about real customers is gone after governance, and at what price.
+"""Measures the share of known personal values that governance removes, and the price of it.
 
     python -m benchmarks.names [--policy FILE] [--files N] [--labelled N] [--kilobytes N]
 

@@ -52,7 +52,7 @@ class Reader:
     home: Home
     environ: dict[str, str]
     names: dict[str, Any] = field(default_factory=dict)
-    """What the Python examples have defined."""
+    """The names that the Python examples have defined."""
 
     def type(self, line: str) -> str:
         """Run a line in a shell, and keep the variables that it exports."""
@@ -199,7 +199,7 @@ def test_the_page_works_as_it_is_written(reader: Reader, monkeypatch: pytest.Mon
 
 
 def _check(printed: dict[str, str]) -> None:
-    """What the page promises of the commands whose output it does not show."""
+    """The promises of the page about commands whose output it does not show."""
     outputs = {line.split("-H")[0]: output for line, output in printed.items()}
     links = next(text for line, text in outputs.items() if "/v1/feedback/links" in line)
     assert "/rate/" in json.loads(links)["url"]

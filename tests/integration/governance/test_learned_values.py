@@ -1,4 +1,4 @@
-"""What was governed before a value was learned is governed again, exactly once, on a broker."""
+"""Events governed before a value was learned are governed again, exactly once, on a broker."""
 
 import pytest
 from confluent_kafka import TopicPartition

@@ -199,7 +199,7 @@ def _spliced_output(generation: Mapping[str, Any], output: SplicedIds) -> dict[s
     logprobs, mask = list(generation["output_logprobs"] or ()), list(generation["loss_mask"] or ())
     mask = mask or [1] * count
     for each in reversed(output.splices):
-        # What a neighbour begins or ends with may be part of the value.
+        # The value may begin or end within a neighbouring token.
         for neighbour in {max(each.start - 1, 0), min(each.end, count - 1)}:
             mask[neighbour] = 0
             logprobs[neighbour : neighbour + 1] = [0.0] * bool(logprobs)
