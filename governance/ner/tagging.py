@@ -15,7 +15,7 @@ from atdp.governance.names import TagWeights, WordLists, split_words
 from atdp.governance.names.network import DISTANCES
 
 ENTITIES: Final = word_list("entities")
-"""Entities that the model finds. E-mail addresses, links and IP addresses have patterns of their own."""
+"""Entities that the model finds. E-mail, link and IP addresses have patterns of their own."""
 TAGS: Final = ("O", *(f"{mark}-{entity}" for entity in ENTITIES for mark in "BI"))
 _BORDER: Final = max(DISTANCES)
 """Empty places between two texts of a batch, so that no convolution sees both."""

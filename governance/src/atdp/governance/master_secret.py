@@ -6,10 +6,7 @@ lost, quarantined payloads cannot be opened. The keys of pseudonyms and surrogat
 their own (`atdp.governance.tenant_keys`).
 """
 
-import json
-import os
 import secrets
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from atdp.governance.errors import SecretsError
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.runtime import sync_directory, write_durably
+from atdp.governance.secret_files import create_once, read_private
 
 _BYTES: Final = 32
 
@@ -55,11 +52,9 @@ def load_master_secret(path: Path) -> MasterSecret:
         SecretsError: the file is damaged, or readable by other users.
     """
     if not path.exists():
-        _create(path)
+        create_once(path, {"key_id": secrets.token_hex(4), "master": secrets.token_hex(_BYTES)})
     try:
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            raise SecretsError(f"{path} can be read by other users; run: chmod 600 {path}")
-        content = json.loads(path.read_text("utf-8"))
+        content = read_private(path)
         master = bytes.fromhex(content["master"])
         key_id = str(content["key_id"])
     except OSError as error:
@@ -71,18 +66,3 @@ def load_master_secret(path: Path) -> MasterSecret:
     if len(master) != _BYTES:
         raise SecretsError(f"{path} is damaged: the master secret must have {_BYTES} bytes")
     return MasterSecret(key_id, master)
-
-
-def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    content = {"key_id": secrets.token_hex(4), "master": secrets.token_hex(_BYTES)}
-    write_durably(fresh, json.dumps(content), mode=0o600)
-    try:
-        # A link, because `write_durably` alone would replace the secret of a faster process.
-        os.link(fresh, path)
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-    sync_directory(path.parent)

@@ -10,17 +10,16 @@ The content is overwritten before the file is removed, but a disk or file system
 write may keep it.
 """
 
-import json
 import os
 import secrets
-import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from atdp.governance.errors import HomeUnavailable, Refusal, SecretsError
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.runtime import sync_directory, tenant_problem, write_durably
+from atdp.governance.secret_files import create_once, read_private
+from atdp.runtime import sync_directory, tenant_problem
 
 _BYTES: Final = 32
 _Stamp: TypeAlias = tuple[int, int]
@@ -51,7 +50,8 @@ class TenantKeyStore:
         path = self._path(tenant)
         try:
             if not path.exists():
-                _create(path)
+                content = {"key_id": secrets.token_hex(4), "key": secrets.token_hex(_BYTES)}
+                create_once(path, content)
             key = _read(path)
             self._keys[tenant] = key, _stamp(path)
         except OSError as error:
@@ -107,26 +107,9 @@ class TenantKeyStore:
         return self.folder / f"{tenant}.json"
 
 
-def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    content = {"key_id": secrets.token_hex(4), "key": secrets.token_hex(_BYTES)}
-    write_durably(fresh, json.dumps(content), mode=0o600)
-    try:
-        # A link, because a rename would replace the key of a faster process.
-        os.link(fresh, path)
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-    sync_directory(path.parent)
-
-
 def _read(path: Path) -> TenantKey:
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise SecretsError(f"{path} can be read by other users; run: chmod 600 {path}")
     try:
-        key = bytes.fromhex(json.loads(path.read_text("utf-8"))["key"])
+        key = bytes.fromhex(read_private(path)["key"])
     except (ValueError, KeyError, TypeError) as error:
         raise SecretsError(
             f"{path} is damaged; restore it from your backup, or destroy it with "

@@ -1,0 +1,42 @@
+"""Files that hold a secret: created once, readable by their owner alone."""
+
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from atdp.governance.errors import SecretsError
+from atdp.runtime import sync_directory, write_durably
+
+
+def create_once(path: Path, content: Mapping[str, str]) -> None:
+    """Write `content` as JSON (mode 0600) unless another process has created the file meanwhile.
+
+    The complete file appears in one step.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    write_durably(fresh, json.dumps(content), mode=0o600)
+    try:
+        # A link, because a rename would replace the file of a faster process.
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+    sync_directory(path.parent)
+
+
+def read_private(path: Path) -> Any:
+    """Return the JSON of a file.
+
+    Raises:
+        SecretsError: other users can read the file.
+        OSError, ValueError: it cannot be read, or is no JSON.
+    """
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise SecretsError(f"{path} can be read by other users; run: chmod 600 {path}")
+    return json.loads(path.read_text("utf-8"))
