@@ -76,7 +76,8 @@ class Generation:
     prompt and output of that earlier generation of the trajectory, followed by `prompt_token_ids`.
 
     `token_splices` are the tokens that governance replaced. They are counted in the producer's
-    `prompt_token_ids` and, behind them, `output_token_ids`; so is `prompt_prefix_tokens`.
+    `prompt_token_ids` and, behind them, `output_token_ids`; so are `prompt_prefix_tokens` and the
+    span of a reward.
     """
 
     model: str | None = None

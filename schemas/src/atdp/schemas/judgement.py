@@ -19,9 +19,10 @@ class Reward:
     """A reward for an event, a step or the trajectory: a value, a critique, or both.
 
     `token_start` (inclusive) and `token_end` (exclusive) are a span of the target generation's
-    output tokens. With `compared_to`, an event or trajectory of the target's kind, a value above 0
-    means that the target is preferred to it. A derived reward names its `rule` and, in `evidence`,
-    the ids of the events that it was derived from.
+    output tokens, as its producer counts them: where governance replaced tokens, the places are
+    moved by `Generation.token_splices`. With `compared_to`, an event or trajectory of the target's
+    kind, a value above 0 means that the target is preferred to it. A derived reward names its
+    `rule` and, in `evidence`, the ids of the events that it was derived from.
     """
 
     target_kind: TargetKind = "trajectory"
