@@ -9,11 +9,13 @@ import pytest
 
 from atdp.governance.detect.ner import NerDetector, ner_detector
 from atdp.governance.errors import DetectorError, PolicyError
+from atdp.governance.evaluation.labelled_texts import LabelledText
 from atdp.governance.names import NameModel, WordLists, shipped_model, split_words
 from atdp.governance.names.network import REACH
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.prose import is_prose
+from atdp.governance.walk.string_fields import FieldClass, class_of
 from atdp.governance.walk.string_governor import StringGovernor
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -81,7 +83,6 @@ def test_the_network_in_numpy_is_the_one_that_torch_trains(
 ) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     import torch
-    from governance.ner.samples import TextSample
     from governance.ner.tagging import TAGS, BatchMaker, TagNetwork
 
     monkeypatch.setattr("governance.ner.tagging._WORD_DROPOUT", 0.0)
@@ -93,7 +94,7 @@ def test_the_network_in_numpy_is_the_one_that_torch_trains(
     weights = network.exported()
     with torch.no_grad():  # the table as the file holds it, in 8 bits
         network.table.weight.copy_(torch.tensor(weights.table * weights.scales[:, None]))
-        batch = BatchMaker(lists, 0).batch([TextSample("Hi."), TextSample(LETTER)])
+        batch = BatchMaker(lists, 0).batch([LabelledText("Hi."), LabelledText(LETTER)])
         scores = torch.softmax(network(batch), dim=1).numpy()
     words = split_words(LETTER)
     vectors = np.stack(
@@ -220,6 +221,18 @@ def test_names_in_prose_are_redacted_and_short_values_under_keys_are_not(
     assert "Halvorsen" not in (strings.text(sentence, "t").text or "")
 
 
+def test_words_that_programs_choose_are_not_searched_for_names(
+    default_policy: CompiledPolicy, key: TenantKey
+) -> None:
+    strings = StringGovernor(default_policy, key)
+    assert strings.text("Ingrid Halvorsen", "t").text != "Ingrid Halvorsen"
+    assert strings.text("Ingrid Halvorsen", "t", label=True).text == "Ingrid Halvorsen"
+    assert "@" in (strings.text("ingrid@corp.io", "t", label=True).text or "")
+    assert "corp.io" not in (strings.text("ingrid@corp.io", "t", label=True).text or "")
+    assert class_of("cost.currency") is class_of("versions.prompt") is FieldClass.LABEL
+    assert class_of("observation.messages.name") is FieldClass.TEXT
+
+
 def test_what_operators_wrote_is_not_searched_for_names(default_policy: CompiledPolicy) -> None:
     text = "Dear <PERSON_abcdefa1b2c3d4e5f>, we wrote to <US_SSN> and Ingrid Halvorsen."
     spans = default_policy.scanner.scan(text, prose=True)
@@ -228,10 +241,10 @@ def test_what_operators_wrote_is_not_searched_for_names(default_policy: Compiled
 
 def test_program_code_is_not_prose() -> None:
     source = Path(sys.modules["json.decoder"].__file__ or "").read_text()
-    assert not is_prose(source, "")
-    assert is_prose(LETTER * 3, "")
-    assert is_prose("Mia Li", "")
-    assert not is_prose("Mia Li", "label")
+    assert not is_prose(source, named=False)
+    assert is_prose(LETTER * 3, named=False)
+    assert is_prose("Mia Li", named=False)
+    assert not is_prose("Mia Li", named=True)
 
 
 @pytest.mark.parametrize(

@@ -177,3 +177,10 @@ def test_without_the_readings_the_values_stay(default_policy: CompiledPolicy) ->
     for text in ("kira%40zed.com", "_kira@zed.com_", "kira@zed\n.com", "card4111111111111111now"):
         assert scanner.scan(text)
         assert not scanner._counted(text, frozenset())
+
+
+def test_digits_in_a_random_hexadecimal_id_are_no_number(default_policy: CompiledPolicy) -> None:
+    scan = default_policy.scanner.scan
+    assert not scan("user-26f56b2212125550123c8d9f")
+    assert [each.entity for each in scan("phone x2125550123x")] == ["PHONE_NUMBER"]
+    assert [each.entity for each in scan("phone abc2125550123def")] == ["PHONE_NUMBER"]

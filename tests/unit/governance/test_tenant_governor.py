@@ -74,9 +74,8 @@ def _with_short_identifiers(planted: dict[str, Any]) -> dict[str, Any]:
             }
         if isinstance(value, list):
             return [shortened(item, path) for item in value]
-        long = (
-            isinstance(value, str) and len(value) > 1_000 and class_of(path) is not FieldClass.TEXT
-        )
+        of_any_length = class_of(path) in {FieldClass.TEXT, FieldClass.LABEL}
+        long = isinstance(value, str) and len(value) > 1_000 and not of_any_length
         return address(1) if long else value
 
     shorter: dict[str, Any] = shortened(planted, "")

@@ -39,8 +39,8 @@ _MARK: Final = (
 _MARKS = re.compile(_MARK)
 _MARK_CHARACTERS: Final = "*_`~|<"
 _VALUE_CHARACTER = re.compile(r"[0-9@]")
-_NEAR: Final = 24
-"""Characters around a mark in which a character of a value stands."""
+_NEAR: Final = 32
+"""Characters around a mark in which a character of a value stands, as behind a long street."""
 _NUMBER = re.compile(r"\+?\(?[0-9](?:[ .()/:-]{0,2}[0-9]){6,}")
 _GLUED_ADDRESS = re.compile(
     r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,3}?\."
@@ -71,7 +71,11 @@ _ADDRESS_KEY = re.compile(
     r"(?:%22|%27|%3C)?",
     re.IGNORECASE,
 )
-_HEX_DIGEST = re.compile(r"[0-9a-fA-F-]{32,}")
+_HEX_DIGEST = re.compile(
+    r"[0-9a-fA-F-]{32,}"
+    r"|(?<![0-9A-Za-z])(?=[0-9a-f]{16})[a-f]*(?:[0-9]+[a-f]+){3,}[0-9]*(?![0-9A-Za-z])"
+)
+"""A digest, or a random id of hexadecimal digits, with three changes from digits to letters."""
 _WORD_AROUND: Final = 64
 
 
@@ -106,7 +110,7 @@ def misread(span: DetectedSpan, spans: Sequence[DetectedSpan], text: str, view: 
     def is_coded(start: int, end: int, reading: Reading) -> bool:
         if start >= end:
             return True
-        return reading is Reading.DECODED and not view.is_literal(start, end, text)
+        return reading is Reading.DECODED and not view.holds_word(start, end, text)
 
     return any(
         each.entity == span.entity
@@ -187,7 +191,8 @@ def _underscores(text: str) -> Iterator[ViewEdit]:
     if "_" in text:
         for match in _UNDERSCORE.finditer(text):
             start, end = match.span()
-            if _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR):
+            near = _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR)
+            if near and not _in_digest(text, end, end):
                 yield ViewEdit(start, end, " ")
 
 

@@ -18,9 +18,12 @@ Python source more than 0.04."""
 _CODE: Final = re.compile(r"[_(){}\[\]=<>;]")
 
 
-def is_prose(text: str, key: str) -> bool:
-    """Return True when a trained model should read the text, which stands under `key`."""
-    if key and text.count(" ") < _SENTENCE_SPACES:
+def is_prose(text: str, *, named: bool) -> bool:
+    """Return True when a trained model should read the text.
+
+    `named`: a key, or the field itself, says what the text is.
+    """
+    if named and text.count(" ") < _SENTENCE_SPACES:
         return False
     if len(text) < _CODE_CHARS:
         return True

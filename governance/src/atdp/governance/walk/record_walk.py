@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from atdp.governance.errors import Refusal
 from atdp.governance.event_paths import NOT_EMPTIABLE, containers, event_paths
+from atdp.governance.learned.late_events import NAMES_OF_PROGRAMS
 from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
@@ -43,6 +44,8 @@ class RecordWalk:
         self._replacements: list[Replacement] = []
         self._entries: list[LearnedEntry] = []
         self._within_list = False
+        self.holds_text = False
+        """True when the record has a text of its own. Known where the policy learns values."""
 
     def run(self, record: dict[str, Any]) -> tuple[dict[str, Any], tuple[Replacement, ...]]:
         """Return the governed record and what was replaced in it.
@@ -104,7 +107,7 @@ class RecordWalk:
         for sequence in text_sequences(items, deep=True):
             place = ".".join((path, *sequence.names))
             field = string_field(place)
-            is_text = field.scanned and field.kind is FieldClass.TEXT
+            is_text = field.scanned and field.kind in {FieldClass.TEXT, FieldClass.LABEL}
             if not is_text or any(map(self._policy.drops, (place, *containers(place)))):
                 continue
             texts, replacements = self._strings.joined_texts(sequence.texts, self._trajectory)
@@ -170,8 +173,12 @@ class RecordWalk:
             case FieldClass.SUBJECT:
                 self._entries += self._strings.subject_entries(value)
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
-            case FieldClass.TEXT:
-                return self._noted(field, self._strings.text(value, self._trajectory))
+            case FieldClass.TEXT | FieldClass.LABEL as kind:
+                label = kind is FieldClass.LABEL
+                governed = self._strings.text(value, self._trajectory, label=label)
+                names = label or path in NAMES_OF_PROGRAMS
+                self.holds_text |= bool(governed.marks) and not names
+                return self._noted(field, governed)
             case _:
                 return self._noted(field, self._strings.identifier(value))
 

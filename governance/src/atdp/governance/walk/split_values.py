@@ -23,7 +23,9 @@ from atdp.governance.detect.scanner import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
 
 _AROUND: Final = 160
-"""Characters before and behind a border that are searched."""
+_AROUND_CODED: Final = 480
+"""Characters before and behind a border that are searched; more where each may be coded."""
+_CODED = re.compile(r"[%&\\]")
 _DECIMAL = re.compile(r"\s*[-+$]?[0-9]+\.[0-9]+%?\s*")
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -135,7 +137,8 @@ def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
     for at in borders:
         marks[at] = 1
     view = TextView(whole, range(len(whole)), range(1, len(whole) + 1), bytes(marks))
-    excerpt = view.excerpt(_AROUND, _AROUND)
+    around = _AROUND if _CODED.search(whole) is None else _AROUND_CODED
+    excerpt = view.excerpt(around, around)
     yield excerpt
     spaces = [
         ViewEdit(at, at, " ")
@@ -143,7 +146,7 @@ def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
         if is_between_digits(excerpt.text, at, at)
     ]
     if spaces:
-        yield excerpt.unmarked().edited(spaces).excerpt(_AROUND, _AROUND)
+        yield excerpt.unmarked().edited(spaces).excerpt(around, around)
 
 
 def _split_values(

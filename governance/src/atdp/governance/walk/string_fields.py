@@ -20,6 +20,9 @@ class FieldClass(Enum):
 
     TEXT = "text"
     """Scanned. When the content is JSON, its decoded leaves and keys are scanned."""
+    LABEL = "label"
+    """A word that a program chooses: a version, a model, a currency. Scanned as text is, but the
+    model of names reads it only when it is a sentence."""
     IDENTIFIER = "identifier"
     """A UUID is left alone. Other content is scanned, and detected values become pseudonyms that
     are the same throughout the tenant, so that joins still work."""
@@ -69,7 +72,18 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
 _CLASS_BY_LAST_NAME: Mapping[str, FieldClass] = {
     "call_id": FieldClass.IDENTIFIER,
     "sha256": FieldClass.DIGEST,
+    **dict.fromkeys(
+        (
+            *("classification", "code", "currency", "dimension", "encoding_format"),
+            *("evaluator_version", "annotator_version", "finish_reason", "format", "framework"),
+            *("inferred_by", "mime", "model", "op", "price_id", "provider", "reasoning_effort"),
+            *("relation", "retention_class", "rule", "scale", "served_model", "tool_type", "type"),
+            "version",
+        ),
+        FieldClass.LABEL,
+    ),
 }
+_VERSIONS = "versions."
 _IDS = ("event_id", "trajectory_id", "trace_id", "span_id")
 """Names, or ends of names after a `_`, of fields that are identifiers wherever they occur: the same
 id must become the same pseudonym everywhere."""
@@ -99,6 +113,8 @@ def class_of(path: str) -> FieldClass:
     last_name = path.rpartition(".")[2]
     if last_name.endswith(_IDS):
         return FieldClass.IDENTIFIER
+    if path.startswith(_VERSIONS):
+        return FieldClass.LABEL
     return _CLASS_BY_LAST_NAME.get(last_name, FieldClass.TEXT)
 
 

@@ -82,13 +82,13 @@ class StringGovernor:
         """Return the keyed digest that stands for a trajectory's id."""
         return self._digests.place(trajectory)
 
-    def text(self, text: str, trajectory: str) -> GovernedString:
-        """Govern a string of any form.
+    def text(self, text: str, trajectory: str, *, label: bool = False) -> GovernedString:
+        """Govern a string of any form; `label`: a program chose it (`FieldClass.LABEL`).
 
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        return self._govern(text, trajectory, identifier=False)
+        return self._govern(text, trajectory, label=label)
 
     def joined_texts(
         self, texts: Sequence[str], trajectory: str
@@ -141,12 +141,16 @@ class StringGovernor:
         """Return the tenant-wide pseudonym of a string; a pseudonym is returned as it is."""
         return text if is_pseudonym(text) else self._key.pseudonym(entity, text)
 
-    def _govern(self, text: str, trajectory: str, *, identifier: bool) -> GovernedString:
+    def _govern(
+        self, text: str, trajectory: str, *, identifier: bool = False, label: bool = False
+    ) -> GovernedString:
         if not text:
             return GovernedString(text, ())
         encoded = utf8(text)
         digest = hashlib.blake2b(
-            b"%d\x1f%d\x1f" % (identifier, len(encoded)), digest_size=16, key=self._cache_key
+            b"%d%d\x1f%d\x1f" % (identifier, label, len(encoded)),
+            digest_size=16,
+            key=self._cache_key,
         )
         digest.update(encoded)
         if self._depends_on_trajectory:
@@ -157,7 +161,12 @@ class StringGovernor:
                 self._digests, frozenset() if identifier else self._policy.learned_entities
             )
             walk = StringWalk(
-                self._policy, self._key, trajectory, identifier=identifier, lesson=lesson
+                self._policy,
+                self._key,
+                trajectory,
+                identifier=identifier,
+                label=label,
+                lesson=lesson,
             )
             governed = GovernedString(*walk.run(text), lesson.entries, lesson.marks)
             self._keep(digest.digest(), governed)
@@ -167,7 +176,7 @@ class StringGovernor:
         digest.update(learned.identity)
         with_learned = self._cache.get(digest.digest())
         if with_learned is None:
-            walk = StringWalk(self._policy, self._key, trajectory, learned=learned)
+            walk = StringWalk(self._policy, self._key, trajectory, label=label, learned=learned)
             with_learned = GovernedString(*walk.run(text))
             self._keep(digest.digest(), with_learned)
         return with_learned

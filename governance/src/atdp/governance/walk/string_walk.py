@@ -75,6 +75,7 @@ class StringWalk:
         trajectory: str,
         *,
         identifier: bool = False,
+        label: bool = False,
         learned: LearnedDetector | None = None,
         lesson: Lesson | None = None,
     ) -> None:
@@ -85,6 +86,7 @@ class StringWalk:
         self._key = key
         self._trajectory = trajectory
         self._identifier = identifier
+        self._label = label
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self._surrogates: list[str] = []
 
@@ -116,7 +118,8 @@ class StringWalk:
         """Govern a string; `depth` counts the JSON strings around it."""
         parsed = json_text.parse(text)
         if parsed is None:
-            prose = not self._identifier and is_prose(text, key)
+            named = self._label or key != ""
+            prose = not self._identifier and is_prose(text, named=named)
             text, lines = self._json_lines(text, path, depth)
             decoded, protected = self._without_coded_values(text, path, key, depth, lines)
             if decoded is None:
