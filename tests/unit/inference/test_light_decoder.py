@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
+from transformers.utils import logging as transformers_logging
 
 from atdp.inference.errors import ModelError
 from atdp.inference.tokenizer import train_tokenizer
+from atdp.inference.transformers_model import load_causal_lm
 from atdp.inference.worker.decoder import Floats, PrefillRow
 from atdp.inference.worker.decoder_choice import load_decoder
 from atdp.inference.worker.qwen3 import Qwen3Decoder
@@ -157,3 +159,11 @@ def test_the_light_decoder_is_chosen_for_a_small_qwen3_and_a_broken_directory_is
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
     with pytest.raises(ModelError, match="cannot be read"):
         load_decoder(tmp_path)
+
+
+def test_loading_a_model_draws_no_bar_and_keeps_the_bars_of_the_caller(
+    directory: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    load_causal_lm(directory)
+    assert "Loading weights" not in capfd.readouterr().err
+    assert transformers_logging.is_progress_bar_enabled()

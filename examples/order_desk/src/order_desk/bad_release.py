@@ -10,8 +10,6 @@ import sys
 import time
 from dataclasses import dataclass
 
-from transformers.utils import logging as transformers_logging
-
 from atdp.control import CanaryPolicy, DecisionConflict, DecisionRefused, read_manifest
 from atdp.lakehouse import create_dataset, sql_literal
 from atdp.replay import ReplayConfig, ReplayRequest, Verdict, evaluate_dataset
@@ -93,7 +91,6 @@ class BadRelease:
 
     def _train(self) -> str:
         """Fine-tune on the sessions that were rated as wrong."""
-        transformers_logging.disable_progress_bar()  # it would draw over the demo's
         result = train(
             TrainOptions(
                 home=self.platform.home,

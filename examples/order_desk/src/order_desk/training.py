@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from transformers.utils import logging as transformers_logging
-
 from atdp.runtime import Home
 from atdp.trainer import Published, TrainOptions, TrainResult, WeightRegistry, train
 from order_desk.settings import AGENTS_SQL, HELD_OUT, MODEL, DemoSettings
@@ -62,7 +60,6 @@ def train_candidate(
     home: Home, settings: DemoSettings, run: CandidateRun, on_step: OnStep
 ) -> TrainedRun:
     """Train a candidate on the traffic of one phase, without the held-out tasks."""
-    transformers_logging.disable_progress_bar()  # it would draw over the demo's
     result = train(
         TrainOptions(
             home=home,

@@ -27,3 +27,4 @@ from .tokenizer_identity import (
     template_hash as template_hash,
     tokenizer_hash as tokenizer_hash,
 )
+from .transformers_model import load_causal_lm as load_causal_lm

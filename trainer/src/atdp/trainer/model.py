@@ -15,7 +15,13 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
-from atdp.inference import END_OF_TEXT, TURN_END, ModelError, default_template
+from atdp.inference import (
+    END_OF_TEXT,
+    TURN_END,
+    ModelError,
+    default_template,
+    load_causal_lm,
+)
 from atdp.trainer.attention import PACKED_ATTENTION
 
 CausalLM = Any
@@ -82,15 +88,8 @@ def new_model(shape: ModelShape, tokenizer: Tokenizer, *, seed: int) -> CausalLM
 
 def load_model(path: Path) -> CausalLM:
     """Load a causal LM for training (fp32, packed attention), never from the network."""
-    from transformers import AutoModelForCausalLM
-
     check_model_dir(path)
-    try:
-        return AutoModelForCausalLM.from_pretrained(
-            path, local_files_only=True, dtype=torch.float32, attn_implementation=PACKED_ATTENTION
-        )
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be loaded as a causal language model: {error}") from error
+    return load_causal_lm(path, dtype=torch.float32, attn_implementation=PACKED_ATTENTION)
 
 
 def check_model_dir(path: Path) -> None:

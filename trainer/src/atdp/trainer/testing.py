@@ -17,7 +17,13 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 
-from atdp.inference import TURN_END, ChatTemplate, default_template, train_tokenizer
+from atdp.inference import (
+    TURN_END,
+    ChatTemplate,
+    default_template,
+    load_causal_lm,
+    train_tokenizer,
+)
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.sft_loop import SftRules, train_on_rows
 from atdp.trainer.sft_rows import conversation_row
@@ -106,9 +112,9 @@ class Reference:
 
     def __init__(self, model_dir: Path) -> None:
         """Load the model for evaluation."""
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import AutoTokenizer
 
-        self.model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32).eval()
+        self.model = load_causal_lm(model_dir, dtype=torch.float32).eval()
         self.tokenizer = AutoTokenizer.from_pretrained(model_dir)
 
     def logprobs(self, ids: list[int], temperature: float = 1.0) -> list[float | None]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as torch_functional
 
-from atdp.inference.errors import ModelError
+from atdp.inference.transformers_model import load_causal_lm
 from atdp.inference.worker.decoder import Floats, Prefilled, PrefillRow
 
 _LayerCache = tuple[torch.Tensor, torch.Tensor]
@@ -36,15 +36,7 @@ class TransformersDecoder:
     @classmethod
     def load(cls, model_dir: Path, *, device: str) -> "TransformersDecoder":
         """Read a model directory from disk, never from a hub."""
-        from transformers import AutoModelForCausalLM
-
-        try:
-            model = AutoModelForCausalLM.from_pretrained(
-                model_dir, local_files_only=True, dtype="auto"
-            )
-        except (OSError, ValueError) as error:
-            raise ModelError(f"transformers cannot load {model_dir}: {error}") from error
-        return cls(model, device=device)
+        return cls(load_causal_lm(model_dir, dtype="auto"), device=device)
 
     def __len__(self) -> int:
         """Return the number of rows in the batch."""
