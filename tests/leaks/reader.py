@@ -22,6 +22,8 @@ from .personal_values import PersonalValue, compact
 _DEPTH = 7
 _SHARE_LEFT = 0.7
 """A value is left when a piece of this share of its core can be read..."""
+_SHARE_OF_DATE = 0.85
+"""...of a date more: the same month in another year is another date..."""
 _PIECE_CHARS = 7
 """...and has at least this many characters, or is the whole core."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}(?:\s[A-Za-z0-9+/_-]{2,})*={0,2}")
@@ -35,7 +37,8 @@ _BREAK = "\x00"
 def is_left(value: PersonalValue, readings: str) -> bool:
     """Return True when the value can be read in what `readings` returned."""
     core = value.core
-    length = min(len(core), max(_PIECE_CHARS, round(len(core) * _SHARE_LEFT)))
+    share = _SHARE_OF_DATE if value.kind == "birth date" else _SHARE_LEFT
+    length = min(len(core), max(_PIECE_CHARS, round(len(core) * share)))
     if len(core) <= _PIECE_CHARS and core.isdecimal():
         # Five digits stand by chance within longer numbers.
         return re.search(rf"(?<![0-9]){core}(?![0-9])", readings) is not None

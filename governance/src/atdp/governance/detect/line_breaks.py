@@ -4,17 +4,24 @@ import re
 from typing import Final
 
 BREAK = re.compile(
-    r"(?:(?<=[\w@.+/=()-])|(?<=[0-9A-Fa-f]{2}:))[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}"
-    r"(?=[\w@.+/=(-]|:[0-9A-Fa-f]{2})"
+    r"(?:(?<=[\w@.+/=()-])|(?<=[0-9A-Fa-f]{2}:)|(?<=:[0-9A-Fa-f]:)|(?<=::))"
+    r"[ \t]{0,8}\r?\n(?:[ \t]|[>#*|]|//){0,40}"
+    r"(?=[\w@.+/=(-]|::?[0-9A-Fa-f]|\)[ .-]?[0-9])"
 )
 """A line break that may be within a value, with the indentation or quotation marks behind it."""
 _BETWEEN_DIGITS = re.compile(r"(?:^|[^.\d])\d{2,}[).-]?\n[(+]?\d{2,}(?!\.\d)")
+_WORD: Final = r"[\w\u200b-\u200d\u2060\ufeff-]"
 _VALUE_CHARACTERS = re.compile(r"[\d@\uff01-\uff5e]")
 _NAMED_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|credentials?|pin)"
     r"[\"'`*_]{0,3}\s{0,3}(?:[=:]|is\b|was\b)|bearer|basic|authorization|ghp_|sk-|://",
     re.IGNORECASE,
 )
+_WORD_BEFORE = re.compile(rf"{_WORD}*\Z")
+_WORD_BEHIND = re.compile(rf"{_WORD}*")
+_LONG_WORD: Final = 20
+"""Characters of the shortest token without a digit near the break, and of no ordinary word."""
+_WORD_CHARS: Final = 64
 _NEAR: Final = 28
 """Characters beside a break in which a digit or an at sign stands when a value is broken there."""
 _SECRET_BEFORE: Final = 60
@@ -24,9 +31,17 @@ _DIGITS: Final = 12
 def may_split_value(text: str, start: int, end: int) -> bool:
     """Return True when a value may extend over the break at `start` to `end`."""
     near = text[max(0, start - _NEAR) : start], text[end : end + _NEAR]
-    return any(map(_VALUE_CHARACTERS.search, near)) or (
-        _NAMED_SECRET.search(text, max(0, start - _SECRET_BEFORE), start) is not None
+    return (
+        any(map(_VALUE_CHARACTERS.search, near))
+        or _NAMED_SECRET.search(text, max(0, start - _SECRET_BEFORE), start) is not None
+        or _is_in_long_word(text, start, end)
     )
+
+
+def _is_in_long_word(text: str, start: int, end: int) -> bool:
+    before = _WORD_BEFORE.search(text[max(0, start - _WORD_CHARS) : start])
+    behind = _WORD_BEHIND.match(text, end, end + _WORD_CHARS)
+    return sum(len(each[0]) for each in (before, behind) if each) >= _LONG_WORD
 
 
 def is_between_digits(text: str, start: int, end: int) -> bool:

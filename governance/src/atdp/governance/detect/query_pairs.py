@@ -2,7 +2,8 @@
 
 The key rules of JSON apply to their names. A value extends to the next parameter; it is read with
 its codings decoded. Outside of URLs and forms a pair of name and value counts only when the value
-has several digits, because programs are full of pairs such as `email=email`.
+has several digits, because programs are full of pairs such as `email=email`. It has no space then,
+unless it is a date.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,8 @@ _PAIR: Final = regex.compile(
 )
 _BARE: Final = regex.compile(
     r"(?<=(?<![\w.$-])(?P<key>[A-Za-z_][\w-]{2,60}))[:=]"
-    r"(?P<value>(?=\S{0,60}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9])"
+    r"(?P<value>[0-9]{1,2} [A-Z][a-z]{2,8} [0-9]{4}"
+    r"|(?=\S{0,60}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9]\S{0,20}?[0-9])"
     r"[^&;#:=\s\"'<>(){}\[\],]{4,200}(?<![.!?]))"
 )
 

@@ -12,8 +12,9 @@ from typing import Final
 from atdp.governance.redact.pseudonyms import PSEUDONYM
 
 _NOT_A_PSEUDONYM: Final = rf"(?!{PSEUDONYM})"
-_LEFT_EDGE: Final = r"(?<![A-Za-z0-9_-])"
-_RIGHT_EDGE: Final = r"(?![A-Za-z0-9_-])"
+_LEFT_EDGE: Final = r"(?<![A-Za-z0-9-])"
+_RIGHT_EDGE: Final = r"(?![A-Za-z0-9-])"
+"""Edges of a token. An underscore may be emphasis, or tie the token to a word."""
 _ASSIGNED_NAMES: Final = (
     r"pass(?:word|wd|phrase|code)?|secret(?:[_-]?(?:key|token))?|client[_-]?secret"
     r"|api[_ -]?(?:key|token|secret)|apikey|access[_-]?(?:key|token)|refresh[_-]?token"
@@ -60,7 +61,7 @@ RULES: Sequence[SecretRule] = (
         name="aws-access-key",
         words=("akia", "asia", "abia", "acca"),
         # The form is fixed, so a word of lower case may touch it.
-        pattern=rf"{_LEFT_EDGE}(?P<secret>(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}})(?![A-Z0-9_-])",
+        pattern=rf"{_LEFT_EDGE}(?P<secret>(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}})(?![A-Z0-9-])",
     ),
     _token(
         "github",
@@ -91,8 +92,8 @@ RULES: Sequence[SecretRule] = (
     ),
     _token(
         "stripe",
-        "(?:sk|rk|pk|whsec)_(?:(?:live|test|prod)_)?",
-        "[A-Za-z0-9]{16,250}",
+        "(?<!_)(?:sk|rk|pk|whsec)_(?:(?:live|test|prod)_)?",
+        "[A-Za-z0-9]{16,250}(?!_)",
         "sk_",
         "rk_",
         "pk_",

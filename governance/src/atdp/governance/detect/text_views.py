@@ -132,14 +132,16 @@ class TextView:
             or self.changed.find(JOINED, start + 1, end) >= 0
         )
 
-    def is_literal(self, start: int, end: int, original: str) -> bool:
-        """Return True when a character at `start` to `end` of the original stands in the view.
+    def holds_word(self, start: int, end: int, original: str) -> bool:
+        """Return True when `start` to `end` of the original reads as more than punctuation.
 
+        So it does when one of its characters stands there as it is, or reads as a letter or digit.
         The characters of the view are in the order of the original.
         """
         at = bisect.bisect_left(self.starts, start)
         while at < len(self.text) and self.starts[at] < end:
-            if self.ends[at] - self.starts[at] == 1 and original[self.starts[at]] == self.text[at]:
+            character, place = self.text[at], self.starts[at]
+            if character.isalnum() or (self.ends[at] - place == 1 and original[place] == character):
                 return True
             at += 1
         return False

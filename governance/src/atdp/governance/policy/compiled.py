@@ -10,7 +10,7 @@ from typing import Final
 
 import regex
 
-from atdp.governance.detect.any_case import AnyCase
+from atdp.governance.detect.checked_codes import CheckedCodes
 from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
 from atdp.governance.detect.detector import Detector
 from atdp.governance.detect.glued_addresses import GluedAddresses
@@ -34,8 +34,7 @@ from atdp.governance.policy.field_rules import dropped_places, drops_context, dr
 from atdp.governance.redact.operators import SEVERITY, RedactionOperator
 
 _GLUED: Final = frozenset({"IP_ADDRESS", "MAC_ADDRESS"})
-_ANY_CASE: Final = frozenset({"IBAN_CODE"})
-"""Entities whose recognizers expect upper case, and which people also write in lower case."""
+_CHECKED: Final = frozenset({"IBAN_CODE", "CRYPTO"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,10 +161,10 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
                     "add a pattern or a key rule for it, or take it out of entities"
                 )
             detectors += recognizers
-            if entity in _ANY_CASE:
-                detectors += [AnyCase(recognizer) for recognizer in recognizers]
     if not _GLUED.isdisjoint(document.entities):
         detectors.append(GluedAddresses())
+    if not _CHECKED.isdisjoint(document.entities):
+        detectors.append(CheckedCodes())
     detectors += [CustomPattern(_definition(rule), timeout_s) for rule in document.patterns]
     if document.keys:
         detectors += [QuotedPairs(keys, timeout_s), QueryPairs(keys, timeout_s)]
