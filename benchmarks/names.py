@@ -34,7 +34,6 @@ from governance.ner.samples import heldout_samples
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.governance.evaluation.labelled_texts import LabelledSpan, LabelledText
 from atdp.governance.evaluation.policy_evaluation import PolicyFinder, evaluate
 from atdp.governance.evaluation.span_scores import ALL
 from atdp.governance.learned.learned_set import NOTHING_LEARNED
@@ -211,14 +210,7 @@ def false_alarms(policy: CompiledPolicy, kilobytes: int) -> tuple[float, Counter
 def labelled_f2(policy: CompiledPolicy, count: int) -> float:
     """Return the F2 of any personal value in generated text of unseen templates and names."""
     report("labelled text")
-    texts = [
-        LabelledText(
-            sample.text,
-            tuple(LabelledSpan.of(each.start, each.end, each.entity) for each in sample.spans),
-        )
-        for sample in heldout_samples(SEED, count, reserved=True)
-    ]
-    rows = evaluate(PolicyFinder(policy), texts)
+    rows = evaluate(PolicyFinder(policy), heldout_samples(SEED, count, reserved=True))
     return next(row.f2 or 0.0 for row in rows if row.entity == ALL and row.measure == "span")
 
 

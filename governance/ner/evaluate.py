@@ -8,11 +8,13 @@ the last set is the shipped one; the reserved words are on none of its lists.
 import argparse
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from governance.ner.samples import SampleGenerator, TextSample, heldout_samples, source_files
+from governance.ner.plain_text import source_files
+from governance.ner.samples import SampleGenerator, heldout_samples
 from governance.ner.word_lists import word_list
 
 from atdp.governance.evaluation.labelled_texts import LabelledSpan, LabelledText
@@ -42,18 +44,11 @@ class ModelFinder:
         ]
 
 
-def labelled(samples: Sequence[TextSample]) -> Sequence[LabelledText]:
-    """Return the samples as labelled texts, with the entities that the model knows."""
-    known = set(word_list("entities"))
+def with_known_entities(samples: Iterable[LabelledText]) -> Sequence[LabelledText]:
+    """Return the samples with the spans alone whose entities the model knows."""
+    known = frozenset(word_list("entities"))
     return [
-        LabelledText(
-            sample.text,
-            tuple(
-                LabelledSpan.of(each.start, each.end, each.entity)
-                for each in sample.spans
-                if each.entity in known
-            ),
-        )
+        replace(sample, spans=tuple(each for each in sample.spans if each.entity in known))
         for sample in samples
     ]
 
@@ -61,12 +56,13 @@ def labelled(samples: Sequence[TextSample]) -> Sequence[LabelledText]:
 def figures(model: NameModel, count: int) -> Iterator[str]:
     """Yield the lines of the card's tables."""
     generator = SampleGenerator(_SEED)
-    sets = {
-        "templates of training": list(itertools.islice(generator, count)),
+    sets: Mapping[str, Iterable[LabelledText]] = {
+        "templates of training": itertools.islice(generator, count),
         "held-out templates": heldout_samples(_SEED, count, reserved=False),
         "held-out templates and names": heldout_samples(_SEED, count, reserved=True),
     }
-    rows = {name: evaluate(ModelFinder(model), labelled(each)) for name, each in sets.items()}
+    finder = ModelFinder(model)
+    rows = {name: evaluate(finder, with_known_entities(each)) for name, each in sets.items()}
     yield f"Any entity, spans (IoU at least .75, labels ignored), {count} texts each:"
     yield ""
     yield "| text | precision | recall | F2 |"
@@ -88,28 +84,29 @@ def figures(model: NameModel, count: int) -> Iterator[str]:
 
 def source_figures(model: NameModel) -> Iterator[str]:
     """Yield the line about program code: false alarms and time."""
-    found, chars = [0, 0], 0
+    found = found_in_prose = chars = 0
     started = time.process_time()
     for path in source_files(evaluation=True)[::3]:
         text = path.read_text(encoding="utf-8", errors="replace")[:10_000]
         chars += len(text)
         count = len(model.spans(text))
-        found[0] += count
-        found[1] += count if is_prose(text, "") else 0
+        found += count
+        found_in_prose += count if is_prose(text, "") else 0
         if chars >= _SOURCE_CHARS:
             break
     milliseconds = (time.process_time() - started) * 1_000
     yield (
-        f"False alarms in Python source of installed packages: {found[0] / chars * 10_000:.1f} per "
-        f"10 kB by the model alone, {found[1] / chars * 10_000:.1f} where only prose is read. "
+        "False alarms in Python source of installed packages: "
+        f"{found / chars * 10_000:.1f} per 10 kB by the model alone, "
+        f"{found_in_prose / chars * 10_000:.1f} where only prose is read. "
         f"Time: {milliseconds / chars * 1_000:.2f} ms per kB of CPU time on one core."
     )
 
 
 def _recall(rows: Sequence[EvaluationRow], entity: str) -> str:
-    name = LabelledSpan.of(0, 1, entity).entity
-    found = [row for row in rows if row.entity == name and row.measure == "character"]
-    return f"{found[0].recall:.3f}" if found and found[0].recall is not None else "–"
+    recalls = (each.recall for each in rows if (each.entity, each.measure) == (entity, "character"))
+    recall = next(recalls, None)
+    return "–" if recall is None else f"{recall:.3f}"
 
 
 def main() -> None:
@@ -118,10 +115,8 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=1_000)
     parser.add_argument("--write", action="store_true", help="write the figures into the card")
     options = parser.parse_args()
-    lines = []
-    for line in figures(shipped_model(), options.texts):
-        print(line, flush=True)
-        lines.append(line)
+    lines = list(figures(shipped_model(), options.texts))
+    print("\n".join(lines))
     if options.write:
         before, _, rest = CARD.read_text(encoding="utf-8").partition(_MARKS[0])
         _, _, after = rest.partition(_MARKS[1])

@@ -20,8 +20,7 @@ class InventedNumbers(ValueSource):
             text = day.strftime(pattern)
             return re.sub(r"\b0(\d)", r"\1", text) if rng.random() < 0.5 else text
         if form < 0.72:
-            ending = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
-            ordinal = f"{day.day}{ending.get(day.day, 'th')}"
+            ordinal = _ordinal(day.day)
             pattern = rng.choice(
                 ["{m} {d}", "{d} of {m}", "{m} {d}, {y}", "{d} {m} {y}", "the {d} of {m}"]
             )
@@ -43,6 +42,11 @@ class InventedNumbers(ValueSource):
             iso=day.isoformat(),
             hour=f"{rng.randint(0, 23):02}",
         )
+
+    def day_of_month(self) -> str:
+        """Return a day of an unnamed month."""
+        day = self.rng.randint(1, 31)
+        return self.rng.choice(["the {}", "{}"]).format(_ordinal(day))
 
     def birthday(self) -> str:
         """Return a full date."""
@@ -95,3 +99,8 @@ class InventedNumbers(ValueSource):
             return "0x" + self.digits("########")
         # An @ stands for the character #.
         return self.digits(self.rng.choice(word_list("reference_patterns"))).replace("@", "#")
+
+
+def _ordinal(day: int) -> str:
+    endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
+    return f"{day}{endings.get(day, 'th')}"

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from faker.providers import address as address_providers, person as person_providers
+from faker.providers.lorem.en_US import Provider as CommonWords
 from governance.ner.word_lists import word_list
 from phonenumbers import geodata
 
 _RESERVED_SHARE: Final = 8
+_PICTURES: Final = (range(0x1F300, 0x1F600), range(0x1F680, 0x1F700), range(0x1F900, 0x1FB00))
+"""Characters that are pictures, mostly of things."""
+_NO_THINGS: Final = re.compile(r"-|\b(japanese|tokyo|mount|christmas|latin|face|symbol|hindu)\b")
 _CYRILLIC: Final = dict(
     zip("абвгдеёжзийклмнопрстуфхцчшщъыьэюя", word_list("cyrillic_letters"), strict=True)
 )
@@ -114,3 +118,18 @@ def region_lists() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         states |= _words_of(provider, "states", "provinces")
         abbreviations |= _words_of(provider, "states_abbr", "provinces_abbr")
     return tuple(sorted(countries)), tuple(sorted(states)), tuple(sorted(abbreviations))
+
+
+@functools.cache
+def pictured_things() -> tuple[str, ...]:
+    """Return the things that Unicode has pictures of, named in one or two words."""
+    names = {unicodedata.name(chr(code), "").lower() for codes in _PICTURES for code in codes}
+    return tuple(
+        sorted(name for name in names if 0 < len(name.split()) < 3 and not _NO_THINGS.search(name))
+    )
+
+
+@functools.cache
+def common_words() -> tuple[str, ...]:
+    """Return common words of English in lower case, from Faker."""
+    return tuple(sorted({word for word in CommonWords.word_list if word.islower()}))

@@ -3,15 +3,17 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
-from governance.ner.samples import SampleGenerator, TextSample
+from governance.ner.samples import SampleGenerator
 from governance.ner.word_lists import word_list
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from atdp.governance.names import TagWeights, WordLists, split_words
+from atdp.governance.evaluation.labelled_texts import LabelledText
+from atdp.governance.names import TagWeights, Word, WordLists, split_words
 from atdp.governance.names.network import DISTANCES
 
 ENTITIES: Final = word_list("entities")
@@ -21,7 +23,7 @@ _BORDER: Final = max(DISTANCES)
 """Empty places between two texts of a batch, so that no convolution sees both."""
 _WORD_DROPOUT: Final = 0.5
 _LIST_DROPOUT: Final = 0.25
-_ORDINARY_DROPOUT: Final = 0.04
+_ORDINARY_DROPOUT: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +73,27 @@ class TagNetwork(nn.Module):
             tags=TAGS,
             table=np.clip(np.rint(table / scales[:, None]), -127, 127).astype(np.int8),
             scales=scales,
-            kernels=tuple(_half(each.weight.T) for each in self._layers()),
-            biases=tuple(each.bias.detach().numpy() for each in self._layers()),
+            kernels=_half(torch.stack([each.weight.T for each in self._layers()])),
+            biases=torch.stack([each.bias for each in self._layers()]).detach().numpy(),
             output=_half(self.output.weight.T),
             output_bias=self.output.bias.detach().numpy(),
         )
 
-    def _layers(self) -> Iterator[Any]:
-        yield from self.kernels
+    def _layers(self) -> list[nn.Linear]:
+        return [each for each in self.kernels if isinstance(each, nn.Linear)]
 
 
-def _half(weight: Tensor) -> Any:
-    """Return a matrix rounded to 16 bits, as the model file holds it."""
-    return np.ascontiguousarray(weight.detach().numpy()).astype(np.float16).astype(np.float32)
+def _half(weights: Tensor) -> NDArray[np.float32]:
+    """Return weights rounded to 16 bits, as the model file holds them."""
+    return np.ascontiguousarray(weights.detach().half().float().numpy())
 
 
 class BatchMaker:
     """Turns labelled texts into batches, with features left out at random.
 
     Names must be recognised by their form and place in the sentence, not only because they were
-    read in training: half of them lose the row of their word, a quarter their lists.
+    read in training: half of them lose the row of their word, a quarter their lists. Ordinary
+    words lose either more rarely, so that an unknown word is not taken for a name.
     """
 
     def __init__(self, lists: WordLists, seed: int) -> None:
@@ -98,7 +101,7 @@ class BatchMaker:
         self._rng = random.Random(seed)
         self._forms: dict[str, tuple[int, list[tuple[int, float]], int]] = {}
 
-    def batch(self, samples: Sequence[TextSample]) -> TagBatch:
+    def batch(self, samples: Sequence[LabelledText]) -> TagBatch:
         """Return one batch of all samples."""
         rows: list[int] = []
         weights: list[float] = []
@@ -107,9 +110,7 @@ class BatchMaker:
         tags: list[int] = []
         for sample in samples:
             words = split_words(sample.text)
-            for word, tag in zip(
-                words, word_tags(sample, [(w.start, w.end) for w in words]), strict=True
-            ):
+            for word, tag in zip(words, word_tags(sample, words), strict=True):
                 offsets.append(len(rows))
                 features = self._features(word.text, entity=tag > 0)
                 rows += [row for row, _ in features]
@@ -151,16 +152,16 @@ class BatchMaker:
         return [(row, 1.0), *form, *self._lists.list_rows(bits)]
 
 
-def word_tags(sample: TextSample, places: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the number of the tag of each word."""
+def word_tags(sample: LabelledText, words: Sequence[Word]) -> list[int]:
+    """Return the number of the tag of each word of a sample's text."""
     tags: list[int] = []
     spans = iter(span for span in sample.spans if span.entity in ENTITIES)
     span = next(spans, None)
     begun = False
-    for start, end in places:
-        while span is not None and span.end <= start:
+    for word in words:
+        while span is not None and span.end <= word.start:
             span, begun = next(spans, None), False
-        if span is None or span.start >= end:
+        if span is None or span.start >= word.end:
             tags.append(0)
             continue
         tags.append(1 + 2 * ENTITIES.index(span.entity) + begun)

@@ -46,7 +46,7 @@ def train(lists: WordLists, seed: int, steps: int) -> TagNetwork:
     for step, batch in enumerate(batches, start=1):
         loss = torch.nn.functional.cross_entropy(network(batch), batch.tags, ignore_index=-100)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(network.parameters(), _GRADIENT_NORM)
         optimizer.step()
         schedule.step()

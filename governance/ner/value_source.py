@@ -5,8 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import faker
+from faker.providers.address.it_IT import Provider as ItalianAddress
 from governance.ner.package_lists import is_reserved
 from governance.ner.word_lists import word_list
+
+# Faker makes this list from a set, whose order differs from process to process.
+ItalianAddress.cities.sort()
 
 _POOL: Final = 700
 """Values of one kind and locale that are made at once, because Faker is slow."""

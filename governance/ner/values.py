@@ -7,6 +7,7 @@ names and places that the model has never read.
 
 from typing import Final
 
+from governance.ner.invented_things import InventedThings
 from governance.ner.numbers import InventedNumbers
 from governance.ner.package_lists import NameLists, name_lists, place_lists, region_lists
 from governance.ner.word_lists import word_list
@@ -15,7 +16,7 @@ _ENGLISH: Final = frozenset({"en", "en_US", "en_GB", "en_IE", "en_NZ"})
 _ENGLISH_SHARE: Final = 0.35
 
 
-class InventedValues(InventedNumbers):
+class InventedValues(InventedNumbers, InventedThings):
     """All invented values."""
 
     # People
@@ -107,6 +108,12 @@ class InventedValues(InventedNumbers):
             unit = self.digits(unit.replace("#%", "\0")).replace("\0", "#")
             line += rng.choice([", ", " ", "\n"]) + unit
         return line
+
+    def thing_street(self) -> str:
+        """Return a street that is named after a thing, such as 6 Rope Walk."""
+        number = self.rng.randint(1, 99)
+        stem = self.rng.choice([self.thing, self.word])().title()
+        return f"{number} {stem} {self.rng.choice(word_list('street_suffixes'))}"
 
     def postcode(self) -> str:
         """Return a postal code."""

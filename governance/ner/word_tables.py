@@ -5,8 +5,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from governance.ner.package_lists import is_reserved, name_lists, place_lists, region_lists
-from governance.ner.samples import SampleGenerator, doc_sentences
+from governance.ner.package_lists import (
+    common_words,
+    is_reserved,
+    name_lists,
+    pictured_things,
+    place_lists,
+    region_lists,
+)
+from governance.ner.plain_text import doc_sentences
+from governance.ner.samples import SampleGenerator
 from governance.ner.tagging import word_tags
 from governance.ner.word_lists import word_list
 
@@ -38,6 +46,12 @@ def _ordinary_words() -> tuple[str, ...]:
     return tuple(word for word, _ in counts.most_common(_ORDINARY))
 
 
+def _things() -> set[str]:
+    """Return the words of goods and common English that are no first names."""
+    names = _parts([name for each in name_lists() for name in each.first])
+    return _parts([*word_list("goods"), *pictured_things(), *common_words()]) - names
+
+
 def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
     """Return the lists; those without reserved words are for training and evaluation."""
     counts: Counter[str] = Counter()
@@ -45,9 +59,7 @@ def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
     for _ in range(_SAMPLES):
         sample = generator.sample()
         words = split_words(sample.text)
-        for word, tag in zip(
-            words, word_tags(sample, [(w.start, w.end) for w in words]), strict=True
-        ):
+        for word, tag in zip(words, word_tags(sample, words), strict=True):
             if tag == 0:
                 counts[word.text.lower()] += 1
     ordinary = _ordinary_words()
@@ -69,7 +81,7 @@ def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
         ),
         "street_suffixes": _parts(word_list("street_suffixes")),
         "honorifics": _parts(word_list("honorifics")),
-        "ordinary_words": set(ordinary),
+        "ordinary_words": {*ordinary, *_things()},
     }
     if not with_reserved:
         for name in ("first_names", "last_names", "places"):

@@ -226,9 +226,9 @@ def test_words_that_programs_choose_are_not_searched_for_names(
 ) -> None:
     strings = StringGovernor(default_policy, key)
     assert strings.text("Ingrid Halvorsen", "t").text != "Ingrid Halvorsen"
-    assert strings.text("Ingrid Halvorsen", "t", label=True).text == "Ingrid Halvorsen"
-    assert "@" in (strings.text("ingrid@corp.io", "t", label=True).text or "")
-    assert "corp.io" not in (strings.text("ingrid@corp.io", "t", label=True).text or "")
+    assert strings.text("Ingrid Halvorsen", "t", FieldClass.LABEL).text == "Ingrid Halvorsen"
+    assert "@" in (strings.text("ingrid@corp.io", "t", FieldClass.LABEL).text or "")
+    assert "corp.io" not in (strings.text("ingrid@corp.io", "t", FieldClass.LABEL).text or "")
     assert class_of("cost.currency") is class_of("versions.prompt") is FieldClass.LABEL
     assert class_of("observation.messages.name") is FieldClass.TEXT
 

@@ -56,7 +56,7 @@ class LabelledText:
     """A text and the spans that people marked in it."""
 
     text: str
-    spans: tuple[LabelledSpan, ...]
+    spans: tuple[LabelledSpan, ...] = ()
 
 
 class _SpanObject(BaseModel):

@@ -9,7 +9,7 @@ import importlib.resources
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,73 +96,68 @@ class NameModel:
         insides = probabilities[:, 2::2]
         both = begins + insides
         entity_of = both.argmax(axis=1)
-        members = np.flatnonzero(probabilities[:, 0] < _NO_ENTITY_ABOVE)
-        first = last = -1
-        for at in members.tolist():
+        runs: list[list[int]] = []
+        for at in np.flatnonzero(probabilities[:, 0] < _NO_ENTITY_ABOVE).tolist():
             entity = entity_of[at]
-            joins = (
-                at == last + 1
-                and entity == entity_of[last]
+            if (
+                runs
+                and at == runs[-1][-1] + 1
+                and entity == entity_of[at - 1]
                 and begins[at, entity] <= insides[at, entity]
-            )
-            if not joins:
-                if first >= 0:
-                    yield from self._span(
-                        words[first : last + 1], both[first : last + 1], first, entity_of
-                    )
-                first = at
-            last = at
-        if first >= 0:
-            yield from self._span(words[first : last + 1], both[first : last + 1], first, entity_of)
+            ):
+                runs[-1].append(at)
+            else:
+                runs.append([at])
+        for run in runs:
+            first, end = run[0], run[-1] + 1
+            yield from _span(words[first:end], self.entities[entity_of[first]], both[first:end])
 
-    def _span(
-        self,
-        words: Sequence[Word],
-        both: NDArray[np.float32],
-        first: int,
-        entity_of: NDArray[np.intp],
-    ) -> Iterator[NameSpan]:
-        while words and not words[-1].text[0].isalnum() and words[-1].text not in {".", ")"}:
-            words = words[:-1]
-        entity = self.entities[entity_of[first]]
-        characters = sum(len(each.text) for each in words if each.text[0].isalnum())
-        # A day without a figure (today, last Tuesday) says nothing about a person.
-        says_something = entity != "DATE_TIME" or any(each.text[0].isdecimal() for each in words)
-        if says_something and characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
-            score = min(1.0, float(both[: len(words)].sum(axis=1).mean()))
-            yield NameSpan(words[0].start, words[-1].end, entity, score)
+
+def _span(
+    words: Sequence[Word], entity: str, probabilities: NDArray[np.float32]
+) -> Iterator[NameSpan]:
+    """Yield the span of some words without punctuation at its end, if it says something.
+
+    `probabilities` of entities, shape (words, entities).
+    """
+    while words and not words[-1].text[0].isalnum() and words[-1].text not in {".", ")"}:
+        words = words[:-1]
+    characters = sum(len(each.text) for each in words if each.text[0].isalnum())
+    # A day without a figure (today, last Tuesday) says nothing about a person.
+    says_something = entity != "DATE_TIME" or any(each.text[0].isdecimal() for each in words)
+    if says_something and characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
+        score = min(1.0, float(probabilities[: len(words)].sum(axis=1).mean()))
+        yield NameSpan(words[0].start, words[-1].end, entity, score)
 
 
 def model_bytes(weights: TagWeights, lists: WordLists) -> bytes:
     """Return the file of a model."""
-    arrays: dict[str, Any] = {
-        "tags": np.array(weights.tags),
-        "table": weights.table,
-        "scales": weights.scales.astype(np.float16),
-        "output": weights.output.astype(np.float16),
-        "output_bias": weights.output_bias,
-        "frequent": lists.frequent,
-        "listed": lists.listed,
-        "bits": lists.bits,
-    }
-    for at, (kernel, bias) in enumerate(zip(weights.kernels, weights.biases, strict=True)):
-        arrays[f"kernel{at}"] = kernel.astype(np.float16)
-        arrays[f"bias{at}"] = bias
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
+    np.savez_compressed(
+        buffer,
+        tags=np.array(weights.tags),
+        table=weights.table,
+        scales=weights.scales.astype(np.float16),
+        kernels=weights.kernels.astype(np.float16),
+        biases=weights.biases,
+        output=weights.output.astype(np.float16),
+        output_bias=weights.output_bias,
+        frequent=lists.frequent,
+        listed=lists.listed,
+        bits=lists.bits,
+    )
     return buffer.getvalue()
 
 
 def read_model(content: bytes) -> tuple[TagWeights, WordLists]:
     """Return the weights and word lists of a file's content."""
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        layers = sum(name.startswith("kernel") for name in arrays.files)
         weights = TagWeights(
-            tags=tuple(str(tag) for tag in arrays["tags"]),
+            tags=tuple(map(str, arrays["tags"])),
             table=arrays["table"],
             scales=arrays["scales"].astype(np.float32),
-            kernels=tuple(arrays[f"kernel{at}"].astype(np.float32) for at in range(layers)),
-            biases=tuple(arrays[f"bias{at}"] for at in range(layers)),
+            kernels=arrays["kernels"].astype(np.float32),
+            biases=arrays["biases"],
             output=arrays["output"].astype(np.float32),
             output_bias=arrays["output_bias"],
         )

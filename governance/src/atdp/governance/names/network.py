@@ -8,7 +8,7 @@ of `governance.ner.tagging`, which trains it; a test compares the two.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,15 +25,16 @@ _CHUNK: Final = 2_048
 class TagWeights:
     """The weights of a network.
 
-    `table` (rows, width) int8 with `scales` (rows,) float32; `kernels` of shape (3 * width, width)
-    and `biases` (width,), one per distance; `output` (width, tags), `output_bias` (tags,).
+    `table` (rows, width) int8 with `scales` (rows,); `kernels` (distances, 3 * width, width) with
+    `biases` (distances, width); `output` (width, tags) with `output_bias` (tags,); all but the
+    table float32.
     """
 
     tags: tuple[str, ...]
     table: NDArray[np.int8]
     scales: NDArray[np.float32]
-    kernels: tuple[NDArray[np.float32], ...]
-    biases: tuple[NDArray[np.float32], ...]
+    kernels: NDArray[np.float32]
+    biases: NDArray[np.float32]
     output: NDArray[np.float32]
     output_bias: NDArray[np.float32]
 
@@ -64,7 +65,7 @@ class TagWeights:
 
     def _probabilities(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         count, width = vectors.shape
-        state: Any = vectors
+        state = vectors
         for distance, kernel, bias in zip(DISTANCES, self.kernels, self.biases, strict=True):
             padded = np.zeros((count + 2 * distance, width), dtype=np.float32)
             padded[distance : distance + count] = state
@@ -74,9 +75,8 @@ class TagWeights:
             change += bias
             np.maximum(change, 0, out=change)
             state = state + change
-        scores: Any = state @ self.output + self.output_bias
+        scores: NDArray[np.float32] = state @ self.output + self.output_bias
         scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=1, keepdims=True)
-        result: NDArray[np.float32] = scores
-        return result
+        return scores
