@@ -91,7 +91,7 @@ def source_figures(model: NameModel) -> Iterator[str]:
         chars += len(text)
         count = len(model.spans(text))
         found += count
-        found_in_prose += count if is_prose(text, "") else 0
+        found_in_prose += count if is_prose(text, named=False) else 0
         if chars >= _SOURCE_CHARS:
             break
     milliseconds = (time.process_time() - started) * 1_000

@@ -75,15 +75,15 @@ class SampleGenerator:
     def _piece(self) -> LabelledText:
         rng = self.rng
         form = rng.random()
-        if form < 0.56:
+        if form < 0.52:
             return self.filler.fill(rng.choice(self._templates))
-        if form < 0.66:
+        if form < 0.60:
             return self._sentence_with_values()
-        if form < 0.72:
+        if form < 0.65:
             return self._salad()
-        if form < 0.80:
+        if form < 0.83:
             return LabelledText(self._plain_text())
-        if form < 0.88:
+        if form < 0.89:
             return LabelledText(rng.choice(doc_sentences()))
         return LabelledText(source_text(rng))
 

@@ -25,6 +25,9 @@ _LABELS: Final[Mapping[str, str]] = {
     "org": "ORGANIZATION", "nrp": "NRP", "nrps": "NRP", "title": "TITLE",
     "date": "DATE_TIME", "birth": "DATE_TIME", "time": "DATE_TIME", "dateiso": "DATE_TIME",
     "age": "AGE", "phone": "PHONE_NUMBER", "email": "EMAIL_ADDRESS", "url": "URL",
+    "thingstreet": "STREET_ADDRESS", "smallstreet": "STREET_ADDRESS", "smallname": "PERSON",
+    "smallcity": "LOCATION", "capitalname": "PERSON", "capitalcity": "LOCATION",
+    "wordname": "PERSON", "smalltitle": "TITLE", "day": "DATE_TIME",
     "card": "ID_NUMBER", "account": "ID_NUMBER", "ident": "ID_NUMBER", "ip": "IP_ADDRESS",
 }  # fmt: skip
 """The entity of each slot. Other slots hold text that is not personal."""
@@ -76,6 +79,14 @@ class TemplateFiller:
             "job": lambda: rng.choice(word_list("jobs")),
             "product": lambda: rng.choice(word_list("products")),
             "code": lambda: rng.choice(word_list("codes")),
+            "thingstreet": values.thing_street, "day": values.day_of_month,
+            "wordname": lambda: f"{rng.choice(word_list('word_names'))} {values.last()}",
+            "smalltitle": lambda: values.honorific().lower(),
+            "smallstreet": lambda: values.street().lower(),
+            "smallname": lambda: values.name().lower(), "smallcity": lambda: values.city().lower(),
+            "capitalname": lambda: values.name().upper(),
+            "capitalcity": lambda: values.city().upper(),
+            **values.thing_makers(),
         }  # fmt: skip
 
     def _url(self) -> str:

@@ -14,17 +14,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from atdp.governance.names.finding_rules import says_something
 from atdp.governance.names.network import TagWeights
 from atdp.governance.names.word_features import WordLists
 from atdp.governance.names.words import GAPS, Word, split_words
 
 _CACHED_WORDS: Final = 20_000
 """Words whose vectors are kept, about 7 MB. The cache is emptied when it is full."""
-_NUMBERS: Final = frozenset({"PHONE_NUMBER", "ID_NUMBER"})
-_LEAST_OF_NUMBER: Final = 5
-"""Letters and digits of the shortest number of a person. Shorter ones say nothing of their own."""
 _NO_ENTITY_ABOVE: Final = 0.5
 """Probability of no entity from which on a word is none."""
+_BEHIND: Final = 1
+"""Words, as a comma or a bracket, that may stand between a person and what is said of them."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -108,26 +108,26 @@ class NameModel:
                 runs[-1].append(at)
             else:
                 runs.append([at])
+        end_of_person = -_BEHIND
         for run in runs:
-            first, end = run[0], run[-1] + 1
-            yield from _span(words[first:end], self.entities[entity_of[first]], both[first:end])
+            first, end = run[0], _end_without_marks(words, run)
+            entity = self.entities[entity_of[first]]
+            behind_person = first - end_of_person <= _BEHIND
+            if says_something(words, first, end, entity, behind_person=behind_person):
+                score = min(1.0, float(both[first:end].sum(axis=1).mean()))
+                yield NameSpan(words[first].start, words[end - 1].end, entity, score)
+            if entity == "PERSON":
+                end_of_person = end
 
 
-def _span(
-    words: Sequence[Word], entity: str, probabilities: NDArray[np.float32]
-) -> Iterator[NameSpan]:
-    """Yield the span of some words without punctuation at its end, if it says something.
-
-    `probabilities` of entities, shape (words, entities).
-    """
-    while words and not words[-1].text[0].isalnum() and words[-1].text not in {".", ")"}:
-        words = words[:-1]
-    characters = sum(len(each.text) for each in words if each.text[0].isalnum())
-    # A day without a figure (today, last Tuesday) says nothing about a person.
-    says_something = entity != "DATE_TIME" or any(each.text[0].isdecimal() for each in words)
-    if says_something and characters >= (_LEAST_OF_NUMBER if entity in _NUMBERS else 1):
-        score = min(1.0, float(probabilities[: len(words)].sum(axis=1).mean()))
-        yield NameSpan(words[0].start, words[-1].end, entity, score)
+def _end_without_marks(words: Sequence[Word], run: Sequence[int]) -> int:
+    """Return the end of a run of words without the punctuation that closes it."""
+    end = run[-1] + 1
+    while end > run[0] and not words[end - 1].text[0].isalnum():
+        if words[end - 1].text in {".", ")"}:
+            break
+        end -= 1
+    return end
 
 
 def model_bytes(weights: TagWeights, lists: WordLists) -> bytes:
