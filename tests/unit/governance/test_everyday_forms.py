@@ -2,7 +2,10 @@
 
 import pytest
 
+from atdp.governance.detect.checked_codes import CheckedCodes
 from atdp.governance.detect.glued_addresses import GluedAddresses
+from atdp.governance.policy import CompiledPolicy
+from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 
 FORMS = [
@@ -28,6 +31,19 @@ FORMS = [
     ("from 2a02:8388:67db:4da0:1a:2b:ac82:3c2d:443", "67db"),
     ("is2a02:8388:67db:4da0:1a:2b:ac82:3c2dfor", "67db"),
     ("MAC von3c:22:fb:30:1c:f2then", "30:1c"),
+    ("MAC 3c:22:fb:\n30:1c:f2", "30:1c"),
+    ("address 2a02:8388:67db::\n4da0:ac82", "4da0"),
+    ("Please call (212\n) 234-5678", "5678"),
+    ("wallet tel1QHZAJypy4Y8bhppzUd2nbLZTeSmyzhTL8now", "QHZA"),
+    ("Transfer it to de89370400440532013000please", "3704"),
+    ("use von_hf_" + "aB" * 17, "aBaB"),
+    ("use hf_" + "aB" * 17 + "_then", "aBaB"),
+    ("use hf_aBcDeFg\n" + "aB" * 15, "aBaB"),
+    ("I was born on urn:patient_dob:22 June 1950", "June"),
+    ("?customerDateOfBirth=%2531%2535%2520%254D%2561%2579%25202001&a=b", "%254D"),
+    ("I was born on 22\n   June 1950", "June"),
+    ("My postal code is SW3 \n4AB", "4AB"),
+    ("I live at 1234 Chestnut Meadow Boulevard_then", "Chestnut"),
 ]
 PLAIN = [
     "if a&b==c? name=x",
@@ -45,14 +61,21 @@ def test_a_value_is_found_in_its_form(strings: StringGovernor, text: str, part: 
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_other_text_in_these_forms_stays(strings: StringGovernor, text: str) -> None:
-    assert strings.text(text, "t").text == text
+def test_other_text_in_these_forms_stays(
+    pattern_policy: CompiledPolicy, key: TenantKey, text: str
+) -> None:
+    assert StringGovernor(pattern_policy, key).text(text, "t").text == text
 
 
 def test_what_stands_around_a_parameter_stays(strings: StringGovernor) -> None:
     governed = strings.text("https://x.org/a?page=2&lastName=Noll&sort=up#top", "t").text or ""
     assert governed.startswith("https://x.org/a?page=2&lastName=")
     assert governed.endswith("&sort=up#top")
+
+
+def test_a_code_counts_only_with_its_checksum() -> None:
+    for text in ("de88370400440532013000", "1QHZAJypy4Y8bhppzUd2nbLZTeSmyzhTL9", "ab12" * 8):
+        assert not CheckedCodes().scan(text)
 
 
 def test_groups_of_digests_and_words_of_programs_are_no_addresses() -> None:

@@ -50,6 +50,11 @@ def _token(name: str, prefix: str, body: str, *words: str) -> SecretRule:
     return SecretRule(name=name, words=words, pattern=pattern)
 
 
+def _phrase(name: str, words: str, pattern: str) -> SecretRule:
+    """Return a rule whose `words` name the secret, in any case."""
+    return SecretRule(name=name, words=tuple(words.split()), pattern=pattern, ignore_case=True)
+
+
 RULES: Sequence[SecretRule] = (
     SecretRule(
         name="private-key",
@@ -126,39 +131,35 @@ RULES: Sequence[SecretRule] = (
         pattern=r"[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@'\"<>]{0,200}:"
         rf"{_NOT_A_PSEUDONYM}(?P<secret>[^\s/@'\"]{{1,200}})@",
     ),
-    SecretRule(
-        name="authorization",
-        words=("bearer", "basic", "authorization", "token"),
-        pattern=r"(?:\b(?:bearer|basic)|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:token|apikey)?)\s+"
+    _phrase(
+        "authorization",
+        "bearer basic authorization token",
+        r"(?:\b(?:bearer|basic)|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:token|apikey)?)\s+"
         rf"{_NOT_A_PSEUDONYM}(?P<secret>[A-Za-z0-9+/_.~-]{{16,4000}}={{0,2}})",
-        ignore_case=True,
     ),
-    SecretRule(
-        name="assignment",
-        words=("pass", "pwd", "secret", "key", "token", "credential"),
+    _phrase(
+        "assignment",
+        "pass pwd secret key token credential",
         # The name may be part of a longer one (DB_PASSWORD, "userPassword"). The value ends at a
         # quote, or at white space or a separator. A value that begins like a variable ($PASSWORD,
         # ${PASSWORD}, $(pass show x)) refers to a secret and is not one itself.
-        pattern=rf"(?:{_ASSIGNED_NAMES})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
+        rf"(?:{_ASSIGNED_NAMES})['\"]?\s{{0,3}}(?:=>|:=|[=:])\s{{0,3}}(?:"
         rf"(?P<quote>['\"]){_NOT_A_PSEUDONYM}"
         r"(?P<secret>(?:(?!(?P=quote))[^\r\n]){3,400})(?P=quote)"
         rf"|{_NOT_A_PSEUDONYM}(?!\$[A-Za-z_{{(])(?P<secret>[^\s'\",;&<>(){{}}\[\]]{{4,4000}}))",
-        ignore_case=True,
     ),
-    SecretRule(
-        name="token-assignment",
-        words=("token",),
-        pattern=rf"{_BEARER_NAME}['\"]?\s{{0,3}}(?:=>|:=|[=:>])\s{{0,3}}['\"]?{_NOT_A_PSEUDONYM}"
+    _phrase(
+        "token-assignment",
+        "token",
+        rf"{_BEARER_NAME}['\"]?\s{{0,3}}(?:=>|:=|[=:>])\s{{0,3}}['\"]?{_NOT_A_PSEUDONYM}"
         r"(?P<secret>(?=[A-Za-z_.~+/-]{0,200}[0-9])(?=[0-9_.~+/-]{0,200}[A-Za-z])"
         r"[A-Za-z0-9_.~+/-]{8,4000}={0,2})(?![(\[.A-Za-z0-9])",
-        ignore_case=True,
     ),
-    SecretRule(
-        name="markup",
-        words=("pass", "secret", "key", "credential"),
-        pattern=rf"(?:{_ASSIGNED_NAMES})>\s{{0,20}}{_NOT_A_PSEUDONYM}"
+    _phrase(
+        "markup",
+        "pass secret key credential",
+        rf"(?:{_ASSIGNED_NAMES})>\s{{0,20}}{_NOT_A_PSEUDONYM}"
         r"(?P<secret>[^\s<>]{3,4000})\s{0,20}</",
-        ignore_case=True,
     ),
     SecretRule(
         name="option",
@@ -183,20 +184,18 @@ RULES: Sequence[SecretRule] = (
         rf"|ldap[a-z]{{1,10}}\b{_OPTION}-w[ =]?"
         rf"){_OPTION_VALUE}",
     ),
-    SecretRule(
-        name="cookie",
-        words=("cookie", "curl"),
-        pattern=r"(?:\b(?:set-)?cookie['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
+    _phrase(
+        "cookie",
+        "cookie curl",
+        r"(?:\b(?:set-)?cookie['\"]?\s{0,3}[:=]\s{0,3}['\"]?"
         rf"|\bcurl\b{_OPTION}(?:-b|--cookie)[ =]?['\"]?){_NOT_A_PSEUDONYM}"
         r"(?P<secret>[^\s'\";=,(){}<>\[\]]{1,200}=(?!=)(?:\"[^\"\r\n]{0,4000}\"|[^\r\n'\"]){1,4000})",
-        ignore_case=True,
     ),
-    SecretRule(
-        name="stated-password",
-        words=("pass", "pin"),
-        pattern=r"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?"
+    _phrase(
+        "stated-password",
+        "pass pin",
+        r"\b(?:password|passcode|passphrase|pin(?: code)?)\s+(?:is|was)\s*:?\s*['\"]?"
         rf"{_NOT_A_PSEUDONYM}(?P<secret>(?=[^\s'\"]*[0-9!@#$%^&*])"
         r"[^\s'\"<>]{3,100}[^\s'\"<>.,;:!?])",
-        ignore_case=True,
     ),
 )
