@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from atdp.governance.detect.detector import DetectedSpan
-from atdp.governance.detect.scanner import EntityThreshold, Scanner, Span
+from atdp.governance.detect.scanner import Scanner
+from atdp.governance.detect.spans import Span
+from atdp.governance.detect.thresholds import EntityThreshold
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.policy import CompiledPolicy
 

@@ -1,78 +1,36 @@
-"""The scanner of a policy: all its detectors, with thresholds, context, overlaps and a cache.
+"""The scanner of a policy: all its detectors, with thresholds, overlaps and a cache.
 
-`Scanner` runs every detector of a policy on a string and returns spans that do not overlap:
-
-* a detected span counts when its score reaches the `min_score` of its entity. A lower score is
-  raised by 0.35, to at least 0.4, when a context word of the recognizer is among the five words
-  before the span or in the name of the key that holds the string. The figures are those of
-  Presidio's `LemmaContextAwareEnhancer`, which needs a tokenizer and compares lemmas; this scanner
-  compares lower-case words;
-* the text is searched as it is written and in its other readings (see `readings.py`). Each detected
-  span is a place in the text as it is written;
-* overlapping spans become one span over all of them. Its entity is that of the highest severity,
-  then of the longest span.
+`Scanner` runs every detector of a policy on a string and returns spans that do not overlap. The
+text is searched as it is written and in its other readings (see `readings.py`). Each detected span
+is a place in the text as it is written.
 
 Results are cached by a keyed hash of the text. The cache holds no text, and nobody can guess a text
 from a dump of it.
 """
 
-import dataclasses
 import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
-from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
+from atdp.governance.detect.detector import DetectedSpan, Detector
 from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.readings import located, misread, readings
+from atdp.governance.detect.spans import Span, merged, parts_outside
+from atdp.governance.detect.thresholds import EntityThreshold, lower_words
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.redact.pseudonyms import PSEUDONYM
 from atdp.governance.redact.structure_words import STRUCTURE_WORDS
 from atdp.governance.redact.surrogate_text import is_made_up
 from atdp.governance.scanned_text import check_length, utf8
 
-_CONTEXT_BONUS: Final = 0.35
-_LEAST_WITH_CONTEXT: Final = 0.4
-_WORDS_BEFORE: Final = 5
-_WINDOW_CHARS: Final = 100
-"""Characters before a span in which its five words are looked for. They hold five words of ordinary
-length; no context word is so long that it would not fit."""
 _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
-_WORD = re.compile(r"[^\W_]+")
 _WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
 """Pseudonyms and names of entities, which operators write in place of a value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Characters `start` (inclusive) to `end` (exclusive) are treated as `entity`.
-
-    `atdp.governance.detect.readings.value_of` gives the value that they hold in `reading`.
-    """
-
-    start: int
-    end: int
-    entity: str
-    reading: Reading = Reading.RAW
-
-
-@dataclass(frozen=True, slots=True)
-class EntityThreshold:
-    """The conditions under which a detected span of one entity counts.
-
-    `context`: words in place of the recognizer's own, or None. `bare_digits`: whether digits
-    without punctuation count without a context word.
-    """
-
-    min_score: float
-    severity: int
-    context: frozenset[str] | None
-    bare_digits: bool
 
 
 class Scanner:
@@ -89,6 +47,7 @@ class Scanner:
     ) -> None:
         """`prose_detectors` search only texts that the caller calls prose."""
         self._thresholds = dict(thresholds)
+        self._severities = {name: each.severity for name, each in thresholds.items()}
         self._detectors = tuple((detector, self._needed_words(detector)) for detector in detectors)
         self._prose_detectors = tuple((detector, None) for detector in prose_detectors)
         self._leaf_chars = leaf_chars
@@ -120,7 +79,7 @@ class Scanner:
         if not text:
             return ()
         check_length(text, self._leaf_chars)
-        nearby = self._context_words.intersection(_words(key)) if key else frozenset()
+        nearby = self._context_words.intersection(lower_words(key)) if key else frozenset()
         encoded = utf8(text)
         # The length comes first. Otherwise one text with context words could have the same digest
         # as another text that ends with these words.
@@ -145,7 +104,7 @@ class Scanner:
         counted += [
             DetectedSpan(span.start, span.end, span.entity, 1.0, "", span.reading) for span in spans
         ]
-        return self._merged(counted)
+        return merged(counted, self._severities)
 
     def scan_uncached(
         self, text: str, nearby: frozenset[str] = frozenset(), *, prose: bool = False
@@ -163,7 +122,7 @@ class Scanner:
             counted += places
         if prose and self._prose_detectors:
             counted += self._in_prose(text, counted)
-        return self._merged(counted)
+        return merged(counted, self._severities)
 
     def _in_prose(self, text: str, counted: Sequence[DetectedSpan]) -> Iterator[DetectedSpan]:
         """Yield what the prose detectors find beside the other spans.
@@ -180,7 +139,7 @@ class Scanner:
             + [match.span() for match in _WRITTEN.finditer(text)]
         )
         for span in spans:
-            for part in _without(span, taken, text):
+            for part in parts_outside(span, taken, text):
                 if not is_made_up(text[part.start : part.end], STRUCTURE_WORDS, digits=True):
                     yield part
 
@@ -211,9 +170,12 @@ class Scanner:
                 raise DetectorError(
                     f"{type(detector).__name__} failed: {type(error).__name__}"
                 ) from error
-            counted += [
-                span for span in spans if self._counts(text, span, detector.context, nearby)
-            ]
+            for span in spans:
+                threshold = self._thresholds.get(span.entity)
+                if threshold is not None and threshold.admits(
+                    span, text, threshold.words_of(detector), nearby
+                ):
+                    counted.append(span)
         return counted
 
     def _needed_words(self, detector: Detector) -> frozenset[str] | None:
@@ -224,81 +186,4 @@ class Scanner:
         threshold = self._thresholds.get(detector.entity) if detector.entity is not None else None
         if threshold is None or detector.best_score >= threshold.min_score:
             return None
-        return detector.context if threshold.context is None else threshold.context
-
-    def _counts(
-        self,
-        text: str,
-        span: DetectedSpan,
-        recognizer_context: frozenset[str],
-        nearby: frozenset[str],
-    ) -> bool:
-        threshold = self._thresholds.get(span.entity)
-        if threshold is None:
-            return False
-        needs_context = span.score < threshold.min_score or (
-            not threshold.bare_digits and text[span.start : span.end].isdecimal()
-        )
-        if not needs_context:
-            return True
-        if max(span.score + _CONTEXT_BONUS, _LEAST_WITH_CONTEXT) < threshold.min_score:
-            return False
-        words = recognizer_context if threshold.context is None else threshold.context
-        if nearby & words:
-            return True
-        window = text[max(0, span.start - _WINDOW_CHARS) : span.start]
-        return not words.isdisjoint(_words(window)[-_WORDS_BEFORE:])
-
-    def _merged(self, detected: Sequence[DetectedSpan]) -> tuple[Span, ...]:
-        spans: list[Span] = []
-        overlapping: list[DetectedSpan] = []
-        end = -1
-        for each in sorted(detected):
-            if overlapping and each.start >= end:
-                spans.append(self._united(overlapping))
-                overlapping = []
-                end = -1
-            overlapping.append(each)
-            end = max(end, each.end)
-        if overlapping:
-            spans.append(self._united(overlapping))
-        return tuple(spans)
-
-    def _united(self, overlapping: Sequence[DetectedSpan]) -> Span:
-        strongest = max(
-            overlapping,
-            key=lambda each: (
-                self._thresholds[each.entity].severity,
-                each.end - each.start,
-                each.score,
-                each.entity,
-            ),
-        )
-        end = max(each.end for each in overlapping)
-        reading = max(each.reading for each in overlapping)
-        return Span(overlapping[0].start, end, strongest.entity, reading)
-
-
-def _without(
-    span: DetectedSpan, taken: Sequence[tuple[int, int]], text: str
-) -> Iterator[DetectedSpan]:
-    """Yield the parts of a span outside of ranges that are in order, from word to word."""
-    start = span.start
-    for other_start, other_end in (*taken, (span.end, span.end)):
-        if other_end <= start:
-            continue
-        end = min(other_start, span.end)
-        words = [match.span() for match in _WORD.finditer(text, start, end)]
-        if words:
-            # A full stop or bracket at the end of the span is part of it.
-            last = span.end if end == span.end else words[-1][1]
-            yield dataclasses.replace(
-                span, start=words[0][0] if start > span.start else start, end=last
-            )
-        start = max(start, other_end)
-        if start >= span.end:
-            return
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+        return threshold.words_of(detector)

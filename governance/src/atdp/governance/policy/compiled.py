@@ -18,8 +18,9 @@ from atdp.governance.detect.key_names import KeyNameRule, KeyNames, key_name
 from atdp.governance.detect.numbers import NUMBER_FORMS
 from atdp.governance.detect.query_pairs import QueryPairs
 from atdp.governance.detect.quoted_pairs import QuotedPairs
-from atdp.governance.detect.scanner import EntityThreshold, Scanner
+from atdp.governance.detect.scanner import Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
+from atdp.governance.detect.thresholds import EntityThreshold
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
 from atdp.governance.path_keys import PathKeys

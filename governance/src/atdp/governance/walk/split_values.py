@@ -19,7 +19,7 @@ from atdp.governance.detect.codings import written_like
 from atdp.governance.detect.detector import Reading
 from atdp.governance.detect.line_breaks import is_between_digits, may_split_value
 from atdp.governance.detect.readings import value_of
-from atdp.governance.detect.scanner import Span
+from atdp.governance.detect.spans import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
 
 _AROUND: Final = 160

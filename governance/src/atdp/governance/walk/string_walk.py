@@ -20,7 +20,7 @@ from atdp.governance.detect.key_names import is_value_key
 from atdp.governance.detect.learned_detector import LearnedDetector
 from atdp.governance.detect.numbers import number_entity
 from atdp.governance.detect.readings import value_of
-from atdp.governance.detect.scanner import Span
+from atdp.governance.detect.spans import Span
 from atdp.governance.errors import Refusal
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import RedactionOperator

@@ -1,0 +1,64 @@
+"""Thresholds: whether a detected span counts, by its score and the words around it.
+
+A span counts when its score reaches the `min_score` of its entity. A lower score is raised by 0.35,
+to at least 0.4, when a context word of the recognizer is among the five words before the span or in
+the name of the key that holds the string. The figures are those of Presidio's
+`LemmaContextAwareEnhancer`, which needs a tokenizer and compares lemmas; here lower-case words are
+compared.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from atdp.governance.detect.detector import DetectedSpan, Detector
+
+_CONTEXT_BONUS: Final = 0.35
+_LEAST_WITH_CONTEXT: Final = 0.4
+_WORDS_BEFORE: Final = 5
+_WINDOW_CHARS: Final = 100
+"""Characters before a span in which its five words are looked for. They hold five words of ordinary
+length; no context word is so long that it would not fit."""
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityThreshold:
+    """The conditions under which a detected span of one entity counts.
+
+    `context`: words in place of the recognizer's own, or None. `bare_digits`: whether digits
+    without punctuation count without a context word.
+    """
+
+    min_score: float
+    severity: int
+    context: frozenset[str] | None
+    bare_digits: bool
+
+    def words_of(self, detector: Detector) -> frozenset[str]:
+        """Return the context words of a detector's spans."""
+        return detector.context if self.context is None else self.context
+
+    def admits(
+        self, span: DetectedSpan, text: str, words: frozenset[str], nearby: frozenset[str]
+    ) -> bool:
+        """Return True when a span counts: by its score, or with one of the context `words`.
+
+        `nearby`: context words of the key that holds the text.
+        """
+        needs_context = span.score < self.min_score or (
+            not self.bare_digits and text[span.start : span.end].isdecimal()
+        )
+        if not needs_context:
+            return True
+        if max(span.score + _CONTEXT_BONUS, _LEAST_WITH_CONTEXT) < self.min_score:
+            return False
+        if nearby & words:
+            return True
+        window = text[max(0, span.start - _WINDOW_CHARS) : span.start]
+        return not words.isdisjoint(lower_words(window)[-_WORDS_BEFORE:])
+
+
+def lower_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _WORD.findall(text.lower())
