@@ -27,7 +27,7 @@ from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
 from atdp.governance.scanned_text import utf8
 from atdp.governance.walk.lesson import Lesson
-from atdp.governance.walk.string_fields import is_uuid
+from atdp.governance.walk.string_fields import FieldClass, is_uuid
 from atdp.governance.walk.string_walk import StringWalk
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
@@ -82,13 +82,15 @@ class StringGovernor:
         """Return the keyed digest that stands for a trajectory's id."""
         return self._digests.place(trajectory)
 
-    def text(self, text: str, trajectory: str, *, label: bool = False) -> GovernedString:
-        """Govern a string of any form; `label`: a program chose it (`FieldClass.LABEL`).
+    def text(
+        self, text: str, trajectory: str, kind: FieldClass = FieldClass.TEXT
+    ) -> GovernedString:
+        """Govern a string of any form; `kind` is TEXT or LABEL.
 
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        return self._govern(text, trajectory, label=label)
+        return self._govern(text, trajectory, kind)
 
     def joined_texts(
         self, texts: Sequence[str], trajectory: str
@@ -128,7 +130,7 @@ class StringGovernor:
             raise Refusal(
                 "identifier_too_long", f"an identifier has more than {_IDENTIFIER_CHARS} characters"
             )
-        return self._govern(text, "", identifier=True)
+        return self._govern(text, "", FieldClass.IDENTIFIER)
 
     def subject_entries(self, subject: str) -> tuple[LearnedEntry, ...]:
         """Return what the id of a data subject teaches."""
@@ -141,33 +143,25 @@ class StringGovernor:
         """Return the tenant-wide pseudonym of a string; a pseudonym is returned as it is."""
         return text if is_pseudonym(text) else self._key.pseudonym(entity, text)
 
-    def _govern(
-        self, text: str, trajectory: str, *, identifier: bool = False, label: bool = False
-    ) -> GovernedString:
+    def _govern(self, text: str, trajectory: str, kind: FieldClass) -> GovernedString:
         if not text:
             return GovernedString(text, ())
         encoded = utf8(text)
         digest = hashlib.blake2b(
-            b"%d%d\x1f%d\x1f" % (identifier, label, len(encoded)),
+            b"%b\x1f%d\x1f" % (kind.value.encode(), len(encoded)),
             digest_size=16,
             key=self._cache_key,
         )
         digest.update(encoded)
         if self._depends_on_trajectory:
             digest.update(trajectory.encode("utf-8", "surrogatepass"))
+        identifier = kind is FieldClass.IDENTIFIER
         governed = self._cache.get(digest.digest())
         if governed is None:
             lesson = Lesson(
                 self._digests, frozenset() if identifier else self._policy.learned_entities
             )
-            walk = StringWalk(
-                self._policy,
-                self._key,
-                trajectory,
-                identifier=identifier,
-                label=label,
-                lesson=lesson,
-            )
+            walk = StringWalk(self._policy, self._key, trajectory, kind=kind, lesson=lesson)
             governed = GovernedString(*walk.run(text), lesson.entries, lesson.marks)
             self._keep(digest.digest(), governed)
         learned = self._learned
@@ -176,7 +170,7 @@ class StringGovernor:
         digest.update(learned.identity)
         with_learned = self._cache.get(digest.digest())
         if with_learned is None:
-            walk = StringWalk(self._policy, self._key, trajectory, label=label, learned=learned)
+            walk = StringWalk(self._policy, self._key, trajectory, kind=kind, learned=learned)
             with_learned = GovernedString(*walk.run(text))
             self._keep(digest.digest(), with_learned)
         return with_learned

@@ -39,6 +39,7 @@ from atdp.governance.walk.protected_ranges import (
     written_ranges,
 )
 from atdp.governance.walk.split_values import joined_texts, text_sequences
+from atdp.governance.walk.string_fields import FieldClass
 
 _ROUNDS: Final = 4
 _NESTING: Final = 200
@@ -74,19 +75,20 @@ class StringWalk:
         key: TenantKey,
         trajectory: str,
         *,
-        identifier: bool = False,
-        label: bool = False,
+        kind: FieldClass = FieldClass.TEXT,
         learned: LearnedDetector | None = None,
         lesson: Lesson | None = None,
     ) -> None:
-        """Use `learned` to find learned values, and `lesson` to collect what can be learned."""
+        """`kind`: TEXT, LABEL or IDENTIFIER.
+
+        Use `learned` to find learned values, and `lesson` to collect what can be learned.
+        """
         self._policy = policy
         self._learned = learned
         self._lesson = lesson
         self._key = key
         self._trajectory = trajectory
-        self._identifier = identifier
-        self._label = label
+        self._kind = kind
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self._surrogates: list[str] = []
 
@@ -118,8 +120,8 @@ class StringWalk:
         """Govern a string; `depth` counts the JSON strings around it."""
         parsed = json_text.parse(text)
         if parsed is None:
-            named = self._label or key != ""
-            prose = not self._identifier and is_prose(text, named=named)
+            named = self._kind is FieldClass.LABEL or key != ""
+            prose = self._kind is not FieldClass.IDENTIFIER and is_prose(text, named=named)
             text, lines = self._json_lines(text, path, depth)
             decoded, protected = self._without_coded_values(text, path, key, depth, lines)
             if decoded is None:
@@ -384,7 +386,10 @@ class StringWalk:
 
     def _operator(self, entity: str) -> RedactionOperator:
         operator = self._policy.operators[entity]
-        if self._identifier and operator.name not in {"quarantine", "drop_event"}:
+        if self._kind is FieldClass.IDENTIFIER and operator.name not in {
+            "quarantine",
+            "drop_event",
+        }:
             return _IDENTIFIER_OPERATOR
         return operator
 
