@@ -174,9 +174,8 @@ class RecordWalk:
                 self._entries += self._strings.subject_entries(value)
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
             case FieldClass.TEXT | FieldClass.LABEL as kind:
-                label = kind is FieldClass.LABEL
-                governed = self._strings.text(value, self._trajectory, label=label)
-                names = label or path in NAMES_OF_PROGRAMS
+                governed = self._strings.text(value, self._trajectory, kind)
+                names = kind is FieldClass.LABEL or path in NAMES_OF_PROGRAMS
                 self.holds_text |= bool(governed.marks) and not names
                 return self._noted(field, governed)
             case _:

@@ -5,7 +5,8 @@ texts that a reader sees as one. They are searched joined: once as they are, and
 where digits meet. What is detected over a border is taken out of all texts that it touches: the
 first one gets the replacement. What lies within one text is left to the search in that text.
 
-Only borders near which a value may stand are searched, and only their surroundings.
+Only borders near which a value may stand are searched, and only their surroundings. A stream of
+short pieces that read on as prose is searched as a whole, for names too, which no piece shows.
 """
 
 import bisect
@@ -21,11 +22,14 @@ from atdp.governance.detect.line_breaks import is_between_digits, may_split_valu
 from atdp.governance.detect.readings import value_of
 from atdp.governance.detect.spans import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
+from atdp.governance.walk.prose import is_prose
 
 _AROUND: Final = 160
 _AROUND_CODED: Final = 480
 """Characters before and behind a border that are searched; more where each may be coded."""
 _CODED = re.compile(r"[%&\\]")
+_DELTA_CHARS: Final = 60
+"""Characters of the pieces of a stream, on average and at most."""
 _DECIMAL = re.compile(r"\s*[-+$]?[0-9]+\.[0-9]+%?\s*")
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -60,7 +64,8 @@ class SplitValue:
     replacement: str
 
 
-Scan: TypeAlias = Callable[[str], Sequence[Span]]
+Scan: TypeAlias = Callable[[str, bool], Sequence[Span]]
+"""Searches a text; the second argument says whether it is prose, in which names are looked for."""
 Replace: TypeAlias = Callable[[str, str], str | None]
 """Returns what replaces a value of an entity; None removes it."""
 
@@ -86,12 +91,17 @@ def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[str
     """Return the texts without the values that are split over them; None when there are none."""
     whole = "".join(texts)
     borders = list(_borders(texts))
-    places = [at for at in borders if may_split_value(whole, at, at)]
+    prose = _is_stream(texts, whole) and is_prose(whole, named=True)
+    places = [at for at in borders if prose or may_split_value(whole, at, at)]
     if not places:
         return None
     values: list[SplitValue] = []
     for view in _views(whole, places):
-        values += _split_values(view, whole, borders, scan, replace)
+        for span in scan(view.text, prose):
+            part = _open_part(whole, borders, view.source(span.start, span.end), scan)
+            value = _split_value(span, view, whole, part, replace)
+            values += [] if value is None else [value]
+        prose = False
     return _without(texts, values) if values else None
 
 
@@ -132,6 +142,14 @@ def _borders(texts: Sequence[str]) -> Iterator[int]:
             yield at
 
 
+def _is_stream(texts: Sequence[str], whole: str) -> bool:
+    """Return True for short pieces with a space at one border in four, as words in deltas have."""
+    spaces = sum(
+        left[-1:].isspace() or right[:1].isspace() for left, right in itertools.pairwise(texts)
+    )
+    return len(whole) <= _DELTA_CHARS * len(texts) and spaces * 4 >= len(texts) - 1
+
+
 def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
     marks = bytearray(len(whole) + 1)
     for at in borders:
@@ -149,35 +167,34 @@ def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
         yield excerpt.unmarked().edited(spaces).excerpt(around, around)
 
 
-def _split_values(
-    view: TextView, whole: str, borders: Sequence[int], scan: Scan, replace: Replace
-) -> Iterator[SplitValue]:
-    for span in scan(view.text):
-        start, end = view.source(span.start, span.end)
-        start, end = _open_part(whole, borders, start, end, scan)
-        if start >= end:
-            continue
-        value = value_of(view.text[span.start : span.end], span.reading)
-        replacement = replace(span.entity, value)
-        if replacement == value:
-            continue
-        if replacement and span.reading is not Reading.RAW:
-            replacement = written_like(replacement, whole, start, end)
-        yield SplitValue(start, end, replacement or "")
+def _split_value(
+    span: Span, view: TextView, whole: str, part: tuple[int, int], replace: Replace
+) -> SplitValue | None:
+    start, end = part
+    if start >= end:
+        return None
+    value = value_of(view.text[span.start : span.end], span.reading)
+    replacement = replace(span.entity, value)
+    if replacement == value:
+        return None
+    if replacement and span.reading is not Reading.RAW:
+        replacement = written_like(replacement, whole, start, end)
+    return SplitValue(start, end, replacement or "")
 
 
 def _open_part(
-    whole: str, borders: Sequence[int], start: int, end: int, scan: Scan
+    whole: str, borders: Sequence[int], place: tuple[int, int], scan: Scan
 ) -> tuple[int, int]:
     """Return the part of a value that the search in the single texts would leave; empty for none.
 
     In `["zed.org", "kira@zed.org"]` the second text is a value of its own, which stays an item. A
     value within one text counts as well, because a word before the border can be what names it.
     """
+    start, end = place
     edges = (0, *borders, len(whole))
     first, last = bisect.bisect_right(edges, start) - 1, bisect.bisect_left(edges, end) - 1
     offset = edges[last]
-    for span in scan(whole[offset : edges[last + 1]]):
+    for span in scan(whole[offset : edges[last + 1]], False):
         if offset + span.start <= max(start, offset) and end <= offset + span.end:
             return (start, offset) if first < last else (end, end)
     return start, end
@@ -186,10 +203,11 @@ def _open_part(
 def _without(texts: Sequence[str], values: Sequence[SplitValue]) -> list[str]:
     left: list[str] = []
     offset = 0
+    apart = list(_apart(values))
     for text in texts:
         pieces: list[str] = []
         at = offset
-        for value in _apart(values):
+        for value in apart:
             start, end = max(value.start, at), min(value.end, offset + len(text))
             if start < end:
                 pieces.append(text[at - offset : start - offset])

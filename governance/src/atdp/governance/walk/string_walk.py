@@ -175,7 +175,7 @@ class StringWalk:
     def _joined_texts(self, texts: Sequence[str], path: str, key: str) -> list[str] | None:
         return joined_texts(
             texts,
-            lambda text: self._policy.scanner.scan(text, key, self._learned),
+            lambda text, prose: self._policy.scanner.scan(text, key, self._learned, prose=prose),
             lambda entity, value: self._redacted(entity, value, path),
         )
 
@@ -337,7 +337,7 @@ class StringWalk:
         if self._lesson is not None:
             self._lesson.read(text)
         for _ in range(_ROUNDS):
-            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose)
+            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose, is_value=True)
             prose = False
             edits: list[Edit] = []
             for span in spans:
