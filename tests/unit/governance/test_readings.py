@@ -184,3 +184,18 @@ def test_digits_in_a_random_hexadecimal_id_are_no_number(default_policy: Compile
     assert not scan("user-26f56b2212125550123c8d9f")
     assert [each.entity for each in scan("phone x2125550123x")] == ["PHONE_NUMBER"]
     assert [each.entity for each in scan("phone abc2125550123def")] == ["PHONE_NUMBER"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "K&#105;ra N&ouml;llinger",
+        "Kira N\\u00f6llinger",
+        "Ｋｉｒａ Nöllinger",
+        "Ki\u200bra Nöllinger",
+    ],
+)
+def test_a_coded_name_in_prose_is_the_name(strings: StringGovernor, name: str) -> None:
+    plain = strings.text("Hello, my name is Kira Nöllinger. I live there.", "t").text or ""
+    assert "Kira" not in plain
+    assert strings.text(f"Hello, my name is {name}. I live there.", "t").text == plain

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -72,6 +73,18 @@ def test_streams_that_alternate_are_joined_each_by_itself() -> None:
     rows = [{"index": at % 2, "text": str(at)} for at in range(6)]
     texts = [list(each.texts) for each in text_sequences(rows)]
     assert texts == [["0", "2", "4"], ["1", "3", "5"]]
+
+
+def test_names_in_a_stream_of_words_and_parts_of_words_are_replaced(
+    strings: StringGovernor,
+) -> None:
+    text = "Hello, my name is Kira Nollinger and I live in Berlin."
+    for pieces in (re.findall(r"\s?\w{1,4}|\W", text), list(text)):
+        governed = strings.text(deltas(pieces), "t").text or ""
+        rows = [json.loads(line[6:]) for line in governed.splitlines() if line.startswith("data:")]
+        joined = "".join(row["choices"][0]["delta"]["content"] for row in rows)
+        assert joined.startswith("Hello, my name is ")
+        assert not any(name in joined for name in ("Kira", "Nollinger", "Berlin"))
 
 
 def test_values_over_parts_and_messages_of_an_event_are_replaced(
@@ -146,7 +159,7 @@ def test_digests_words_and_pictures_are_no_blobs() -> None:
 
 
 def test_texts_without_a_border_within_a_value_are_not_searched() -> None:
-    def scan(text: str) -> list[object]:
+    def scan(text: str, prose: bool) -> list[object]:
         raise AssertionError("searched")
 
     assert joined_texts(["some words", "and more of them"], scan, lambda *_: None) is None  # type: ignore[arg-type]

@@ -16,10 +16,11 @@ from typing import Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
-from atdp.governance.detect.detector import DetectedSpan, Detector
+from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
 from atdp.governance.detect.learned_detector import LearnedDetector
-from atdp.governance.detect.readings import located, misread, readings
+from atdp.governance.detect.readings import located, misread, readings, value_of
 from atdp.governance.detect.spans import Span, merged, parts_outside
+from atdp.governance.detect.text_views import TextView
 from atdp.governance.detect.thresholds import EntityThreshold, lower_words
 from atdp.governance.errors import DetectorError, Refusal
 from atdp.governance.redact.pseudonyms import PSEUDONYM
@@ -114,24 +115,38 @@ class Scanner:
         `nearby`: context words of the key that holds the text.
         """
         counted = self._counted(text, nearby)
-        for reading, view in readings(text):
+        views = list(readings(text))
+        for reading, view in views:
             detected = self._counted(view.text, nearby)
             places = [place for span in detected if (place := located(span, view, reading))]
             if places:
                 counted = [span for span in counted if not misread(span, places, text, view)]
             counted += places
         if prose and self._prose_detectors:
-            counted += self._in_prose(text, counted)
+            counted += self._in_prose(text, views, counted)
         return merged(counted, self._severities)
 
-    def _in_prose(self, text: str, counted: Sequence[DetectedSpan]) -> Iterator[DetectedSpan]:
-        """Yield what the prose detectors find beside the other spans.
+    def _in_prose(
+        self,
+        text: str,
+        views: Sequence[tuple[Reading, TextView]],
+        counted: Sequence[DetectedSpan],
+    ) -> Iterator[DetectedSpan]:
+        """Yield what the prose detectors find beside the other spans, also where it is coded.
 
         What a pattern finds within a finding keeps its own entity, so that it gets the same
         replacement here as where it stands alone. What operators wrote is left alone, because it
         was governed before; other words of the same finding are not.
         """
         spans = self._counted(text, frozenset(), self._prose_detectors)
+        for reading, view in views:
+            if reading is Reading.DECODED:
+                spans += [
+                    place
+                    for span in self._counted(view.text, frozenset(), self._prose_detectors)
+                    if view.is_changed(span.start, span.end)
+                    and (place := located(span, view, reading))
+                ]
         if not spans:
             return
         taken = sorted(
@@ -140,7 +155,8 @@ class Scanner:
         )
         for span in spans:
             for part in parts_outside(span, taken, text):
-                if not is_made_up(text[part.start : part.end], STRUCTURE_WORDS, digits=True):
+                written = value_of(text[part.start : part.end], part.reading)
+                if not is_made_up(written, STRUCTURE_WORDS, digits=True):
                     yield part
 
     def _counted(
