@@ -337,7 +337,7 @@ class StringWalk:
         if self._lesson is not None:
             self._lesson.read(text)
         for _ in range(_ROUNDS):
-            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose, is_value=True)
+            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose)
             prose = False
             edits: list[Edit] = []
             for span in spans:
