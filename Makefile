@@ -10,6 +10,11 @@ MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproje
 GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md
 PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
+# What Python compiles is kept, also where the environment forbids files beside the sources: without it, every process compiles every
+# library anew.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+
 .DEFAULT_GOAL := help
 .PHONY: bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
