@@ -1,5 +1,7 @@
 """Documents that people write: values of a model, or the place of what is wrong."""
 
+from typing import Literal
+
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +19,7 @@ class Rules(BaseModel):
     model_config = ConfigDict(extra="forbid")
     version: int
     rules: list[Rule] = []
+    names: tuple[Literal["a", "b"], ...] = Field(default=("a",), min_length=1)
 
 
 def problem(text: str) -> str:
@@ -40,8 +43,11 @@ def test_a_good_document_is_a_value_of_the_model() -> None:
         ("version: [1", "rules.yaml:1:12: not valid YAML:", ""),
         ("version: 1\nrules: {a: 1}", "rules.yaml:2:1: rules:", "list"),
         ("", "rules.yaml: the document:", ""),
-        ("[" * 5000, "rules.yaml: not valid YAML:", ""),
-        ("version: 0001-99-99", "rules.yaml:", ""),
+        ("[" * 5000, "rules.yaml: not valid YAML:", "nested too deeply"),
+        ("version: 0001-99-99", "rules.yaml:1:10: not valid YAML:", "month"),
+        ("version: 1\nrules:\n- {[a]: 1}", "rules.yaml:3:4: not valid YAML:", "one plain value"),
+        ("version: 1\n? {a: 1}\n: 2", "rules.yaml:2:3: not valid YAML:", "one plain value"),
+        ("version: 1\nrules: \x01", "rules.yaml:2:8: not valid YAML:", "not allowed"),
     ],
 )
 def test_a_bad_document_is_refused_with_the_place(text: str, place: str, reason: str) -> None:
@@ -53,3 +59,8 @@ def test_the_first_problems_are_listed_and_the_others_counted() -> None:
     text = problem("version: 1\nrules: [" + ", ".join(["{name: 1}"] * 10) + "]")
     assert text.count("valid string") == 8
     assert text.endswith("and 2 further problems")
+
+
+def test_a_list_with_a_wrong_item_is_not_called_too_short() -> None:
+    assert problem("version: 1\nnames: [c]").count("rules.yaml:") == 1
+    assert "at least 1 item" in problem("version: 1\nnames: []")

@@ -41,12 +41,12 @@ class YamlDocument:
             # A SafeLoader that also refuses repeated keys.
             value: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
         except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
             problem = getattr(error, "problem", None) or str(error)
-            raise DocumentError(f"{where}{place}: not valid YAML: {problem}") from error
-        except (ValueError, RecursionError) as error:
-            raise DocumentError(f"{where}: not valid YAML: {error}") from error
+            raise DocumentError(
+                f"{where}{_error_place(error, text)}: not valid YAML: {problem}"
+            ) from error
+        except RecursionError as error:
+            raise DocumentError(f"{where}: not valid YAML: it is nested too deeply") from error
         return cls(value, where, node)
 
     def as_model(self, model: type[M]) -> M:
@@ -61,13 +61,24 @@ class YamlDocument:
             raise DocumentError("; ".join(self._problems(error))) from error
 
     def _problems(self, error: ValidationError) -> Iterator[str]:
-        """Yield one sentence for each of the first problems."""
-        for problem in error.errors(include_url=False)[:_SHOWN_PROBLEMS]:
+        """Yield one sentence for each of the first problems.
+
+        A list of which every item is wrong has a problem of its own, that it has too few items; it
+        is left out.
+        """
+        problems = error.errors(include_url=False)
+        inner = {
+            problem["loc"][:length] for problem in problems for length in range(len(problem["loc"]))
+        }
+        problems = [
+            each for each in problems if each["type"] != "too_short" or each["loc"] not in inner
+        ]
+        for problem in problems[:_SHOWN_PROBLEMS]:
             mark, path = self._place(problem["loc"])
             place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
             yield f"{self.where}{place}: {path or 'the document'}: {problem['msg']}"
-        if error.error_count() > _SHOWN_PROBLEMS:
-            yield f"and {error.error_count() - _SHOWN_PROBLEMS} further problems"
+        if len(problems) > _SHOWN_PROBLEMS:
+            yield f"and {len(problems) - _SHOWN_PROBLEMS} further problems"
 
     def _place(self, location: tuple[int | str, ...]) -> tuple[yaml.Mark | None, str]:
         """Return where the deepest node on a location begins, and its path.
@@ -99,14 +110,36 @@ def _child(node: yaml.Node | None, part: int | str) -> tuple[yaml.Node | None, y
     return None, None
 
 
+def _error_place(error: yaml.YAMLError, text: str) -> str:
+    """Return `:line:column` of an error; empty where it names no place."""
+    if isinstance(error, yaml.reader.ReaderError) and isinstance(error.position, int):
+        before = text[: error.position].split("\n")
+        return f":{len(before)}:{len(before[-1]) + 1}"
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a mapping with the same key twice."""
+    """Refuses a mapping with the same key twice; each problem names its place."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct the value of a node as the base class does."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:  # a date or a number of the right form that does not exist
+            raise yaml.constructor.ConstructorError(
+                None, None, str(error), node.start_mark
+            ) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Construct the mapping as the base class does, after a check for repeated keys."""
         seen = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be one plain value", key_node.start_mark
+                )
             if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} occurs twice", key_node.start_mark
