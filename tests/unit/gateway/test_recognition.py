@@ -276,6 +276,28 @@ def test_a_history_of_two_conversations_is_a_new_trajectory(gateway: Gateway) ->
     assert recognised.rule == "unknown_history"
 
 
+def test_a_cut_history_does_not_fall_to_a_conversation_that_is_ahead(gateway: Gateway) -> None:
+    """Jobs that send the same prompts and get short answers, one of them further on."""
+    prompts = [
+        f"Step {n}: read the next page of the report, and say if it is ok." for n in range(5)
+    ]
+
+    def run(*answers: str) -> tuple[str, list[dict[str, Any]]]:
+        chat, trajectories = [SYSTEM], set()
+        for prompt, answer in zip(prompts, answers, strict=False):
+            chat.append(user(prompt))
+            trajectories.add(gateway.ask(chat, says(answer)).trajectory_id)
+            chat.append(says(answer))
+        (trajectory,) = trajectories
+        return trajectory, chat
+
+    ahead, _ = run("ok", "ok", "ok", "ok", "ok")
+    _, chat = run("ok", "ok", "not ok")
+    cut = gateway.ask([SYSTEM, *chat[3:], user(prompts[3])], says("ok"))
+    assert cut.trajectory_id != ahead
+    assert cut.rule == "unknown_history"
+
+
 def test_examples_in_a_first_request_do_not_tie_conversations(gateway: Gateway) -> None:
     examples = [SYSTEM, user(LONG), says("A long example of an answer that all conversations show")]
     opened = [
@@ -339,6 +361,26 @@ def test_a_named_response_is_gone_on_from(gateway: Gateway) -> None:
         [SYSTEM, user("other words")], says("!"), previous_response=f"response-{first.call}"
     )
     assert (named.trajectory_id, named.rule) == (first.trajectory_id, "response_id")
+
+
+def test_a_repeated_request_that_names_a_response_is_a_retry(gateway: Gateway) -> None:
+    first = gateway.ask(OPENING, says(GREETING))
+    named = {"previous_response": f"response-{first.call}"}
+    failed = gateway.ask([user("and order 7?")], **named)
+    again = gateway.ask([user("and order 7?")], says("yes"), is_retry=True, **named)
+    assert [failed.rule, again.rule] == ["response_id", "retry"]
+    assert again.related_event == f"gap-{failed.call}"
+    goes_on = {"previous_response": f"response-{again.call}", "is_retry": True}
+    assert gateway.ask([user("and order 7?")], says("no"), **goes_on).rule == "response_id"
+
+
+def test_a_history_of_many_messages_stores_few_of_them(gateway: Gateway) -> None:
+    gateway.ask(OPENING, says(GREETING))
+    many = [user(f"{LONG} ({number})") for number in range(1_000)]
+    assert gateway.ask([*OPENED, *many], says("ok")).rule == "extends"
+    digests = [gateway.recognizer.digests.message(message_from_chat(each)) for each in many]
+    scope = gateway.recognizer.digests.of_values("acme")
+    assert len(gateway.store.with_marks(scope, digests)) == 256
 
 
 def test_two_gateways_share_what_they_know(tmp_path: Path) -> None:

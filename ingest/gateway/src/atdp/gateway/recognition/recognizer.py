@@ -39,8 +39,8 @@ from atdp.gateway.recognition.recognition_store import (
 from atdp.gateway.recognition.shown_history import MessageDigests, ShownHistory, argument_texts
 from atdp.schemas import Message
 
-# Messages of a request that are looked up as evidence: the newest, and the first ones, which a
-# compaction keeps. More of them cost time and tell nothing new.
+# Messages of a request that are stored and looked up as evidence: the newest, and the first ones,
+# which a compaction keeps. More of them cost time and space and tell nothing new.
 _NEWEST_MARKS = 192
 _FIRST_MARKS = 64
 # Distinctive messages that are needed where the newest answer is not among them.
@@ -173,6 +173,13 @@ class Recognizer:
         calls = self._store.with_response(request.history.scope, self.digests.of_values(named))
         if len({call.trajectory_id for call in calls}) != 1:
             return None
+        made = [
+            call
+            for call in self._store.with_request(request.history.scope, request.history.request)
+            if call.trajectory_id == calls[-1].trajectory_id and call.id > calls[-1].id
+        ]
+        if (repeated := self._marked_as_repeated(request, made)) is not None:
+            return _Decision(repeated.trajectory_id, "retry", repeated)
         return _Decision(
             calls[-1].trajectory_id,
             "response_id",
@@ -185,11 +192,8 @@ class Recognizer:
         same = self._store.with_request(history.scope, history.request)
         if not same:
             return None
-        key = self._key(request.hints.idempotency_key)
-        repeated = [call for call in same if key is not None and call.idempotency == key]
-        if repeated or request.hints.is_retry:
-            call = min(repeated or same, key=lambda each: (_RETRY_ORDER[each.state], -each.id))
-            return _Decision(call.trajectory_id, "retry", call)
+        if (repeated := self._marked_as_repeated(request, same)) is not None:
+            return _Decision(repeated.trajectory_id, "retry", repeated)
         later = [call for call in same if not call.opening]
         answered = {call.trajectory_id for call in later if call.state == "answered"}
         for call in later:
@@ -198,6 +202,16 @@ class Recognizer:
         if not later or self._state_to_continue(history) is not None:
             return None
         return _sampled(later)
+
+    def _marked_as_repeated(
+        self, request: RecognisableRequest, same: Sequence[KnownCall]
+    ) -> KnownCall | None:
+        """Return the equal call that a client marks as sent again; None without a mark."""
+        key = self._key(request.hints.idempotency_key)
+        named = [call for call in same if key is not None and call.idempotency == key]
+        if not named and not (same and request.hints.is_retry):
+            return None
+        return min(named or same, key=lambda each: (_RETRY_ORDER[each.state], -each.id))
 
     def _by_messages(self, history: ShownHistory) -> _Decision | None:
         state = self._state_to_continue(history)
@@ -211,8 +225,8 @@ class Recognizer:
     def _by_evidence(self, history: ShownHistory, known: list[KnownCall]) -> _Decision | None:
         """Decide a history that is none of the recorded ones."""
         passed = {call.trajectory_id for call in known}
-        marks = history.marks()
-        looked_up = [*marks[:_FIRST_MARKS], *marks[_FIRST_MARKS:][-_NEWEST_MARKS:]]
+        # What follows the last answer is new, so another trajectory that holds it proves nothing.
+        looked_up = _first_and_newest(history.marks(end=history.answered_prefixes()[0]))
         own: dict[str, int] = {}
         for holders in self._store.with_marks(history.scope, looked_up).values():
             if len(holders) == 1:
@@ -325,4 +339,8 @@ def _new_marks(history: ShownHistory, *, is_opening: bool) -> list[bytes]:
     message counts.
     """
     last_answer = next(iter(history.answered_prefixes()), 0)
-    return history.marks(history.length - 1 if is_opening else last_answer)
+    return _first_and_newest(history.marks(history.length - 1 if is_opening else last_answer))
+
+
+def _first_and_newest(marks: list[bytes]) -> list[bytes]:
+    return [*marks[:_FIRST_MARKS], *marks[_FIRST_MARKS:][-_NEWEST_MARKS:]]

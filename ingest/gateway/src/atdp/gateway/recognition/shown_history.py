@@ -72,12 +72,12 @@ class ShownHistory:
         """Return whether an assistant message follows the first `length` messages."""
         return "assistant" in self.roles[length:]
 
-    def marks(self, begin: int = 0) -> list[bytes]:
-        """Return the digests of the distinctive messages from `begin` on."""
+    def marks(self, begin: int = 0, end: int | None = None) -> list[bytes]:
+        """Return the digests of the distinctive messages from `begin` to `end` (exclusive)."""
         return [
             digest
             for digest, distinctive in zip(
-                self.digests[begin:], self.distinctive[begin:], strict=True
+                self.digests[begin:end], self.distinctive[begin:end], strict=True
             )
             if distinctive
         ]
