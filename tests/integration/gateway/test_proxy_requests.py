@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolUnionParam
 
-from .conftest import EngineUnderTest, GatewayUnderTest
+from .conftest import EngineUnderTest, GatewayUnderTest, error_of, start_gateway
 from .fake_engine import DEEP
 
 TOOLS: list[ChatCompletionToolUnionParam] = [
@@ -109,3 +109,31 @@ def test_requests_that_cannot_be_recorded_are_refused(
     assert answer.status_code == 422
     assert says in answer.json()["error"]["message"]
     assert engine.app.state.requests == []
+
+
+def test_a_history_of_too_many_messages_is_refused(
+    gateway: GatewayUnderTest, engine: EngineUnderTest
+) -> None:
+    messages = [{"role": "user", "content": "x"}] * 4
+    with (
+        start_gateway(gateway.home, gateway.log, engine.url, max_messages=3) as url,
+        gateway.http() as client,
+    ):
+        answers = [
+            client.post(
+                f"{url}/v1/chat/completions", json={"model": "fake", "messages": messages[:count]}
+            )
+            for count in (3, 4)
+        ]
+    assert [answer.status_code for answer in answers] == [200, 413]
+    assert error_of(answers[1]) == "a request has at most 3 messages; shorten it"
+
+
+@pytest.mark.parametrize("options", ["all", ["include_usage"], 1])
+def test_odd_stream_options_do_not_break_the_stream(
+    gateway: GatewayUnderTest, options: object
+) -> None:
+    body = {"model": "fake", "messages": HELLO, "stream": True}
+    with gateway.http() as client:
+        answer = client.post("/v1/chat/completions", json={**body, "stream_options": options})
+    assert answer.text.endswith("data: [DONE]\n\n")

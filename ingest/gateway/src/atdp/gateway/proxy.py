@@ -69,7 +69,7 @@ async def chat_completions(request: Request) -> Response:
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "generate")
     body = await read_object(request, gateway.settings.max_body_bytes)
-    asked = _read_request(body)
+    asked = _read_request(body, gateway.settings.max_messages)
     call = place_call(gateway, caller, request, body, asked.messages)
     made: list[Event] = []
     response: Any = None
@@ -162,7 +162,7 @@ def _engine_problem(error: EngineUnreachable) -> HttpProblem:
     return HttpProblem(502, error.code, str(error), retry_after_s=1)
 
 
-def _read_request(body: Mapping[str, Any]) -> Asked:
+def _read_request(body: Mapping[str, Any], max_messages: int) -> Asked:
     count = body.get("n")
     if count is not None and (
         isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MAX_CHOICES
@@ -173,8 +173,13 @@ def _read_request(body: Mapping[str, Any]) -> Asked:
     tools = [] if body.get("tools") is None else body["tools"]
     if not isinstance(tools, list):
         raise HttpProblem(422, "bad_tools", "'tools' must be a list")
+    shown = body.get("messages")
+    if isinstance(shown, list) and len(shown) > max_messages:
+        raise HttpProblem(
+            413, "too_many_messages", f"a request has at most {max_messages} messages; shorten it"
+        )
     try:
-        messages = messages_from_chat(body.get("messages"))
+        messages = messages_from_chat(shown)
         # A body that cannot be written again can be neither forwarded nor recorded.
         canonical_json(dict(body))
     except (MalformedMessage, NotCanonical) as error:

@@ -25,6 +25,8 @@ class GatewaySettings:
     """Topic to which events are appended."""
     max_body_bytes: int = 32 * 1024 * 1024
     """Largest request body; a larger one is refused with 413 before all of it is read."""
+    max_messages: int = 20_000
+    """Most messages of a model call; reading more of them would hold up all other calls."""
     max_events: int = 5_000
     """Most events in one request."""
     max_event_bytes: int = 8 * 1024 * 1024 - 64 * 1024

@@ -30,7 +30,8 @@ def chunks(request: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[by
             if key in choice
         }
         yield _event({**frame, "choices": [{**last, **extra, "logprobs": choice.get("logprobs")}]})
-    if (request.get("stream_options") or {}).get("include_usage"):
+    options = request.get("stream_options")
+    if isinstance(options, Mapping) and options.get("include_usage"):
         yield _event({**frame, "choices": [], "usage": answer.get("usage")})
     yield b"data: [DONE]\n\n"
 
