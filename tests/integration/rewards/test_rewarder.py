@@ -169,6 +169,19 @@ def test_a_reward_without_evidence_under_new_rules_is_retracted_and_may_come_bac
     assert [row[1] for row in world.effective()] == [1.0]
 
 
+def test_a_change_of_the_dimension_leaves_no_reward_of_the_old_one(world: World) -> None:
+    world.log.land(SampleTrajectory(reward=None).events())
+    world.log.land([world.judge(thumbs(1.0))])
+    rewarder = world.rewarder()
+    rewarder.step()
+    world.write_rules(f"{THUMBS}dimension: helpful\n")
+    assert [rewarder.step(), rewarder.step()] == [2, 0]
+    assert world.rows("SELECT dimension, value FROM rewards_effective") == [("helpful", 1.0)]
+    world.write_rules(THUMBS)
+    assert [rewarder.step(), rewarder.step()] == [2, 0]
+    assert world.rows("SELECT dimension, value FROM rewards_effective") == [("outcome", 1.0)]
+
+
 def test_a_tenant_with_wrong_rules_gets_no_reward_until_they_are_repaired(world: World) -> None:
     for tenant in ("acme", "globex"):
         world.log.land(SampleTrajectory(tenant=tenant, reward=None).events())

@@ -75,6 +75,14 @@ def test_a_rating_is_scaled_from_its_range() -> None:
     assert derive(STARS, evidence) == [("trajectory", 0.75, "stars")]
 
 
+@pytest.mark.parametrize(("given", "value"), [(1e9, 1.0), (-7.0, 0.0)])
+def test_a_rating_outside_of_its_range_outweighs_no_other_rule(given: float, value: float) -> None:
+    said = (rating(given), rating(3.0, actor="bob", type="thumbs"))
+    rules = f"{STARS}\n- {{name: thumbs, from: feedback, types: [thumbs]}}"
+    combined = derive(rules, replace(EMPTY, ratings=said), "trajectory: {combine: mean}")
+    assert combined == [("trajectory", (value + 0.5) / 2, "stars+thumbs")]
+
+
 def test_a_person_counts_once_and_people_by_their_median() -> None:
     said = (
         rating(5.0, actor="ann"),

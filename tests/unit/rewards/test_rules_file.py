@@ -55,7 +55,7 @@ def test_the_default_rules_give_no_reward_to_what_nobody_judged() -> None:
         ),
         (
             "version: 1\nrules:\n- {name: a, from: reward}\n- {name: a, from: reward}",
-            "acme.yaml:1:1",
+            "acme.yaml:2:1: rules",
             "several rules are named a",
         ),
         (
@@ -73,9 +73,30 @@ def test_the_default_rules_give_no_reward_to_what_nobody_judged() -> None:
         ),
         (
             "version: 1\nrange: [1, 0]\nrules: [{name: a, from: reward}]",
-            "acme.yaml:1:1",
-            "range must give",
+            "acme.yaml:2:1: range",
+            "a lower and then a higher",
         ),
+        (
+            "version: 1\nrules:\n- {name: a, from: feedback, types: [accept]}",
+            "acme.yaml:3:3: rules.0",
+            "no number for accept",
+        ),
+        (
+            "version: 1\nrules:\n- {name: a, from: feedback, types: [comment]}",
+            "acme.yaml:3:37: rules.0.types.0",
+            "",
+        ),
+        (
+            "version: 1\nrules:\n- {name: a, from: end, status: [idle], value: yes}",
+            "acme.yaml:3:40: rules.0.value",
+            "valid number",
+        ),
+        (
+            "version: 1\nrules: [{name: a, from: reward}]\nstep: {penalties: {per_cost: 1}}",
+            "acme.yaml:3:8: step.penalties",
+            "",
+        ),
+        ("version: yes\nrules: [{name: a, from: reward}]", "acme.yaml:1:1: version", ""),
         ("version: 1\nruls: []", "acme.yaml:", "rules"),
         ("version: 1\nversion: 2", "acme.yaml:2:1", "occurs twice"),
     ],

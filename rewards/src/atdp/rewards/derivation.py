@@ -7,6 +7,7 @@ combined as the rules file says. Where no rule has evidence there is no reward, 
 reward of 0.
 """
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,9 +137,9 @@ def _rating_value(rule: FeedbackRule, rating: Rating) -> float | None:
     if rating.value is None:
         return None
     low, high = rating.range_min, rating.range_max
-    if low is None or high is None or not low < high:
+    if low is None or high is None or not 0 < high - low < math.inf:
         return rating.value
-    return (rating.value - low) / (high - low)
+    return (min(high, max(low, rating.value)) - low) / (high - low)
 
 
 def _of_results(rule: OutcomeRule, results: Sequence[ToolResult]) -> Iterator[_Finding]:
@@ -211,7 +212,7 @@ def _combined(
     combine = _STATISTICS.get(way.combine, max)  # of one value, any statistic is that value
     value = combine([finding.value for finding in counted])
     if target == TRAJECTORY:
-        value -= _penalty(way.penalties, evidence)
+        value -= _penalty(rules.trajectory.penalties, evidence)
     low, high = rules.range
     ids = [event_id for finding in counted for event_id in finding.evidence]
     return DerivedReward(

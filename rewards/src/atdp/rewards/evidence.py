@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
-from atdp.schemas import EndStatus, FeedbackType, TargetKind
+from atdp.schemas import EndStatus, TargetKind
+
+RatingType: TypeAlias = Literal["rating", "thumbs", "accept", "edit", "reject"]
+"""The types of feedback that judge something; a comment does not."""
 
 JUDGE_PREFIX = "judge:"
 """Names of annotations that hold a verdict begin with it; the name of the judge follows."""
@@ -36,7 +39,7 @@ class Rating:
 
     event_id: str
     target: Target
-    type: FeedbackType
+    type: RatingType
     value: float | None
     range_min: float | None
     range_max: float | None

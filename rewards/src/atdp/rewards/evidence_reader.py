@@ -22,7 +22,7 @@ from atdp.rewards.evidence import (
     Target,
     ToolResult,
 )
-from atdp.rewards.reward_events import SOURCE_NAME, RewardInEffect
+from atdp.rewards.reward_events import SOURCE_NAME, Aim, RewardInEffect
 from atdp.rewards.rules_file import Limits
 
 _Row: TypeAlias = Mapping[str, Any]
@@ -100,10 +100,10 @@ _OBSERVED = f"""
     ORDER BY kafka_partition, kafka_offset
 """  # noqa: S608 - see above
 _IN_EFFECT = f"""
-    SELECT {_KEYS}, target_kind, target_event_id, target_step, value, rule,
+    SELECT {_KEYS}, target_kind, target_event_id, target_step, dimension, value, rule,
         evaluator_version AS version, evidence, observed_at AS at
     FROM rewards AS r
-    WHERE source_name = '{SOURCE_NAME}' AND dimension = {{dimension}} AND {{chosen}}
+    WHERE source_name = '{SOURCE_NAME}' AND {{chosen}}
         AND NOT EXISTS (
             SELECT 1 FROM rewards AS successor
             WHERE successor.supersedes = r.event_id AND successor.tenant_id = r.tenant_id
@@ -201,12 +201,11 @@ def read_evidence(
 
 
 def read_rewards_in_effect(
-    connection: Connection, tenant: str, attempts: Sequence[Attempt], dimension: str
-) -> dict[Attempt, dict[Target, RewardInEffect]]:
-    """Return the newest derived rewards of attempts by target, retracted ones too."""
-    rewards: dict[Attempt, dict[Target, RewardInEffect]] = {each: {} for each in attempts}
-    query = _IN_EFFECT.format(chosen=_chosen(tenant, attempts), dimension=sql_literal(dimension))
-    for row in _rows(connection, query):
+    connection: Connection, tenant: str, attempts: Sequence[Attempt]
+) -> dict[Attempt, dict[Aim, RewardInEffect]]:
+    """Return the newest derived rewards of attempts by aim, retracted ones too."""
+    rewards: dict[Attempt, dict[Aim, RewardInEffect]] = {each: {} for each in attempts}
+    for row in _rows(connection, _IN_EFFECT.format(chosen=_chosen(tenant, attempts))):
         reward = RewardInEffect(
             event_id=row["event_id"],
             value=row["value"],
@@ -215,7 +214,7 @@ def read_rewards_in_effect(
             evidence=tuple(row["evidence"] or ()),
             at=row["at"],
         )
-        rewards.setdefault(_attempt(row), {})[_target(row)] = reward
+        rewards.setdefault(_attempt(row), {})[Aim(row["dimension"], _target(row))] = reward
     return rewards
 
 

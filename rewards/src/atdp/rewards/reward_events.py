@@ -1,14 +1,16 @@
 """Derived rewards as events: which ones to emit, under ids that follow from their content.
 
 A reward is emitted when the one in effect differs in value, rule, evidence or rules file; it names
-the one that it supersedes. A reward whose evidence no longer counts is retracted by a successor
-without a value. The event id is derived from everything that the event says, so the same derivation
-made twice, by a worker that was killed or by two workers, is one event.
+the one that it supersedes. A reward whose evidence no longer counts, or whose dimension the rules
+have no more, is retracted by a successor without a value. The event id is derived from everything
+that the event says, so the same derivation made twice, by a worker that was killed or by two
+workers, is one event.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from atdp.rewards.derivation import DerivedReward
 from atdp.rewards.evidence import AttemptEvidence, Target
@@ -27,9 +29,16 @@ SOURCE_NAME = "reward-rules"
 _SOURCE = Source(format="rewards", version="1")
 
 
+class Aim(NamedTuple):
+    """The object of a derived reward, and the dimension in which it is judged."""
+
+    dimension: str
+    target: Target
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewardInEffect:
-    """The newest derived reward of a target that no other one supersedes."""
+    """The newest derived reward of an aim that no other one supersedes."""
 
     event_id: str
     value: float | None
@@ -43,14 +52,14 @@ class RewardInEffect:
 def rewards_to_emit(
     evidence: AttemptEvidence,
     derived: Sequence[DerivedReward],
-    in_effect: Mapping[Target, RewardInEffect],
+    in_effect: Mapping[Aim, RewardInEffect],
     *,
     rules_version: str,
     dimension: str,
 ) -> Iterator[Event]:
     """Yield the events that bring the derived rewards into effect; none when they are."""
     for reward in derived:
-        before = in_effect.get(reward.target)
+        before = in_effect.get(Aim(dimension, reward.target))
         if before is not None and _says(before, reward, rules_version):
             continue
         body = Reward(
@@ -67,16 +76,16 @@ def rewards_to_emit(
             supersedes=None if before is None else before.event_id,
         )
         yield _event(evidence, body, reward.at)
-    targets = {reward.target for reward in derived}
-    for target, before in in_effect.items():
-        if target in targets or before.value is None:
+    aims = {Aim(dimension, reward.target) for reward in derived}
+    for aim, before in in_effect.items():
+        if aim in aims or before.value is None:
             continue
         body = Reward(
-            target_kind=target.kind,
-            target_event_id=target.event_id,
-            target_step=target.step,
+            target_kind=aim.target.kind,
+            target_event_id=aim.target.event_id,
+            target_step=aim.target.step,
             critique="retracted: no rule has evidence any more",
-            dimension=dimension,
+            dimension=aim.dimension,
             source_name=SOURCE_NAME,
             evaluator_version=rules_version,
             rule=before.rule,

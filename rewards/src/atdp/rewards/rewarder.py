@@ -121,7 +121,7 @@ class Rewarder:
     def _events(
         self, lake: Connection, tenant: str, rules: RewardRules, attempts: Sequence[Attempt]
     ) -> Iterator[Event]:
-        in_effect = read_rewards_in_effect(lake, tenant, attempts, rules.dimension)
+        in_effect = read_rewards_in_effect(lake, tenant, attempts)
         for evidence in read_evidence(lake, tenant, attempts, rules.limits):
             beyond = sum(not rating.within_limits for rating in evidence.ratings)
             if beyond:

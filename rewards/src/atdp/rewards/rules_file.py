@@ -8,18 +8,19 @@ the one before. Comments and spacing do not change the hash.
 
 from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from atdp.rewards.errors import RulesError
+from atdp.rewards.evidence import RatingType
 from atdp.runtime import DocumentError, YamlDocument
-from atdp.schemas import EndStatus, FeedbackType, canonical_sha256
+from atdp.schemas import EndStatus, canonical_sha256
 
 Combination: TypeAlias = Literal["priority", "mean", "median", "minimum", "maximum"]
 """The way from the rewards of several rules for one target to one: that of the first rule with
 evidence (`priority`), or a statistic of all of them."""
 Dimension: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,62}$")]
-Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 _HASH_LENGTH = 12
 
@@ -31,23 +32,25 @@ class _StrictRule(BaseModel):
 class FeedbackRule(_StrictRule):
     """Feedback of people.
 
-    `value: scaled` maps the feedback's number from its range to 0 … 1; feedback without a range is
-    used as it is. A mapping gives the value by the feedback's type.
+    `value: scaled` maps the feedback's number, cut to its range, to 0 … 1; feedback without a range
+    is used as it is. A mapping gives the value by the feedback's type, which `accept`, `edit` and
+    `reject` need because they have no number.
     """
 
     name: Name
     source: Literal["feedback"] = Field(alias="from")
-    types: Annotated[tuple[FeedbackType, ...], Field(min_length=1)]
+    types: Annotated[tuple[RatingType, ...], Field(min_length=1)]
     dimension: str | None = None
     """Only feedback about this dimension; None: about the outcome."""
-    value: Literal["scaled"] | dict[FeedbackType, Number] = "scaled"
+    value: Literal["scaled"] | dict[RatingType, Number] = "scaled"
     target: Literal["named", "trajectory"] = "named"
     """The target that the feedback names (an answer, where it came by a response id), or always
     the trajectory: what people say about an answer is then said about the whole session."""
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
-        if isinstance(self.value, dict) and (missing := set(self.types) - set(self.value)):
+        valued = {"rating", "thumbs"} if self.value == "scaled" else set(self.value)
+        if missing := set(self.types) - valued:
             raise ValueError(f"value has no number for {', '.join(sorted(missing))}")
         return self
 
@@ -113,11 +116,17 @@ class Penalties(_StrictRule):
     """Largest sum of all penalties."""
 
 
-class TargetRules(_StrictRule):
-    """The way to one reward of a trajectory or a step."""
+class TrajectoryCombination(_StrictRule):
+    """The way to one reward of a trajectory."""
 
     combine: Combination = "priority"
     penalties: Penalties = Penalties()
+
+
+class StepCombination(_StrictRule):
+    """The way to one reward of a step, or of an event."""
+
+    combine: Combination = "minimum"
 
 
 class Limits(_StrictRule):
@@ -135,30 +144,32 @@ class Limits(_StrictRule):
         return max(1, int(self.share_per_user * self.window))
 
 
+def _names_of_their_own(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    names = [rule.name for rule in rules]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"several rules are named {', '.join(sorted(repeated))}")
+    return rules
+
+
+def _rising(bounds: tuple[float, float]) -> tuple[float, float]:
+    if bounds[0] >= bounds[1]:
+        raise ValueError("give a lower and then a higher number")
+    return bounds
+
+
 class RewardRules(_StrictRule):
     """One rules file."""
 
-    version: Annotated[int, Field(ge=1, le=2**31 - 1)]
+    version: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     dimension: Dimension = "outcome"
     """Dimension of the derived rewards."""
-    rules: Annotated[tuple[Rule, ...], Field(min_length=1)]
+    rules: Annotated[tuple[Rule, ...], Field(min_length=1), AfterValidator(_names_of_their_own)]
     """In order of priority."""
-    range: tuple[Number, Number] = (0.0, 1.0)
+    range: Annotated[tuple[Number, Number], AfterValidator(_rising)] = (0.0, 1.0)
     """Lowest and highest reward; others are cut to it."""
-    trajectory: TargetRules = TargetRules()
-    step: TargetRules = TargetRules(combine="minimum")
+    trajectory: TrajectoryCombination = TrajectoryCombination()
+    step: StepCombination = StepCombination()
     limits: Limits = Limits()
-
-    @model_validator(mode="after")
-    def _check_rules(self) -> Self:
-        names = [rule.name for rule in self.rules]
-        if repeated := {name for name in names if names.count(name) > 1}:
-            raise ValueError(f"several rules are named {', '.join(sorted(repeated))}")
-        if self.range[0] >= self.range[1]:
-            raise ValueError("range must give a lower and then a higher number")
-        if self.step.penalties != Penalties():
-            raise ValueError("penalties are for the reward of a trajectory, not of a step")
-        return self
 
     @property
     def sources(self) -> frozenset[str]:
