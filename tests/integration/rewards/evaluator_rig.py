@@ -18,7 +18,7 @@ from atdp.rewards.evaluators.journal import EvaluationJournal, journal_file
 from atdp.rewards.evaluators.spending import Spending
 from atdp.rewards.evaluators.trajectory_reader import NotReadable, PlainTrajectory
 from atdp.runtime import Home
-from atdp.schemas import Annotation, Event
+from atdp.schemas import Annotation, Event, encode
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 PROMPT = "Was the customer of {{ agent }} helped?\n{{ conversation }}"
@@ -93,6 +93,7 @@ class FileProducer:
         self.before()
         with self.file.open("a") as file:
             for event in events:
+                encode(event)  # what no encoder takes would stop every tenant's verdicts
                 assert isinstance(event.body, Annotation)
                 file.write(
                     json.dumps(

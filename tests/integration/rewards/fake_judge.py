@@ -31,6 +31,8 @@ class FakeJudge:
         """good, slow, 429, 500, 401, nonsense, empty, or the text of the answer."""
         self.slow_s = 5.0
         self.retry_after: str | None = None
+        self.model: str | None = None
+        """The model that the answers name; None: the one that was asked for."""
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.most_at_once = 0
@@ -92,7 +94,7 @@ class FakeJudge:
         completion = {
             "id": f"answer-{number}",
             "object": "chat.completion",
-            "model": f"{body['model']}-0613",
+            "model": self.model or f"{body['model']}-0613",
             "choices": [
                 {
                     "index": 0,

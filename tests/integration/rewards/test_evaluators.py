@@ -191,6 +191,30 @@ def test_the_cost_of_a_day_is_bounded(rig: EvaluatorRig, judge: FakeJudge) -> No
     assert cost == pytest.approx(0.006)
 
 
+def test_answers_that_are_no_verdict_are_paid_too(rig: EvaluatorRig, judge: FakeJudge) -> None:
+    more = (
+        "  price: {per_1m_input_tokens: 2, per_1m_output_tokens: 10}\n"
+        "  budget: {cost_per_day: 0.005}\n  concurrency: 1\n"
+    )
+    rig.write(judge_text(judge.url, more=more))
+    judge.mode = "very nice"
+    rig.scheduler.take([end(f"t-{number}", offset=number) for number in range(3)])
+    assert rig.settle() == []
+    assert judge.calls == 2
+    assert rig.spending.spent("acme", "helpful", "2026-03-04")[1] == pytest.approx(0.006)
+
+
+@pytest.mark.parametrize("model", ["\ud800", "a\nb", "m" * 300])
+def test_an_odd_name_of_a_model_is_left_out(
+    rig: EvaluatorRig, judge: FakeJudge, model: str
+) -> None:
+    rig.write(judge_text(judge.url))
+    judge.model = model
+    rig.scheduler.take([end("t-0")])
+    (line,) = rig.settle()
+    assert "model" not in line["value"]
+
+
 def test_two_workers_at_once_give_one_verdict_each_and_pay_once(
     rig: EvaluatorRig, judge: FakeJudge, tmp_path: Path
 ) -> None:

@@ -18,9 +18,18 @@ class EvaluationFailed(RewardError):
     word for counting: `down`, `slow`, `rate_limited`, `refused`, `nonsense`, `failed`, `key`.
     """
 
-    def __init__(self, code: str, message: str, *, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        cost: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.cost = cost
+        """Cost of the answer that is no verdict; None: there was none, or it is unknown."""
         self.retry_after_s = retry_after_s
         """Time for which the judge wants no call; None: it stated none."""
 

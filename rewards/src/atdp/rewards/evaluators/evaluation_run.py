@@ -88,6 +88,10 @@ class EvaluationRun:
         except CallNotMade:
             self._spending.correct(*names, calls=-1)
             raise
+        except EvaluationFailed as error:
+            if error.cost is not None:
+                self._spending.correct(*names, cost=error.cost)
+            raise
         if answer.cost is not None:
             self._spending.correct(*names, cost=answer.cost)
         return answer

@@ -105,16 +105,21 @@ class JudgeClient:
             completion = httpx.Response(200, content=body).json()
             choice = completion["choices"][0]
             text, finished = choice["message"]["content"], choice.get("finish_reason")
-            model = completion.get("model")
+            model, cost = completion.get("model"), _cost(self._settings.price, completion)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             raise EvaluationFailed("nonsense", "the answer is no chat completion") from None
         if not isinstance(text, str) or finished == "length":
-            raise EvaluationFailed("nonsense", "the judge's answer is empty or was cut")
+            raise EvaluationFailed("nonsense", "the judge's answer is empty or was cut", cost=cost)
+        try:
+            verdict = read_judge_text(text)
+        except EvaluationFailed as error:
+            error.cost = cost
+            raise
         return Answer(
-            verdict=read_judge_text(text),
-            model=model if isinstance(model, str) and len(model) <= 200 else None,
+            verdict=verdict,
+            model=model if _is_name(model) else None,
             cut=cut,
-            cost=_cost(self._settings.price, completion.get("usage")),
+            cost=cost,
         )
 
 
@@ -152,7 +157,13 @@ def _refusal(status: int, retry_after: str | None) -> EvaluationFailed:
     return CallNotMade("refused", f"the judge refuses the call with {status}")
 
 
-def _cost(price: Price | None, usage: object) -> float | None:
+def _is_name(model: object) -> TypeGuard[str]:
+    """Return whether the name of a model can stand in an event: text that no encoder refuses."""
+    return isinstance(model, str) and len(model) <= 200 and model.isprintable()
+
+
+def _cost(price: Price | None, answer: Mapping[str, Any]) -> float | None:
+    usage = answer.get("usage")
     if price is None or not isinstance(usage, dict):
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
