@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import regex
 
+from atdp.governance.detect.named_values import KeyLabel
+
 _WORD: Final = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|\p{Lo}+|\p{N}+")
 _MAX_CHARS: Final = 120
 """Longest key that is read as a name. A longer one is text."""
@@ -59,6 +61,7 @@ class KeyNameRule:
     ending: Sequence[str] = ()
     whole: Sequence[str] = ()
     anywhere: Sequence[str] = ()
+    roles: Sequence[str] = ()
 
 
 class KeyNames:
@@ -70,7 +73,9 @@ class KeyNames:
         self._whole = {key_name(name): rule.entity for rule in rules for name in rule.whole}
         self._anywhere = {key_name(name): rule.entity for rule in rules for name in rule.anywhere}
         self._glued = tuple(name for name in self._anywhere if len(name) >= _GLUED_LETTERS)
+        self._roles = frozenset(key_name(name) for rule in rules for name in rule.roles)
         self._cache: dict[str, str | None] = {}
+        self._labels: dict[str, KeyLabel | None] = {}
 
     def entity_of(self, key: str) -> str | None:
         """Return the entity of the values under a key, or None."""
@@ -82,6 +87,17 @@ class KeyNames:
             self._cache.clear()
         self._cache[key] = entity
         return entity
+
+    def label_of(self, key: str) -> KeyLabel | None:
+        """Return the words of a key that a model of names reads before its value; None without."""
+        try:
+            return self._labels[key]
+        except KeyError:
+            label = self._label_of(key) if 0 < len(key) <= _MAX_CHARS else None
+        if len(self._labels) >= _CACHED:
+            self._labels.clear()
+        self._labels[key] = label
+        return label
 
     def name_in(self, value: Mapping[str, Any]) -> str:
         """Return the name that an object states for its value, if a rule applies to the name.
@@ -122,6 +138,18 @@ class KeyNames:
         return all(
             isinstance(each, list) and len(each) == 2 and isinstance(each[0], str) for each in value
         ) and any(self.entity_of(each[0]) is not None for each in value)
+
+    def _label_of(self, key: str) -> KeyLabel | None:
+        words = [word for word in name_words(key) if not word.isdecimal()]
+        ends = {
+            name
+            for form in _forms(words)
+            for start in range(len(form))
+            for name in _singular_and_plural("".join(form[start:]))
+        }
+        excepted = any(self._ending.get(name, "") is None for name in ends)
+        is_role = not excepted and not ends.isdisjoint(self._roles)
+        return KeyLabel.of(words, is_role=is_role) if words else None
 
     def _is_secret(self, entity: str | None) -> bool:
         return entity is not None and entity in self._anywhere.values()

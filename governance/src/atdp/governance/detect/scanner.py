@@ -8,16 +8,18 @@ Results are cached by a keyed hash of the text. The cache holds no text, and nob
 from a dump of it.
 """
 
+import dataclasses
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
 from atdp.governance.detect.detector import DetectedSpan, Detector, Reading
 from atdp.governance.detect.learned_detector import LearnedDetector
+from atdp.governance.detect.named_values import KeyLabel
 from atdp.governance.detect.readings import located, misread, readings, value_of
 from atdp.governance.detect.spans import Span, merged, parts_outside
 from atdp.governance.detect.text_views import TextView
@@ -45,12 +47,14 @@ class Scanner:
         leaf_chars: int,
         cache_bytes: int = 32 * 1024 * 1024,
         prose_detectors: Sequence[Detector] = (),
+        label_of: Callable[[str], KeyLabel | None] = lambda _key: None,
     ) -> None:
-        """`prose_detectors` search only texts that the caller calls prose."""
+        """`prose_detectors` search prose, and short values behind the label of their key."""
         self._thresholds = dict(thresholds)
         self._severities = {name: each.severity for name, each in thresholds.items()}
         self._detectors = tuple((detector, self._needed_words(detector)) for detector in detectors)
         self._prose_detectors = tuple((detector, None) for detector in prose_detectors)
+        self._label_of = label_of
         self._leaf_chars = leaf_chars
         self._cache = ByteLru[tuple[Span, ...]](cache_bytes)
         self._cache_key = os.urandom(16)
@@ -66,12 +70,14 @@ class Scanner:
         learned: LearnedDetector | None = None,
         *,
         prose: bool = False,
+        is_value: bool = False,
     ) -> Sequence[Span]:
         """Return the spans of a text by position.
 
         `key` is the name of the JSON key that holds the text. Its words count as context. `learned`
         finds the values that were learned from the trajectory; its spans are not cached. `prose`:
-        the text is prose, which the prose detectors search as well.
+        the text is prose, which the prose detectors search as well. `is_value`: it is the whole
+        value of the key.
 
         Raises:
             Refusal: the text is longer than the policy allows or not valid Unicode, a detector
@@ -89,10 +95,15 @@ class Scanner:
         )
         digest.update(encoded)
         digest.update("\x1f".join(sorted(nearby)).encode())
+        label = self._label_of(key) if is_value and key and not prose else None
+        if label is not None and label.may_name(text):
+            digest.update(f"\x1e{label.is_role:d}{label.words}".encode())
+        else:
+            label = None
         cache_key = digest.digest()
         spans = self._cache.get(cache_key)
         if spans is None:
-            spans = self.scan_uncached(text, nearby, prose=prose)
+            spans = self.scan_uncached(text, nearby, prose=prose, label=label)
             self._cache.put(cache_key, spans, _SPAN_BYTES * len(spans))
         return spans if learned is None else self._with_learned(spans, learned.scan(text))
 
@@ -108,11 +119,17 @@ class Scanner:
         return merged(counted, self._severities)
 
     def scan_uncached(
-        self, text: str, nearby: frozenset[str] = frozenset(), *, prose: bool = False
+        self,
+        text: str,
+        nearby: frozenset[str] = frozenset(),
+        *,
+        prose: bool = False,
+        label: KeyLabel | None = None,
     ) -> tuple[Span, ...]:
         """Return the spans of a text without using the cache.
 
-        `nearby`: context words of the key that holds the text.
+        `nearby`: context words of the key that holds the text. `label`: the key itself, where the
+        text is a short value of it.
         """
         counted = self._counted(text, nearby)
         views = list(readings(text))
@@ -124,6 +141,8 @@ class Scanner:
             counted += places
         if prose and self._prose_detectors:
             counted += self._in_prose(text, views, counted)
+        elif label is not None and self._prose_detectors:
+            counted += _beside(text, counted, self._named_under(label, text))
         return merged(counted, self._severities)
 
     def _in_prose(
@@ -132,12 +151,7 @@ class Scanner:
         views: Sequence[tuple[Reading, TextView]],
         counted: Sequence[DetectedSpan],
     ) -> Iterator[DetectedSpan]:
-        """Yield what the prose detectors find beside the other spans, also where it is coded.
-
-        What a pattern finds within a finding keeps its own entity, so that it gets the same
-        replacement here as where it stands alone. What operators wrote is left alone, because it
-        was governed before; other words of the same finding are not.
-        """
+        """Yield what the prose detectors find beside the other spans, also where it is coded."""
         spans = self._counted(text, frozenset(), self._prose_detectors)
         for reading, view in views:
             if reading is Reading.DECODED:
@@ -147,17 +161,20 @@ class Scanner:
                     if view.is_changed(span.start, span.end)
                     and (place := located(span, view, reading))
                 ]
-        if not spans:
-            return
-        taken = sorted(
-            [(span.start, span.end) for span in counted]
-            + [match.span() for match in _WRITTEN.finditer(text)]
-        )
-        for span in spans:
-            for part in parts_outside(span, taken, text):
-                written = value_of(text[part.start : part.end], part.reading)
-                if not is_made_up(written, STRUCTURE_WORDS, digits=True):
-                    yield part
+        return _beside(text, counted, spans)
+
+    def _named_under(self, label: KeyLabel, text: str) -> Sequence[DetectedSpan]:
+        """Return the names of persons in a short value of a key."""
+        for before in label.before(text):
+            start = len(before)
+            found = [
+                dataclasses.replace(span, start=span.start - start, end=span.end - start)
+                for span in self._counted(before + text, frozenset(), self._prose_detectors)
+                if span.start >= start
+            ]
+            if names := label.names_in(text, found):
+                return names
+        return ()
 
     def _counted(
         self,
@@ -203,3 +220,25 @@ class Scanner:
         if threshold is None or detector.best_score >= threshold.min_score:
             return None
         return threshold.words_of(detector)
+
+
+def _beside(
+    text: str, counted: Sequence[DetectedSpan], named: Sequence[DetectedSpan]
+) -> Iterator[DetectedSpan]:
+    """Yield what the prose detectors found beside the other spans.
+
+    What a pattern finds within a finding keeps its own entity, so that it gets the same replacement
+    here as where it stands alone. What operators wrote is left alone, because it was governed
+    before; other words of the same finding are not.
+    """
+    if not named:
+        return
+    taken = sorted(
+        [(span.start, span.end) for span in counted]
+        + [match.span() for match in _WRITTEN.finditer(text)]
+    )
+    for span in named:
+        for part in parts_outside(span, taken, text):
+            written = value_of(text[part.start : part.end], part.reading)
+            if not is_made_up(written, STRUCTURE_WORDS, digits=True):
+                yield part

@@ -122,6 +122,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
             thresholds,
             leaf_chars=document.limits.leaf_chars,
             prose_detectors=_prose_detectors(document),
+            label_of=keys.label_of,
         ),
         operators={
             name: RedactionOperator(rule.do, rule.scope, rule.keep_last, rule.text)
@@ -131,7 +132,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         path_keys=PathKeys(
             name
             for rule in document.keys
-            for name in (*rule.names, *rule.whole, *rule.anywhere, *rule.unless)
+            for name in (*rule.names, *rule.whole, *rule.anywhere, *rule.roles, *rule.unless)
         ),
         number_entities=_number_entities(document),
         dropped=dropped,
@@ -222,7 +223,11 @@ def _key_names(document: PolicyDocument) -> KeyNames:
                 )
         rules += [
             KeyNameRule(
-                entity=rule.entity, ending=rule.names, whole=rule.whole, anywhere=rule.anywhere
+                entity=rule.entity,
+                ending=rule.names,
+                whole=rule.whole,
+                anywhere=rule.anywhere,
+                roles=rule.roles,
             ),
             KeyNameRule(entity=None, ending=rule.unless),
         ]

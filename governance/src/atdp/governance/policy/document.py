@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from atdp.governance.detect.named_values import PERSON
 from atdp.governance.errors import PolicyError
 from atdp.governance.learned.learnable import LEARNED_BY_DEFAULT
 from atdp.governance.redact.operators import OperatorName, PseudonymScope
@@ -104,19 +105,25 @@ class KeyRule(_Strict):
 
     Case and punctuation of names are ignored. `names` are the last words of a key, `whole` names
     all its words, `anywhere` names any of its words. A key that ends with a name of `unless` has no
-    entity.
+    entity. `roles` are the last words of keys that say who a person is (`passenger`): values under
+    them are read by the model of `ner`, which tells names of persons from other values.
     """
 
     entity: EntityName
     names: list[str] = []
     whole: list[str] = []
     anywhere: list[str] = []
+    roles: list[str] = []
     unless: list[str] = []
 
     @model_validator(mode="after")
     def _has_names(self) -> Self:
-        if not (self.names or self.whole or self.anywhere):
+        if not (self.names or self.whole or self.anywhere or self.roles):
             raise ValueError(f"the key rule of {self.entity} has no names")
+        if self.roles and self.entity != PERSON:
+            raise ValueError(
+                f"the key rule of {self.entity} has roles, which are those of {PERSON}"
+            )
         return self
 
 
@@ -197,6 +204,10 @@ class PolicyDocument(_Strict):
                 "patterns, keys, learn or ner name entities that entities does not declare: "
                 f"{sorted(undeclared)}"
             )
+        if any(rule.roles for rule in self.keys) and (
+            self.ner is None or PERSON not in self.ner.entities
+        ):
+            raise ValueError(f"keys with roles need ner with the entity {PERSON}")
         if len({rule.id for rule in self.patterns}) != len(self.patterns):
             raise ValueError("two patterns have the same id")
         for name, rule in self.entities.items():
