@@ -43,6 +43,8 @@ FORMS = [
     ("?customerDateOfBirth=%2531%2535%2520%254D%2561%2579%25202001&a=b", "%254D"),
     ("I was born on 22\n   June 1950", "June"),
     ("My postal code is SW3 \n4AB", "4AB"),
+    ("write to kira@zedmail.com-now", "kira"),
+    ("write to kira@zedmail.com-_", "kira"),
     ("I live at 1234 Chestnut Meadow Boulevard_then", "Chestnut"),
 ]
 PLAIN = [
