@@ -68,6 +68,12 @@ def test_a_name_in_free_text_of_few_words_is_replaced() -> None:
     assert "lovelace" not in json.dumps(governed).lower()
 
 
+def test_a_name_that_is_a_key_is_replaced() -> None:
+    governed = _governed({_NAME: 3, "Total Amount": 5, "first_name": "Kira"})
+    assert _NAME not in governed
+    assert [*governed][1:] == ["Total Amount", "first_name"]
+
+
 def test_a_family_of_things_is_no_role() -> None:
     assert _governed({"font_family": "Georgia"}) == {"font_family": "Georgia"}
 

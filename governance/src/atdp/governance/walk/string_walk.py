@@ -45,6 +45,8 @@ _ROUNDS: Final = 4
 _NESTING: Final = 200
 """Levels of objects and arrays within one JSON text. Deeper JSON is refused before Python's own
 limit is reached."""
+_KEY_LABEL: Final = "name"
+"""Stands before the name of a key, where a model looks for the name of a person."""
 _NUMBER_DIGITS: Final = 7
 """Numbers with at least this many digits before the point are scanned like text. Smaller ones are
 counts, amounts and measures."""
@@ -261,7 +263,7 @@ class StringWalk:
     def _name(self, name: str, path: str, depth: int) -> str | None:
         """Govern the name of a key."""
         text, protected = self._without_coded_values(name, path, "", depth, ProtectedRanges())
-        return text and self._plain_text(text, path, "", protected=protected)
+        return text and self._plain_text(text, path, _KEY_LABEL, protected=protected)
 
     def _rule_keys(self, value: Mapping[str, Any], key: str) -> Mapping[str, str]:
         """Return the keys whose values fall under the rule of another key.
@@ -337,7 +339,7 @@ class StringWalk:
         if self._lesson is not None:
             self._lesson.read(text)
         for _ in range(_ROUNDS):
-            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose)
+            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose, is_value=True)
             prose = False
             edits: list[Edit] = []
             for span in spans:
