@@ -13,7 +13,8 @@ expensive as this path at 200 snapshots. Here the manifest is written once. Ever
 Only `Catalog.commit_table` decides, so this works on any catalog.
 
 A commit may also remove files, in the same snapshot: those that hold rows which the new files
-replace. It is refused when another writer has removed one of them first.
+replace, and small files that it joins. It is refused when another writer has removed one of them
+first.
 
 The snapshot id stays the same through all attempts and is the idempotency key. After an answer that
 leaves the state unknown (timeout, 500, connection lost) the table is read again, and if the id is
@@ -195,7 +196,7 @@ def _write_snapshot(table: Table, change: _Change, positions: Positions, attempt
     if len(removed) != len(change.removed):
         raise CommitRefused(
             f"{'.'.join(table.name())}: another writer has removed "
-            f"{len(change.removed) - len(removed)} files with rows that this batch replaces"
+            f"{len(change.removed) - len(removed)} files that this commit was to write again"
         )
     name = f"snap-{change.snapshot_id}-{attempt}-{uuid.uuid4()}.avro"
     path = table.location_provider().new_metadata_location(name)

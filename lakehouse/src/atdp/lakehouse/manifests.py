@@ -114,9 +114,8 @@ def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) ->
         if manifest.content != ManifestContent.DATA:
             kept.append(manifest)
         else:
-            classes.setdefault((manifest.partition_spec_id, _size_class(manifest)), []).append(
-                manifest
-            )
+            size = size_class(_listed(manifest))
+            classes.setdefault((manifest.partition_spec_id, size), []).append(manifest)
     for (spec_id, _), group in classes.items():
         if len(group) < FAN_IN:
             kept.extend(group)
@@ -125,14 +124,14 @@ def merged(table: Table, snapshot_id: int, manifests: Sequence[ManifestFile]) ->
     return kept
 
 
-def _size_class(manifest: ManifestFile) -> int:
-    """Return 0 for fewer than FAN_IN files, 1 for fewer than FAN_IN², and so on.
+def size_class(count: int) -> int:
+    """Return 0 for fewer than FAN_IN files or rows, 1 for fewer than FAN_IN², and so on.
 
     The manifest of one commit is mostly of class 0.
     """
-    files, size = _listed(manifest), 0
-    while files >= FAN_IN:
-        files //= FAN_IN
+    size = 0
+    while count >= FAN_IN:
+        count //= FAN_IN
         size += 1
     return size
 

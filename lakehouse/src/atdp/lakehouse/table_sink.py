@@ -3,6 +3,7 @@
 A table has its own positions and advances on its own. Rows that it already has are removed before
 they are written: those before its position, and copies of events (see `repeats`). Rows whose event
 was governed again take the place of those that the table has, in the same commit (see `rewrites`).
+Every `FAN_IN`-th commit also joins small files.
 """
 
 import time
@@ -17,6 +18,7 @@ from pyiceberg.table import Table
 from atdp.lakehouse import commit
 from atdp.lakehouse.errors import CommitRefused, WriteTooOld
 from atdp.lakehouse.layout import Layout
+from atdp.lakehouse.manifests import FAN_IN
 from atdp.lakehouse.positions import (
     Advance,
     Positions,
@@ -28,7 +30,7 @@ from atdp.lakehouse.projections import rows_of
 from atdp.lakehouse.record_batch import rows_beyond
 from atdp.lakehouse.repeats import CONFLICT, DECIDING_TABLE, REPEAT, at_their_places
 from atdp.lakehouse.retention import GRACE_S, KEEP_SNAPSHOTS
-from atdp.lakehouse.rewrites import Rewrite, without_rows
+from atdp.lakehouse.rewrites import Rewrite, join_small_files, without_rows
 from atdp.lakehouse.tables import REGOVERNED_OFFSET, TableDefinition, TableName
 
 Clock = Callable[[], float]
@@ -69,6 +71,7 @@ class TableSink:
     position: dict[int, int] = field(init=False)
     """Partition → next offset."""
     clock: Clock = time.monotonic
+    _writes: int = 0
 
     def __post_init__(self) -> None:
         self._load_state()
@@ -96,6 +99,7 @@ class TableSink:
         fresh = marked.filter(~pl.col(REPEAT))
         files = self.layout.write(fresh)
         rewrite = self._without_replaced(fresh, start)
+        rewrite = rewrite if rewrite.moved else self._small_files_joined()
         self._require_young_files(began)
         advance = Advance(topic=self.topic, start=start, end=ahead)
         self.table = self._commit([*files, *rewrite.files], [*rewrite.moved], advance, admit)
@@ -151,6 +155,14 @@ class TableSink:
                 "this batch replaces; it is read again"
             )
         return rewrite
+
+    def _small_files_joined(self) -> Rewrite:
+        """Join small files now and then; a commit that was refused is repeated without it."""
+        self._writes += 1
+        if self._writes % FAN_IN:
+            return Rewrite(moved={})
+        self.refresh_table()
+        return join_small_files(self.layout, self.table)
 
     def _commit(
         self,

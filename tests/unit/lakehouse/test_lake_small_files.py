@@ -1,0 +1,91 @@
+"""Small files of many commits are joined, and nobody who reads or writes notices."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from atdp.lakehouse import Lake, connect, open_lake, rewrites
+from atdp.lakehouse.errors import CommitRefused
+from atdp.lakehouse.layout import Layout
+from atdp.lakehouse.manifests import FAN_IN, files_of
+from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.lakehouse.topic_sink import TopicSink
+from atdp.schemas import Event, encode
+
+
+def starts(count: int) -> list[Event]:
+    """Return the first events of trajectories."""
+    return [SampleTrajectory(name=f"t-{n}", turns=0).events()[0] for n in range(count)]
+
+
+def rows(lake: Lake) -> list[dict[str, Any]]:
+    with connect(lake=lake) as connection:
+        columns = "* EXCLUDE (ingested_at)"
+        return connection.sql(f"SELECT {columns} FROM events ORDER BY event_id").dicts()
+
+
+def file_count(lake: Lake) -> int:
+    table = lake.table("events")
+    head = table.current_snapshot()
+    return len(files_of(table, head.snapshot_id)) if head else 0
+
+
+def test_many_small_commits_leave_few_files_with_the_same_rows(
+    lake: Lake, log: LogDouble, tmp_path: Path
+) -> None:
+    events = [*SampleTrajectory(tenant="other").events()[:1], *starts(2 * FAN_IN)]
+    landed = [log.land([event])[-1] for event in events]
+    assert [len(each.moved) for each in landed if each.moved] == [2 * FAN_IN - 2]
+    assert file_count(lake) == 1 + 1 + 2, "of the other tenant, joined, later"
+    plain = open_lake(tmp_path / "plain")
+    LogDouble(plain).land(events)
+    assert rows(lake) == rows(plain)
+    assert log.land(events)[-1].repeats == len(events), "the index of ids has followed"
+
+
+def test_a_large_file_is_not_joined(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rewrites, "FAN_IN", 2)
+    monkeypatch.setattr("atdp.lakehouse.table_sink.FAN_IN", 1)
+    monkeypatch.setattr(rewrites, "_SMALL_BYTES", 1)
+    for event in starts(3):
+        log.land([event])
+    assert file_count(lake) == 3
+
+
+def test_a_commit_is_refused_when_another_writer_has_joined_the_same_files(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("rewrites", "table_sink"):
+        monkeypatch.setattr(f"atdp.lakehouse.{module}.FAN_IN", 2)
+    log = LogDouble(lake, partitions=2)
+    left, right = (
+        [event for event in starts(20) if zlib.crc32(event.key) % 2 == side] for side in (0, 1)
+    )
+    other = TopicSink.open(lake, log.role, log.identity)
+    for event in left[:3]:
+        log.land([event])
+    first, mine, yours = (
+        log.batch([(event.key, encode(event))]) for event in (right[0], left[3], right[1])
+    )
+    other.write(first)
+    plan = rewrites.join_small_files
+    overtaken: list[rewrites.Rewrite] = []
+
+    def plan_and_be_overtaken(layout: Layout, table: Table) -> rewrites.Rewrite:
+        planned = plan(layout, table)
+        if planned.moved and not overtaken:
+            overtaken.append(planned)
+            log.sink.write(mine)
+        return planned
+
+    monkeypatch.setattr("atdp.lakehouse.table_sink.join_small_files", plan_and_be_overtaken)
+    with pytest.raises(CommitRefused, match="removed 4 files"):
+        other.write(yours)
+    other.reload()
+    other.write(yours)
+    assert len(rows(lake)) == 6
