@@ -208,20 +208,24 @@ def advance(files: LearningFiles, world: MemoryWorld) -> Callable[..., None]:
 
     def advance(actions: int, settings: LearningSettings = SETTINGS) -> None:
         for _ in range(actions):
-            ports = LearningPorts(
-                flow=world.flow,
-                versions=world,
-                trainer=world,
-                evaluator=world,
-                analyse=world.analyse,
-                open_sessions=lambda engine: world.on_engine.get(engine, 0),
-                report=world.events.append,
-                now=world.now,
-                clock=world.clock,
-            )
-            assert DecisionLoop(files, settings, ports).advance()
+            assert loop_of(files, world, settings).advance()
 
     return advance
+
+
+def loop_of(files: LearningFiles, world: MemoryWorld, settings: LearningSettings) -> DecisionLoop:
+    ports = LearningPorts(
+        flow=world.flow,
+        versions=world,
+        trainer=world,
+        evaluator=world,
+        analyse=world.analyse,
+        open_sessions=lambda engine: world.on_engine.get(engine, 0),
+        report=world.events.append,
+        now=world.now,
+        clock=world.clock,
+    )
+    return DecisionLoop(files, settings, ports)
 
 
 def run_of(files: LearningFiles) -> TrainingRun:
@@ -291,6 +295,27 @@ def test_a_candidate_that_passed_is_tried_before_a_newer_one_is_evaluated(
     world.publish(run, "v2")
     advance(3)
     assert world.flow.state().lineage == ("v1", "v2")
+
+
+def test_the_nearest_undecided_version_is_evaluated_again_while_newer_ones_wait(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.publish(run, "v1")
+    for version in ("v2", "v3", "v4"):
+        world.verdicts[version] = [Verdict.INCONCLUSIVE]
+    loop = loop_of(files, world, SETTINGS)
+    for parent, world.rated in (("v2", 100), ("v3", 110), (None, 120)):
+        loop.advance()  # registers
+        loop.advance()  # evaluates
+        if parent is not None:
+            world.publish(run, parent)
+    for world.rated in (124, 126):  # evidence has to grow by a quarter
+        loop.advance()
+    assert [request.candidate for request in world.evaluated] == ["v2", "v3", "v4", "v2"]
+    loop.advance()
+    assert world.flow.stage_of("v2") is ReleaseStage.CANARY
 
 
 @pytest.mark.parametrize("verdict", ["gate", "canary", "uneven"])

@@ -3,11 +3,13 @@
 Nothing is remembered between two calls. A process that was killed between two actions therefore
 goes on with the right one.
 
-Only the newest version of the run is evaluated. It supersedes an earlier one without a PASS, which
-stays registered and is never released. An earlier one with a PASS becomes the canary first, so that
-a trainer that publishes faster than candidates are evaluated does not keep all of them back. In
-doubt nothing is released: a candidate without a PASS does not become the canary, and a canary that
-is held is withdrawn.
+The newest version of the run is evaluated first. While it waits for more sessions, the earliest one
+that replay left undecided is evaluated again (`nearest_undecided`): it is nearest to the version
+that served the sessions, so they say most about it. Otherwise a trainer that publishes faster than
+candidates are decided would keep all of them back. For the same reason an earlier version with a
+PASS becomes the canary first. The others stay registered and are never released. In doubt nothing
+is released: a candidate without a PASS does not become the canary, and a canary that is held is
+withdrawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,6 +81,19 @@ def newest_candidate(state: LearningState) -> str | None:
     if not state.published or state.published[-1] in state.release.lineage:
         return None
     return state.published[-1]
+
+
+def nearest_undecided(state: LearningState) -> str | None:
+    """Return the earliest version of the run that replay left undecided against the live one."""
+    live, versions = _live(state.release), state.release.versions
+    for version in state.published:
+        known = versions.get(version)
+        if known is None or known.stage is not ReleaseStage.REGISTERED:
+            continue
+        gates = [gate for gate in known.gates if gate.baseline == live]
+        if gates and gates[-1].verdict is Verdict.INCONCLUSIVE:
+            return version
+    return None
 
 
 def why_new_run(state: LearningState) -> str:

@@ -10,7 +10,12 @@ from atdp.control import CanaryPolicy, ReleaseStage
 from atdp.replay import Verdict
 from atdp.stack.learning.held_out_evaluation import EvaluationRequest, HeldOutSessions
 from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
-from atdp.stack.learning.next_action import ActionKind, LearningAction, LearningState
+from atdp.stack.learning.next_action import (
+    ActionKind,
+    LearningAction,
+    LearningState,
+    nearest_undecided,
+)
 from atdp.stack.learning.settings import LearningSettings
 
 LOOK_EVERY_S = 5.0
@@ -61,7 +66,12 @@ class ReleaseActions:
         evidence = self.ports.evaluator.evidence(request.tenants, request.versions)
         if why := self._too_thin(evidence, request):
             self.report("waiting", reason=f"{version}: {why}")
-            return
+            nearest = nearest_undecided(state)
+            if nearest is None:
+                return
+            version, request = nearest, self._request(nearest, state)
+            if self._too_thin(evidence, request):
+                return
         report = self.ports.evaluator.evaluate(request)
         if report.verdict is Verdict.ERROR:  # it did not take place; the next look repeats it
             self.report("waiting", reason=f"{version}: {report.reasons[0].text}")
