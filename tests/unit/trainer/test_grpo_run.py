@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -292,6 +293,36 @@ def test_a_followed_stream_is_waited_for_and_then_trained(tmp_path: Path) -> Non
     )
     assert result.steps == 2
     assert len(result.trained) == 16
+
+
+@pytest.mark.parametrize("paused_at_s", [None, 40.0])
+def test_a_follower_polls_at_most_half_of_the_time_and_pauses_while_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paused_at_s: float | None
+) -> None:
+    now_s, polls_s = 0.0, []
+
+    def pass_time(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    class SlowSource(MemorySource):
+        def poll(self, position: StreamPosition) -> Poll:
+            polls_s.append(now_s)
+            pass_time(30.0)
+            return super().poll(position)
+
+    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=pass_time)
+    monkeypatch.setattr("atdp.trainer.grpo_run.time", clock)
+    pace = Pace(
+        steps=1,
+        follow=True,
+        give_up_after_s=100.0,
+        pause=lambda: paused_at_s is not None and now_s >= paused_at_s,
+    )
+    result = start(tmp_path, SlowSource([], exhausted=False)).run(pace)
+    assert result.paused == (paused_at_s is not None)
+    assert polls_s == ([0.0, 60.0, 120.0] if paused_at_s is None else [0.0])
+    assert now_s == (paused_at_s or 150.0)
 
 
 @pytest.mark.parametrize("rules", [StepRules(), StepRules(correction="decoupled", minibatches=2)])

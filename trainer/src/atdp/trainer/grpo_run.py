@@ -118,11 +118,12 @@ class GrpoRun:
         while self._state.step < pace.steps:
             if paused := pace.pause():
                 break
+            polled_at_s = time.monotonic()
             plan = self._next_plan()
             if plan is None:
                 if not pace.follow or time.monotonic() - waited_since > pace.give_up_after_s:
                     break
-                time.sleep(pace.poll_every_s)
+                _wait(pace, time.monotonic() - polled_at_s)
                 continue
             self._do_step(plan)
             waited_since = time.monotonic()
@@ -278,6 +279,16 @@ class GrpoRun:
         if self._refused is not None:
             return self._refused
         return plans[-1].refused if plans else {}
+
+
+def _wait(pace: Pace, polled_for_s: float) -> None:
+    """Wait for data as long as the last poll took; less when the run is to pause.
+
+    So a follower leaves the machine, which also serves, at least half of the time.
+    """
+    until_s = time.monotonic() + max(pace.poll_every_s, polled_for_s)
+    while (left_s := until_s - time.monotonic()) > 0 and not pace.pause():
+        time.sleep(min(left_s, pace.poll_every_s))
 
 
 def _training_rows(

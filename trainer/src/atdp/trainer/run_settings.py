@@ -63,6 +63,8 @@ class Pace:
     follow: bool = False
     """Wait for more data when there is not enough for a step; otherwise stop."""
     poll_every_s: float = 0.5
+    """While following: least time between two polls; a poll that takes longer is followed by a wait
+    of its length."""
     give_up_after_s: float = 60.0
     """While following: stop when no step has become possible for so long."""
     pause: Callable[[], bool] = lambda: False
