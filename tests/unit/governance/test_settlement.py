@@ -1,30 +1,25 @@
 """Trajectories are settled once, whenever workers die, and never while something is missing."""
 
-import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from atdp.governance.learned.trajectory_state import NONE_BEFORE
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
     REGOVERNED,
     Agent,
-    Body,
     Event,
     EventId,
     Message as ChatMessage,
     Observation,
     Part,
-    Reward,
     SigningKey,
     Source,
     TrajectoryEnded,
@@ -33,7 +28,7 @@ from atdp.schemas import (
     header,
 )
 
-from .governors import NoTokenizers, key_files
+from .governors import NoTokenizers
 from .memory_log import MemoryLog, MemoryWorkers
 
 POLICY = """
@@ -57,7 +52,6 @@ TEXTS = (
     f'{{"username": "{USER}", "stars": 5}}',
 )
 """A name is shown before it is learned, and a user id until after the end (the empty text)."""
-RETENTION = timedelta(days=8)
 BEFORE_END = TEXTS.index("")
 OF_NAME, OF_ALL = 3, 4
 """Versions: a full name teaches itself and its two words, and the user id is one entry."""
@@ -110,7 +104,6 @@ def workers(
         policies=policies,
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
-        tenant_keys=key_files(folder / "tenant-keys"),
     )
     return MemoryWorkers(
         log=MemoryLog(key), governor=governor, policies=folder, monkeypatch=monkeypatch
@@ -122,64 +115,40 @@ def leaks(value: bytes, known: Sequence[str]) -> int:
     return sum(each.encode() in lowered for each in known)
 
 
-@dataclass(slots=True)
-class Row:
-    """An event as a reader has it: the newest form, at the place of the first."""
-
-    place: int
-    value: bytes
-    learned: int
-    settled: int
-    regoverned: bool = False
-
-
-def may_be_used(rows: Sequence[Row]) -> bool:
-    """Return what `settled` of the lake's view `trajectories` says."""
-    learned = max(row.learned for row in rows)
-    settled = max(
-        row.learned if row.settled < 0 and not row.regoverned else row.settled for row in rows
-    )
-    beginnings = [row.place for row in rows if row.settled < 0]
-    knowing = [row.place for row in rows if row.settled < 0 or row.learned]
-    return not learned or (settled >= learned and beginnings in ([], [min(knowing)]))
-
-
-def read(log: MemoryLog) -> Iterator[tuple[str, dict[str, Row]]]:
-    """Yield a trajectory and its rows after each record of the governed topic.
-
-    A later record of an event replaces the earlier one when governance says so.
-    """
-    trajectories: dict[str, dict[str, Row]] = defaultdict(dict)
-    for place, output in enumerate(log.records("events_governed")):
-        record = decode_record(output.value)[1]
-        stamp, rows = record["governance"], trajectories[record["trajectory_id"]]
-        row = Row(place, output.value, stamp["learned_version"], stamp["settled_version"])
-        if header(output.headers, REGOVERNED) is not None:
-            row.place, row.regoverned = rows[record["event_id"]].place, True
-        rows[record["event_id"]] = row
-        yield record["trajectory_id"], rows
-
-
 def leaks_to_readers(log: MemoryLog) -> tuple[int, int]:
-    """Return how many leaks readers could see, and how many are left in the end."""
-    seen, every = 0, {}
-    for name, rows in read(log):
-        every[name] = rows
-        learned = max(row.learned for row in rows.values())
-        if learned and may_be_used(list(rows.values())):
+    """Return how many leaks readers could see, and how many are left in the end.
+
+    A reader follows the governed topic, where a later record of an event replaces the earlier one,
+    and looks at a trajectory whenever its highest settled version is that of what was learned.
+    """
+    rows: dict[str, dict[str, bytes]] = defaultdict(dict)
+    versions: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    seen = 0
+    for output in log.records("events_governed"):
+        record = decode_record(output.value)[1]
+        name, stamp = record["trajectory_id"], record["governance"]
+        rows[name][record["event_id"]] = output.value
+        versions[name][0] = max(versions[name][0], stamp["learned_version"])
+        versions[name][1] = max(versions[name][1], stamp["settled_version"])
+        learned, settled = versions[name]
+        if learned and settled >= learned:
             known = (NAME, USER) if learned == OF_ALL else (NAME,)
-            seen += sum(leaks(row.value, known) for row in rows.values())
-    left = sum(leaks(row.value, (NAME, USER)) for each in every.values() for row in each.values())
+            seen += sum(leaks(value, known) for value in rows[name].values())
+    left = sum(leaks(value, (NAME, USER)) for each in rows.values() for value in each.values())
     return seen, left
 
 
 def settled(log: MemoryLog) -> int:
-    """Return how many trajectories taught something and may be used in the end."""
-    rows = dict(read(log)).values()
-    return sum(
-        any(row.learned for row in each.values()) and may_be_used(list(each.values()))
-        for each in rows
-    )
+    """Return how many trajectories may be used in the end."""
+    versions: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for output in log.records("events_governed"):
+        record = decode_record(output.value)[1]
+        stamp, both = record["governance"], versions[record["trajectory_id"]]
+        both[:] = (
+            max(both[0], stamp["learned_version"]),
+            max(both[1], stamp["settled_version"]),
+        )
+    return sum(settled >= learned > 0 for learned, settled in versions.values())
 
 
 def written(log: MemoryLog) -> Counter[tuple[str, bytes | None]]:
@@ -221,7 +190,7 @@ def test_stamps_say_with_how_many_values_an_event_and_all_earlier_ones_are_gover
         if header(output.headers, REGOVERNED) is None
     ]
     assert [(each["learned_version"], each["settled_version"]) for each in stamps] == [
-        (0, NONE_BEFORE),
+        (0, 0),
         (0, 0),
         (OF_NAME, 0),
         (OF_NAME, 0),
@@ -307,165 +276,21 @@ def test_a_policy_can_find_values_in_all_later_trajectories_of_the_tenant(
     last = workers.log.records("events_governed")[-1].value
     assert (leaks(last, (NAME, USER)) == 0) is (scope == "tenant")
     stamp = decode_record(last)[1]["governance"]
-    assert (stamp["learned_version"], stamp["settled_version"]) == (0, NONE_BEFORE)
+    assert (stamp["learned_version"], stamp["settled_version"]) == (0, 0)
 
 
-def test_states_without_events_are_deleted_after_their_retention_but_not_the_tenants(
+def test_states_of_trajectories_without_events_are_deleted_after_their_retention(
     workers: MemoryWorkers,
 ) -> None:
-    (workers.policies / "names.yaml").write_text(POLICY + "learn: {scope: tenant}\n")
     workers.log.send(trajectory(0))
     workers.run()
-    workers.log.now += RETENTION
+    workers.log.now += timedelta(days=8)
+    stage = workers.worker()
+    workers.log.now -= timedelta(days=8)
     workers.log.send(trajectory(1)[:1])
-    workers.run()
-    deleted = [each.key for each in workers.log.records("learned_values") if not each.value]
-    assert (len(deleted), b"acme/" in deleted) == (1, False)
-    assert leaks(workers.log.records("events_governed")[-1].value, (NAME, USER)) == 0
-
-
-# What governance forgets, readers must know: an event that comes later may show it.
-
-
-def after_the_retention(workers: MemoryWorkers) -> None:
-    workers.log.now += RETENTION
-    workers.log.send(trajectory(1)[1:2])
-    workers.run()
-
-
-def after_the_key_is_destroyed(workers: MemoryWorkers) -> None:
-    assert TenantKeyStore(workers.governor.tenant_keys.folder).destroy("acme")
-
-
-def after_the_topic_is_lost(workers: MemoryWorkers) -> None:
-    workers.log.outputs.pop("atdp.learned", None)
-    workers.log.times.pop("atdp.learned", None)
-
-
-def under_a_policy_that_learns_nothing(workers: MemoryWorkers) -> None:
-    (workers.policies / "names.yaml").write_text(POLICY + "learn: {scope: 'off'}\n")
-
-
-FORGETS = pytest.mark.parametrize(
-    "forget",
-    [
-        after_the_retention,
-        after_the_key_is_destroyed,
-        after_the_topic_is_lost,
-        under_a_policy_that_learns_nothing,
-    ],
-)
-
-
-def late(body: Body, number: int = 0) -> Event:
-    """Return an event that comes long after the others of its trajectory."""
-    event = trajectory(number)[0]
-    return replace(event, event_id=EventId(f"{event.event_id[:-3]}abc"), seq=0, body=body)
-
-
-def said(text: str) -> Observation:
-    return Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),))
-
-
-@FORGETS
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_text_that_comes_after_the_learned_values_are_gone_ends_the_use_of_its_trajectory(
-    workers: MemoryWorkers,
-    monkeypatch: pytest.MonkeyPatch,
-    forget: Callable[[MemoryWorkers], None],
-    *,
-    guarded: bool,
-) -> None:
-    if not guarded:
-        monkeypatch.setattr("atdp.governance.record_governor.NONE_BEFORE", 0)
-    workers.log.send(trajectory(0))
-    workers.run()
-    assert settled(workers.log) == 1
-    forget(workers)
-    workers.log.send([late(said(f"{NAME} is here again"))])
-    workers.run()
-    assert (leaks_to_readers(workers.log)[0] == 0) is guarded
-    assert settled(workers.log) == (0 if guarded else 1)
-
-
-@FORGETS
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_value_that_is_learned_when_earlier_events_are_forgotten_ends_the_use_too(
-    workers: MemoryWorkers,
-    monkeypatch: pytest.MonkeyPatch,
-    forget: Callable[[MemoryWorkers], None],
-    *,
-    guarded: bool,
-) -> None:
-    if not guarded:
-        monkeypatch.setattr("atdp.governance.record_governor.NONE_BEFORE", 0)
-    if forget is under_a_policy_that_learns_nothing:
-        forget(workers)
-    workers.log.send(trajectory(0)[:2])
-    workers.run()
-    (workers.policies / "names.yaml").write_text(POLICY)
-    if forget is not under_a_policy_that_learns_nothing:
-        forget(workers)
-    workers.log.send(trajectory(0)[2:])
-    workers.run()
-    assert (leaks_to_readers(workers.log)[0] == 0) is guarded
-    assert settled(workers.log) == (0 if guarded else 1)
-
-
-@pytest.mark.parametrize(
-    ("body", "used"),
-    [
-        (Reward(value=1.0, source_name="judge-2", dimension="outcome"), True),
-        (TrajectoryEnded(status="idle"), True),
-        (Reward(value=1.0, source_name="judge", critique=f"{NAME} is happy"), False),
-    ],
-)
-def test_a_late_judgement_without_text_leaves_its_trajectory_usable(
-    workers: MemoryWorkers, body: Body, *, used: bool
-) -> None:
-    workers.log.send(trajectory(0))
-    workers.run()
-    after_the_retention(workers)
-    states = len(workers.log.records("learned_values"))
-    workers.log.send([late(body)])
-    workers.run()
-    assert (settled(workers.log), leaks_to_readers(workers.log)[0]) == (int(used), 0)
-    assert (len(workers.log.records("learned_values")) == states) is used
-    assert workers.metrics.not_settled.labels("late")._value.get() == int(not used)
-
-
-def test_a_running_worker_uses_a_new_key_when_the_tenants_key_is_destroyed(
-    workers: MemoryWorkers,
-) -> None:
-    policy = workers.policies / "names.yaml"
-    policy.write_text(POLICY.replace('do: replace, text: "<P>"', "do: surrogate"))
-    taught = f'{{"full_name": "{NAME.title()}"}}'
-    events = [late(said(taught), number) for number in range(3)]
-    stage, folder = workers.worker(), workers.governor.tenant_keys.folder
-
-    def surrogate() -> str:
-        stage.step()
-        record = decode_record(workers.log.records("events_governed")[-1].value)[1]
-        text = record["observation"]["messages"][0]["parts"][0]["text"]
-        return str(json.loads(text)["full_name"])
-
-    workers.log.send(events[:1])
-    before, key = surrogate(), (folder / "acme.json").read_text()
-    workers.log.send(events[1:2])
-    assert surrogate() == before
-    TenantKeyStore(folder).destroy("acme")
-    workers.log.send(events[2:])
-    after = surrogate()
-    assert NAME.title() not in {before, after}
-    assert not set(before.split()) & set(after.split())
-    assert (folder / "acme.json").read_text() != key
-    # What was learned under the old key is found no more, and readers know it.
-    workers.log.send([replace(late(said(f"from {NAME}"), 0), event_id=trajectory(0)[1].event_id)])
+    assert list(stage._learned._partition(0))
+    workers.log.now += timedelta(days=20)
     stage.step()
-    assert leaks(workers.log.records("events_governed")[-1].value, (NAME,)) == 1
-    rows = dict(read(workers.log))
-    assert [may_be_used(list(rows[f"t{number}"].values())) for number in range(3)] == [
-        False,
-        True,
-        True,
-    ]
+    deleted = [output for output in workers.log.records("learned_values") if not output.value]
+    assert len(deleted) == 1
+    assert len(stage._learned) == 1

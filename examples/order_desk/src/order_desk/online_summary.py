@@ -45,8 +45,7 @@ class OnlineSummary(OnlineOutcome):
 
     home: Path
     settings: OnlineDemoSettings
-    at_peak: Mapping[str, int]
-    """Bytes by process when they were most in all."""
+    peak_bytes: int
     wall_seconds: float
     step_seconds: Mapping[str, float]
 
@@ -55,11 +54,6 @@ class OnlineSummary(OnlineOutcome):
         """Return the summary of an outcome; `fields` are the fields that it adds."""
         shared = {each.name: getattr(outcome, each.name) for each in dataclass_fields(outcome)}
         return cls(**shared, **fields)
-
-    @property
-    def peak_bytes(self) -> int:
-        """The most memory of all processes together."""
-        return sum(self.at_peak.values())
 
     @property
     def before(self) -> Rate:
@@ -211,7 +205,6 @@ class OnlineSummary(OnlineOutcome):
             "wall_seconds": round(self.wall_seconds, 1),
             "step_seconds": {name: round(value, 1) for name, value in self.step_seconds.items()},
             "peak_memory_bytes": self.peak_bytes,
-            "memory_at_peak": dict(self.at_peak),
             "home": str(self.home),
         }
 

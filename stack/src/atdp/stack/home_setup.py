@@ -1,13 +1,12 @@
-"""Preparation of a home: folders, the operator's key, governance's secret, first policy, prices.
+"""Preparation of a home: folders, the operator's key, governance's secret and first policy.
 
 Running it again changes nothing.
 """
 
 import shutil
 
-from atdp.gateway import DEFAULT_PRICES
 from atdp.governance import install_default_policy, load_master_secret
-from atdp.runtime import Home, KeyStore, write_durably
+from atdp.runtime import Home, KeyStore
 from atdp.stack.errors import HomeUnusable, home_unwritable
 
 _LEAST_FREE_BYTES = 500_000_000
@@ -44,7 +43,5 @@ def prepare_home(home: Home) -> None:
             keys.ensure_operator(home.operator_key_file)
         install_default_policy(home.policies)
         load_master_secret(home.governance_secret_file)
-        if not home.prices_file.exists():
-            write_durably(home.prices_file, DEFAULT_PRICES)
     except OSError as error:
         raise home_unwritable(home.root, error) from error

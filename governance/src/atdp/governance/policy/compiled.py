@@ -20,9 +20,7 @@ from atdp.governance.detect.query_pairs import QueryPairs
 from atdp.governance.detect.quoted_pairs import QuotedPairs
 from atdp.governance.detect.scanner import Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
-from atdp.governance.detect.surrogate_forms import SurrogateForms
 from atdp.governance.detect.thresholds import EntityThreshold
-from atdp.governance.engine_version import engine_version, engine_with_model
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
 from atdp.governance.path_keys import PathKeys
@@ -58,9 +56,6 @@ class CompiledPolicy:
     """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
     drops_context: bool
     """True when `dropped` holds text that model calls have read. Then no token ids may be kept."""
-
-    engine: str
-    """Versions of the code, and digest of the names model, that decide under this policy."""
 
     learned_entities: frozenset[str] = frozenset()
     """Entities whose values are learned from a trajectory."""
@@ -142,7 +137,6 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         number_entities=_number_entities(document),
         dropped=dropped,
         drops_context=drops_context(dropped),
-        engine=engine_version() if document.ner is None else engine_with_model(document.ner.model),
         learned_entities=document.learned_entities,
     )
 
@@ -153,7 +147,7 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
     from atdp.governance.detect.presidio import pattern_detectors
 
     timeout_s = document.limits.pattern_timeout_s
-    detectors: list[Detector] = [SurrogateForms()]
+    detectors: list[Detector] = []
     custom = {rule.entity for rule in document.patterns} | {rule.entity for rule in document.keys}
     custom.update(document.ner.entities if document.ner is not None else ())
     for entity in document.entities:
