@@ -76,7 +76,7 @@ SUMMARY = OnlineSummary(
         history=["bootstrap"],
         lineage=("v1", "v2"),
     ),
-    peak_bytes=10**9,
+    at_peak={"demo": 10**9},
     wall_seconds=300.0,
     step_seconds={"one": 1.0},
 )

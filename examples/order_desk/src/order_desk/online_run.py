@@ -73,7 +73,7 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
         outcome,
         home=home.root,
         settings=settings,
-        peak_bytes=memory.peak_bytes,
+        at_peak=memory.at_peak,
         wall_seconds=time.monotonic() - began,
         step_seconds=demo_console.step_seconds,
     )

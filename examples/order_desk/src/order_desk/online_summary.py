@@ -45,7 +45,8 @@ class OnlineSummary(OnlineOutcome):
 
     home: Path
     settings: OnlineDemoSettings
-    peak_bytes: int
+    at_peak: Mapping[str, int]
+    """Bytes by process when they were most in all."""
     wall_seconds: float
     step_seconds: Mapping[str, float]
 
@@ -54,6 +55,11 @@ class OnlineSummary(OnlineOutcome):
         """Return the summary of an outcome; `fields` are the fields that it adds."""
         shared = {each.name: getattr(outcome, each.name) for each in dataclass_fields(outcome)}
         return cls(**shared, **fields)
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most memory of all processes together."""
+        return sum(self.at_peak.values())
 
     @property
     def before(self) -> Rate:
@@ -205,6 +211,7 @@ class OnlineSummary(OnlineOutcome):
             "wall_seconds": round(self.wall_seconds, 1),
             "step_seconds": {name: round(value, 1) for name, value in self.step_seconds.items()},
             "peak_memory_bytes": self.peak_bytes,
+            "memory_at_peak": dict(self.at_peak),
             "home": str(self.home),
         }
 

@@ -71,7 +71,12 @@ class TrainerProcess:
     def _start(self, now_s: float) -> None:
         program = [sys.executable, "-m", "atdp.stack.learning.trainer_program"]
         options = ["--home", str(self.files.home.root), "--model", self.files.model]
-        environ = {**os.environ, "ATDP_HOME": str(self.files.home.root)}
+        # Two memory arenas suffice, as for the services (`service_environment`).
+        environ = {
+            "MALLOC_ARENA_MAX": "2",
+            **os.environ,
+            "ATDP_HOME": str(self.files.home.root),
+        }
         self._child = Child([*program, *options], env=environ, log=self.files.trainer_log)
         self._lifecycle = self._lifecycle.started(now_s)
 
