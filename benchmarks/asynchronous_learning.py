@@ -4,7 +4,9 @@ Both ways begin with the same small model that imitates mediocre clerks, serve t
 (each task once) and use `atdp learn` with the same settings. In turns: while customers are served,
 the trainer is stopped (SIGSTOP); when enough sessions for a version have landed, no customer is
 served until the version is published and evaluated. The result is the wall-clock time until the
-success of the last sessions first reaches the target, for each way, and their ratio.
+success of the last sessions first reaches the target, for each way, and their ratio. Where the time
+went is in `steps` (seconds at which each version was known, evaluated, tried and promoted) and in
+`cpu_seconds` of every process.
 
 Customers come at a fixed rate, `--arrivals-per-s`. Those who would come while versions are trained
 in turns are not served later. At a rate that uses up the machine, serving slows learning down, and
@@ -30,6 +32,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import psutil
 from online_learning import warm_start  # type: ignore[import-not-found]  # a script beside
@@ -77,13 +80,17 @@ class LearningRun:
     mixed: int = 0
     success: list[tuple[float, int, float]] = field(default_factory=list)
     """Seconds, sessions, and success of the last `WINDOW` sessions."""
+    steps: list[tuple[float, str, str]] = field(default_factory=list)
+    """Seconds, step, and version of what `atdp learn` decided."""
+    cpu_seconds: dict[str, float] = field(default_factory=dict)
+    """By process, since its start."""
 
 
 class Learner:
     """`atdp learn` in a process, and its events."""
 
     def __init__(self, home: Home, options: list[str]) -> None:
-        self.events: list[dict[str, object]] = []
+        self.events: list[dict[str, Any]] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "atdp.stack.cli", "learn", "--model", MODEL, "--json", *options],
             env={**os.environ, "ATDP_HOME": str(home.root), "OMP_NUM_THREADS": "1"},
@@ -95,12 +102,20 @@ class Learner:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.events.append(json.loads(line))
+            self.events.append({**json.loads(line), "at_s": time.monotonic()})
             print("   ", line.strip()[:240], flush=True)
 
     def count(self, kind: str) -> int:
         """Return the number of events of a kind so far."""
         return sum(event["event"] == kind for event in self.events)
+
+    def steps(self, began: float) -> list[tuple[float, str, str]]:
+        """Return the decisions about versions, with their seconds since `began`."""
+        return [
+            (round(event["at_s"] - began, 1), event["event"], event["version"])
+            for event in self.events
+            if event["event"] != "judgement" and "version" in event
+        ]
 
     def signal_trainer(self, number: signal.Signals) -> None:
         """Send a signal to the trainer, if it runs."""
@@ -155,6 +170,18 @@ def in_turns(
         time.sleep(0.2)
 
 
+def cpu_seconds() -> dict[str, float]:
+    """Return the CPU seconds of this process and of all that it has started."""
+    seconds: dict[str, float] = {}
+    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+        with suppress(psutil.Error):
+            times, command = process.cpu_times(), process.cmdline()
+            module = command[command.index("-m") + 1] if "-m" in command else command[0]
+            name = command[command.index("--name") + 1] if "--name" in command else module
+            seconds[name] = round(seconds.get(name, 0.0) + times.user + times.system, 1)
+    return seconds
+
+
 def measure(way: str, given: argparse.Namespace, model: Path) -> LearningRun:
     """Learn in one way until the target or the time limit."""
     home = Home(Path(mkdtemp(prefix=f"learn-{way}-", dir=given.folder)) / "home")
@@ -194,6 +221,7 @@ def measure(way: str, given: argparse.Namespace, model: Path) -> LearningRun:
                     break
                 print(f"  {way} {run.success[-1]}", flush=True)
         finally:
+            run.steps, run.cpu_seconds = learner.steps(began), cpu_seconds()
             learner.stop()
         run.wall_s = time.monotonic() - began
         run.promoted, run.rolled_back = learner.count("promoted"), learner.count("rolled back")

@@ -38,7 +38,6 @@ SMALL = OnlineDemoSettings(
     longest_s=120.0,
     patience_s=240.0,
     rated_share=0.6,
-    idle_end_s=3.0,
     trajectories_per_step=8,
     publish_every=2,
     hold_out=0.3,
