@@ -97,6 +97,7 @@ def _at(event: Any, path: str) -> Any:
         ("reward.value", float(CARD)),
         ("links.confidence", float(SSN)),
         ("observation.messages.parts.size_bytes", CARD),
+        ("latency_us", CARD),
     ],
 )
 def test_numeric_fields_hold_no_number_of_a_person(

@@ -39,8 +39,8 @@ _MARK: Final = (
 _MARKS = re.compile(_MARK)
 _MARK_CHARACTERS: Final = "*_`~|<"
 _VALUE_CHARACTER = re.compile(r"[0-9@]")
-_NEAR: Final = 32
-"""Characters around a mark in which a character of a value stands, as behind a long street."""
+_NEAR: Final = 24
+"""Characters around a mark in which a character of a value stands."""
 _NUMBER = re.compile(r"\+?\(?[0-9](?:[ .()/:-]{0,2}[0-9]){6,}")
 _GLUED_ADDRESS = re.compile(
     r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,3}?\."

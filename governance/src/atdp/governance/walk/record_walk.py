@@ -23,8 +23,11 @@ _NAMES_NOBODY_BELOW: Final = 10_000_000
 """Numbers below this are governed in no field: they are counts, shares and amounts."""
 _LARGEST: Final = 2**53
 """Largest whole number that every numeric field can hold."""
-_TIMES: Final = ("_at", "_nanos", "_us")
-"""Ends of the names of fields that hold times and durations."""
+_TIMES: Final = ("_at", "_nanos")
+_DURATION: Final = "_us"
+"""Ends of the names of fields that hold times, and of those that hold durations."""
+_LONGEST_US: Final = 10**12
+"""Eleven days. A larger number in a field of durations is none."""
 FIELD: Final = "FIELD"
 """Stands for an entity in the findings of a place that the policy empties."""
 _SUBJECT_ENTITY: Final = "DATA_SUBJECT"
@@ -122,7 +125,8 @@ class RecordWalk:
 
     def _number(self, value: float, path: str) -> Any:
         """Govern a number. Where a text would replace it, the field is emptied."""
-        if abs(value) < _NAMES_NOBODY_BELOW or path.endswith(_TIMES):
+        least = _LONGEST_US if path.endswith(_DURATION) else _NAMES_NOBODY_BELOW
+        if abs(value) < least or path.endswith(_TIMES):
             return value
         place = event_paths().get(path)
         empty = None if place is None else place.empty
