@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.atdp-ready
-MANIFESTS := uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
+MANIFESTS := .ci/setup uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
 
 # Pages that people write; the generated reference has the form that its generator gives it.
 GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md

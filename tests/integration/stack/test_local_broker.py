@@ -1,5 +1,6 @@
 """The local broker on the real Apache Kafka."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from atdp.stack.broker.jars import cache_dir
 from atdp.stack.broker.java import find_java
 from atdp.stack.broker.kafka import KafkaBroker
+from atdp.stack.broker.startup_archive import startup_archive
 from atdp.stack.errors import BrokerFailed, PortTaken
 
 pytestmark = pytest.mark.kafka
@@ -63,6 +66,13 @@ def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> 
     (tmp_path / "data" / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=77\n")
     with pytest.raises(BrokerFailed, match=r"server\.log|console\.log"):
         broker.start()
+
+
+def test_the_broker_starts_from_the_archive_that_the_setup_made(kafka_broker: KafkaBroker) -> None:
+    archive = startup_archive(find_java(os.environ), cache_dir(os.environ))
+    if archive is None:
+        pytest.skip("JAVA_HOME is a Java that writes no archive")
+    assert str(archive) in Path(f"/proc/{kafka_broker.pid}/maps").read_text()
 
 
 def test_the_bundled_java_runs_the_broker() -> None:

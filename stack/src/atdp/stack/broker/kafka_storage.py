@@ -9,7 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from atdp.runtime import write_durably
+from atdp.stack.broker.jars import cache_dir
 from atdp.stack.broker.java import Java
+from atdp.stack.broker.startup_archive import archive_options
 from atdp.stack.errors import BrokerFailed
 
 _NATIVE_ACCESS_SINCE = 22
@@ -27,6 +29,7 @@ def java_command(folder: Path, java: Java, jars: Sequence[Path], heap_mb: int) -
         # timeout.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",  # starts faster and keeps the second core free
+        *archive_options(java, cache_dir(os.environ)),
         *native,
         "-Djava.awt.headless=true",
         f"-Dlog4j2.configurationFile={folder / 'conf' / 'log4j2.properties'}",
