@@ -2,10 +2,12 @@
 
 import pytest
 
+from atdp.governance.cpu_budget import cpu_budget
 from atdp.governance.detect.learned_detector import LearnedDetector, marks_of
+from atdp.governance.errors import Refusal
 from atdp.governance.learned.learnable import learned_entries
 from atdp.governance.learned.learned_set import MOST_ENTRIES, LearnedEntry, LearnedSet
-from atdp.governance.learned.words import WordDigests
+from atdp.governance.learned.words import WordDigests, numbers
 from atdp.governance.redact.pseudonyms import TenantKey
 
 from .governors import KEY
@@ -142,3 +144,12 @@ def test_the_version_of_a_set_counts_its_entries_and_the_set_has_a_limit() -> No
 
 def test_a_text_without_a_first_word_of_a_learned_value_is_known_by_its_marks() -> None:
     assert not DETECTOR.may_find(marks_of("nothing to see here", DIGESTS))
+
+
+def test_numbers_of_a_long_run_take_time_in_proportion_and_end_with_the_budget() -> None:
+    text = "1-2 " * 40_000
+    # In quadratic time this would take more than ten times the budget.
+    with cpu_budget(5.0):
+        assert sum(1 for _ in numbers(text)) > len(text) // 2
+    with cpu_budget(0.0), pytest.raises(Refusal, match="takes longer"):
+        list(numbers(text))

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import regex
 
+from atdp.governance.cpu_budget import check_budget
 from atdp.governance.redact.pseudonyms import TenantKey
 
 DIGEST_BYTES: Final = 8
@@ -86,8 +87,7 @@ class WordDigests:
         if _HAS_HUMP.search(text) is not None:
             words.update(*map(_HUMP.findall, words))
         yield from map(self.word, words)
-        for _, _, digits in numbers(text):
-            yield self.number(digits)
+        yield from map(self.number, {digits for _, _, digits in numbers(text)})
 
     def word(self, word: str) -> bytes:
         """Return the digest of one word."""
@@ -128,12 +128,17 @@ def numbers(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and digits of each place that may be a phone number.
 
     Digits stand for one number when only spaces and the punctuation of phone numbers separate them.
+
+    Raises:
+        Refusal: the record has used up its CPU time.
     """
     for run in _NUMBER_RUN.finditer(text):
         groups = list(_DIGITS.finditer(text, run.start(), run.end()))
         for at, first in enumerate(groups):
+            check_budget()
             digits = ""
-            for group in groups[at:]:
+            # Every group has a digit, so no more of them can be one number.
+            for group in groups[at : at + PHONE_DIGITS.stop]:
                 digits += folded(group[0])
                 if len(digits) >= PHONE_DIGITS.stop:
                     break
