@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.redact.structure_words import STRUCTURE_WORDS
 from atdp.governance.redact.surrogates import is_surrogate
 
 from .governors import KEY
@@ -52,16 +53,9 @@ def test_any_value_has_one_surrogate_that_is_not_the_value(entity: str, value: s
 @settings(max_examples=300)
 @given(ENTITIES, NAMES.map(" ".join))
 def test_no_word_of_a_value_stays_unless_it_is_structure(entity: str, value: str) -> None:
-    left = set(re.findall(r"[a-z]+", written(entity, value).lower())) & set(value.split())
-    assert left <= {"n", "s", "e", "w", "p", "o", "x", "t", "z", "b", "y", "d"} | STRUCTURE
-
-
-STRUCTURE = {
-    *("mr", "dr", "st", "ave", "av", "rd", "ln", "ct", "pl", "way", "sq", "id", "no", "nr", "co"),
-    *("of", "on", "at", "am", "pm", "the", "and", "inc", "sa", "ag", "kg", "bv", "ne", "nw", "se"),
-    *("sw", "day", "old", "yo", "age", "yr", "jr", "sr", "ii", "iv", "fl", "rm", "po", "apt"),
-    *("pay", "pm", "card", "num", "ref", "usr", "user", "tel", "fax", "cell", "ext", "call"),
-}
+    # A code of one or two letters may keep one of them.
+    words = {word for word in value.split() if len(word) > 2}
+    assert words.intersection(re.findall(r"[a-z]+", written(entity, value))) <= STRUCTURE_WORDS
 
 
 def test_another_process_gives_the_same_surrogate() -> None:
@@ -163,7 +157,7 @@ def test_a_phone_number_of_any_country_keeps_its_code_and_is_not_valid() -> None
             continue
         text = phonenumbers.format_number(example, phonenumbers.PhoneNumberFormat.INTERNATIONAL)
         other = written("PHONE_NUMBER", text)
-        assert re.match(r"\+[0-9]+", other)[0] == re.match(r"\+[0-9]+", text)[0]  # type: ignore[index]
+        assert re.findall(r"\+[0-9]+", other) == re.findall(r"\+[0-9]+", text)
         if phonenumbers.is_valid_number(phonenumbers.parse(other, region)):
             valid.add(region)
     # Tajikistan has numbers that begin with two zeros; Japan, Rwanda and Uruguay have services.

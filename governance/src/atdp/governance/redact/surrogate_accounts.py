@@ -12,7 +12,7 @@ field that holds only them.
 import re
 from typing import Final
 
-from atdp.governance.redact.surrogate_codes import same_shape
+from atdp.governance.redact.surrogate_codes import digits_of, in_places_of, same_shape
 from atdp.governance.redact.surrogate_key import SurrogateKey
 from atdp.governance.redact.surrogate_text import rewritten
 from atdp.governance.redact.surrogate_words import made_up_letters
@@ -32,13 +32,12 @@ _AREAS: Final = 100
 _GROUPS: Final = 49
 _IBAN_MODULUS: Final = 97
 
-_DIGIT = re.compile(r"[0-9]")
 _NUMBER = re.compile(r"[\s0-9.-]+")
 _IBAN = re.compile(r"\s*[A-Za-z]{2}[\s-]*[0-9][\s-]*[0-9](?:[\s-]*[A-Za-z0-9]){8,30}\s*")
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z]")
 _NINO = re.compile(r"\s*[A-Za-z]{2}(?:[\s-]*[0-9]){6}[\s-]*[A-Da-d]\s*")
 _CRYPTO = re.compile(r"(?P<prefix>bc1|[13])(?P<rest>[0-9A-Za-z]{20,80})", re.IGNORECASE)
-_IS_SSN = re.compile(r"9[0-9]{2}(?P<between>[- ])(?:0[1-9]|[1-4][0-9])(?P=between)[0-9]{4}")
+_IS_SSN = re.compile(r"9[0-9]{2}(?P<between>[- .])(?:0[1-9]|[1-4][0-9])(?P=between)[0-9]{4}")
 _IS_NINO = re.compile(r"\s*[Qq]{2}(?:[\s-]*[0-9]){6}[\s-]*[A-Da-d]\s*")
 _IS_CRYPTO = re.compile(
     r"(?:bc1|[13])(?:[bcdfghjklmnpqrstvwxz][aeiou]){10,}[bcdfghjklmnpqrstvwxz]?"
@@ -47,28 +46,29 @@ _IS_CRYPTO = re.compile(
 
 def card(key: SurrogateKey, value: str) -> str:
     """Return a card number of the same brand and length, with a valid check digit."""
-    digits = _digits(value)
+    digits = digits_of(value)
     if len(digits) not in _CARD_DIGITS or _NUMBER.fullmatch(value) is None:
         return rewritten(key, value)
     prefix = _TEST_PREFIXES.get(digits[0], _OTHER_PREFIX)
     last = same_shape(key, digits[-_LAST:])
-    free = len(digits) - len(prefix) - _LAST
-    middle = f"{key.number('card', digits, 10 ** (free - 1)):0{free - 1}d}" if free > 1 else ""
+    free = len(digits) - len(prefix) - 1 - _LAST
+    middle = f"{key.number('card', digits, 10**free):0{free}d}"
     # One digit in the middle makes the number valid, because the last four are given.
-    for balance in "0123456789":
-        other = prefix + balance + middle + last
-        if _luhn_sum(other) % 10 == 0:
-            return _written(value, other[: len(digits)])
-    raise AssertionError("one of ten digits always balances the sum")
+    valid = (
+        other
+        for balance in "0123456789"
+        if _luhn_sum(other := prefix + balance + middle + last) % 10 == 0
+    )
+    return in_places_of(value, next(valid))
 
 
 def social_security_number(key: SurrogateKey, value: str) -> str:
     """Return a number of an area and group that the register never gives out."""
-    digits = _digits(value)
+    digits = digits_of(value)
     if len(digits) != _SSN_DIGITS or _NUMBER.fullmatch(value) is None:
         return rewritten(key, value, codes="upper")
     area, group = divmod(key.number("ssn", digits, _AREAS * _GROUPS), _GROUPS)
-    return _written(value, f"9{area:02d}{group + 1:02d}{same_shape(key, digits[-_LAST:])}")
+    return in_places_of(value, f"9{area:02d}{group + 1:02d}{same_shape(key, digits[-_LAST:])}")
 
 
 def is_social_security_number(text: str) -> bool:
@@ -86,7 +86,7 @@ def iban(key: SurrogateKey, value: str) -> str:
     plain = "".join(_ALPHANUMERIC.findall(value)).upper()
     account = same_shape(key, plain[4:])
     check = 98 - int(_as_number(account + "XZ00")) % _IBAN_MODULUS
-    return _written(value, f"XZ{check:02d}{account}", _ALPHANUMERIC)
+    return in_places_of(value, f"XZ{check:02d}{account}", _ALPHANUMERIC)
 
 
 def is_iban(text: str) -> bool:
@@ -105,7 +105,8 @@ def national_insurance_number(key: SurrogateKey, value: str) -> str:
         return rewritten(key, value, codes="upper")
     plain = "".join(_ALPHANUMERIC.findall(value)).lower()
     number = key.number("nino", plain, 4 * 10**6)
-    return _written(value, f"QQ{number % 10**6:06d}{'ABCD'[number // 10**6]}", _ALPHANUMERIC)
+    other = f"QQ{number % 10**6:06d}{'ABCD'[number // 10**6]}"
+    return in_places_of(value, other, _ALPHANUMERIC)
 
 
 def is_national_insurance_number(text: str) -> bool:
@@ -124,21 +125,6 @@ def crypto(key: SurrogateKey, value: str) -> str:
 def is_crypto(text: str) -> bool:
     """Return True for a wallet address that `crypto` has written."""
     return _IS_CRYPTO.fullmatch(text) is not None
-
-
-def _digits(text: str) -> str:
-    return "".join(_DIGIT.findall(text))
-
-
-def _written(value: str, other: str, places: re.Pattern[str] = _DIGIT) -> str:
-    """Return `value` with the characters of `other` in its places, in their case."""
-    characters = iter(other)
-
-    def character(match: re.Match[str]) -> str:
-        written = next(characters)
-        return written.lower() if match[0].islower() else written.upper()
-
-    return places.sub(character, value)
 
 
 def _luhn_sum(digits: str) -> int:

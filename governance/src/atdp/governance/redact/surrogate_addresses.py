@@ -9,7 +9,7 @@ import ipaddress
 import re
 from typing import Final
 
-from atdp.governance.redact.surrogate_codes import same_shape
+from atdp.governance.redact.surrogate_codes import in_places_of, same_shape
 from atdp.governance.redact.surrogate_key import SurrogateKey
 from atdp.governance.redact.surrogate_text import is_made_up, rewritten, rewritten_around
 from atdp.governance.redact.surrogate_words import (
@@ -33,6 +33,7 @@ _URL = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*://)?(?P<host>[^/?#\s]+)(?P<rest>.*)", re.IGNORECASE | re.DOTALL
 )
 _IPV4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\w)")
+_HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 _MAC = re.compile(
     r"[0-9a-fA-F]{2}(?P<between>[:.-]?)(?:[0-9a-fA-F]{2}(?P=between)){4}[0-9a-fA-F]{2}"
 )
@@ -68,10 +69,8 @@ def url(key: SurrogateKey, value: str) -> str:
         return rewritten(key, value)
     user, at, host = match["host"].rpartition("@")
     name, colon, port = host.partition(":")
-    host = name if _IS_DOMAIN.fullmatch(name) else _domain(key, name)
-    return "".join(
-        (match["scheme"] or "", rewritten(key, user), at, host, colon, port)
-    ) + rewritten(key, match["rest"])
+    before = (match["scheme"] or "", rewritten(key, user), at)
+    return "".join((*before, _domain(key, name), colon, port, rewritten(key, match["rest"])))
 
 
 def is_url(text: str) -> bool:
@@ -112,14 +111,9 @@ def mac_address(key: SurrogateKey, value: str) -> str:
     """Return a locally administered unicast address in the same spelling."""
     if _MAC.fullmatch(value) is None:
         return rewritten(key, value, codes="upper")
-    plain = re.sub(r"[^0-9a-f]", "", value.lower())
+    plain = "".join(_HEX_DIGIT.findall(value)).lower()
     number = key.number("mac", plain, 2**48) & ~(1 << 40) | 1 << 41
-    digits = iter(f"{number:012x}")
-    return re.sub(
-        r"[0-9a-fA-F]",
-        lambda _: next(digits).upper() if value.upper() == value else next(digits),
-        value,
-    )
+    return in_places_of(value, f"{number:012x}", _HEX_DIGIT)
 
 
 def _domain(key: SurrogateKey, domain: str) -> str:

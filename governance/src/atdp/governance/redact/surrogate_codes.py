@@ -17,6 +17,7 @@ _HEX_PIECE: Final = 48
 """Hex digits of one keyed number, which is below 2**192."""
 _CHARACTER = re.compile(r"[0-9a-zA-Z]")
 _HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
+_DIGIT = re.compile(r"[0-9]")
 
 
 def same_shape(key: SurrogateKey, code: str) -> str:
@@ -25,12 +26,7 @@ def same_shape(key: SurrogateKey, code: str) -> str:
     All other characters stay. Spellings in another case or with other punctuation get one code.
     """
     plain = "".join(_CHARACTER.findall(code)).lower()
-    if not plain:
-        return code
-    other = iter(_other_code(key, plain))
-    return _CHARACTER.sub(
-        lambda match: next(other).upper() if match[0].isupper() else next(other), code
-    )
+    return in_places_of(code, _other_code(key, plain), _CHARACTER) if plain else code
 
 
 def other_hex(key: SurrogateKey, text: str) -> str:
@@ -42,10 +38,27 @@ def other_hex(key: SurrogateKey, text: str) -> str:
         written += f"{number:0{_HEX_PIECE}x}"
     if "-" in text:
         written = written[:12] + plain[12] + written[13:16] + plain[16] + written[17:]
-    other = iter(written)
-    return _HEX_DIGIT.sub(
-        lambda match: next(other).upper() if match[0].isupper() else next(other), text
+    return in_places_of(text, written, _HEX_DIGIT)
+
+
+def in_places_of(text: str, characters: str, places: re.Pattern[str] = _DIGIT) -> str:
+    """Return `text` with its matches of `places` replaced by one of `characters` each, in order.
+
+    They are written in capitals in place of a capital, and everywhere in a text of capitals.
+    """
+    others = iter(characters)
+    in_capitals = text.isupper()
+    return places.sub(
+        lambda match: (
+            next(others).upper() if in_capitals or match[0].isupper() else next(others).lower()
+        ),
+        text,
     )
+
+
+def digits_of(text: str) -> str:
+    """Return the ASCII digits of a text."""
+    return "".join(_DIGIT.findall(text))
 
 
 def _other_code(key: SurrogateKey, plain: str) -> str:

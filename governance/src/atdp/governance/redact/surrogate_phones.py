@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 from atdp.governance.redact.structure_words import ID_WORDS, PHONE_WORDS
-from atdp.governance.redact.surrogate_codes import same_shape
+from atdp.governance.redact.surrogate_codes import digits_of, in_places_of, same_shape
 from atdp.governance.redact.surrogate_key import SurrogateKey
 from atdp.governance.redact.surrogate_text import rewritten_around
 
@@ -25,7 +25,6 @@ _LEAST_DIGITS: Final = 7
 _AREAS: Final = 80
 _EXCHANGES: Final = 800
 
-_DIGIT = re.compile(r"[0-9]")
 _NUMBER = re.compile(r"[+(]*[0-9](?:[\s0-9().+/*-]*[0-9])?")
 _INTERNATIONAL = re.compile(r"\s*(?:\+|00(?=[1-9])|011(?=[\s.-]?[1-9]))")
 _CALLING_CODE = re.compile(
@@ -43,19 +42,18 @@ def phone(key: SurrogateKey, value: str) -> str:
 
 def _other_number(key: SurrogateKey, number: str) -> str:
     prefix, national, abroad = _dialled(number)
-    other = iter(prefix + _other_national(key, national, abroad=abroad))
-    return _DIGIT.sub(lambda _: next(other), number)
+    return in_places_of(number, prefix + _other_national(key, national, abroad=abroad))
 
 
 def _dialled(number: str) -> tuple[str, str, bool]:
     """Return the digits that stay, the national number, and whether it is outside the NANP."""
-    digits = "".join(_DIGIT.findall(number))
+    digits = digits_of(number)
     start = _INTERNATIONAL.match(number)
     if start:
-        exit_code = "".join(_DIGIT.findall(start[0]))
-        match = _CALLING_CODE.match(digits, len(exit_code))
-        end = match.end() if match else len(exit_code)
-        country = digits[len(exit_code) : end]
+        exit_digits = len(digits_of(start[0]))
+        match = _CALLING_CODE.match(digits, exit_digits)
+        country = match[0] if match else ""
+        end = exit_digits + len(country)
     else:
         end = 1 if len(digits) == _NANP_DIGITS + 1 and digits[0] == "1" else 0
         country = "1" if len(digits) - end == _NANP_DIGITS and digits[0] != "0" else ""
@@ -74,11 +72,11 @@ def _other_national(key: SurrogateKey, national: str, *, abroad: bool) -> str:
     if abroad:
         free = size - _LINE_DIGITS - 2
         return f"00{key.number('phone', national, 10**free):0{free}d}{line}"
-    if not abroad and size == _NANP_DIGITS:
+    if size == _NANP_DIGITS:
         area, exchange = divmod(key.number("phone", national, _AREAS * _EXCHANGES), _EXCHANGES)
         first, last = divmod(area, 10)
         return f"{first + 2}9{last}{exchange + 200}{line}"
-    if not abroad and size == _NANP_LOCAL_DIGITS and national[0] != "0":
+    if size == _NANP_LOCAL_DIGITS and national[0] != "0":
         # No exchange of the NANP begins with 1.
         return f"1{key.number('phone', national, 100):02d}{line}"
     return same_shape(key, national)

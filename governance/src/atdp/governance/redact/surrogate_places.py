@@ -28,6 +28,7 @@ _PER_PREFIX: Final = 100
 
 _ZIP = re.compile(r"(?P<five>[0-9]{5})(?P<between>[\s-]?)(?P<four>[0-9]{4})?")
 _LETTERED = re.compile(r"[A-Za-z][A-Za-z0-9]{1,3}[\s-]?[0-9][A-Za-z0-9]{2}")
+_IS_LETTERED = re.compile(r"[Qq][A-Za-z0-9]{1,3}[\s-][0-9][A-Za-z0-9]{2}")
 _SEGMENT = re.compile(r"[^0-9,;\n]+")
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -60,6 +61,14 @@ def postal_code(key: SurrogateKey, value: str) -> str:
         first = "Q" if text[0].isupper() else "q"
         return value.replace(text, first + same_shape(key, text)[1:])
     return rewritten(key, value, codes="upper")
+
+
+def is_postal_code(text: str) -> bool:
+    """Return True for a code in two parts that begins with Q.
+
+    In one part it may be a code of Argentina.
+    """
+    return _IS_LETTERED.fullmatch(text) is not None
 
 
 def _with_a_name(key: SurrogateKey, segment: str) -> str:

@@ -54,9 +54,11 @@ def is_surrogate_word(word: str) -> bool:
 
 
 def folded(word: str) -> str:
-    """Return a word without case and accents, the form that its spellings share."""
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(character for character in decomposed if not unicodedata.combining(character))
+    """Return a word without case, width and accents, the form that its spellings share."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word)
+    return "".join(each for each in decomposed if not unicodedata.combining(each)).casefold()
 
 
 def _in_case_of(word: str, letters: str) -> str:

@@ -64,6 +64,7 @@ _ORGANIZATION: Final = _words(ORGANIZATION_WORDS)
 _SSN: Final = SurrogateKind(accounts.social_security_number, accounts.is_social_security_number)
 _DATE: Final = SurrogateKind(dates.calendar_date, dates.is_calendar_date)
 _URL: Final = SurrogateKind(addresses.url, addresses.is_url)
+_POSTAL_CODE: Final = SurrogateKind(places.postal_code, places.is_postal_code)
 _USER_ID: Final = SurrogateKind(
     lambda key, value: (addresses.email if "@" in value else _by_words)(key, value),
     lambda text: addresses.is_email(text) or is_made_up(text, ID_WORDS, digits=True),
@@ -82,8 +83,8 @@ _KINDS: Final[Mapping[str, SurrogateKind]] = {
     "ORGANIZATION": _ORGANIZATION,
     "ORG": _ORGANIZATION,
     "STREET_ADDRESS": SurrogateKind(places.street_address, places.is_street_address),
-    "POSTAL_CODE": SurrogateKind(places.postal_code, _never),
-    "ZIP_CODE": SurrogateKind(places.postal_code, _never),
+    "POSTAL_CODE": _POSTAL_CODE,
+    "ZIP_CODE": _POSTAL_CODE,
     "EMAIL_ADDRESS": SurrogateKind(addresses.email, addresses.is_email),
     "URL": _URL,
     "DOMAIN_NAME": _URL,
@@ -112,7 +113,7 @@ def surrogate(key: SurrogateKey, entity: str, value: str) -> str:
         return value
     text = canonical(value)
     written = _kind(entity).write(key, text)
-    if written == text and any(not character.isspace() and character != "0" for character in text):
+    if written == text and text.replace("0", "").strip():
         return made_up_letters(key, "whole value", text.strip().lower(), WORD_LETTERS)
     return written
 
