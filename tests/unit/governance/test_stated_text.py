@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from atdp.governance.policy import CompiledPolicy
 from atdp.governance.policy.document import TenantTerms
-from atdp.governance.stated_text import states_output
+from atdp.governance.stated_text import stated_tokens
 from atdp.governance.tenant_governor import TenantGovernor
 
 from .governors import KEY
@@ -24,8 +25,8 @@ class CodePoints:
     def readings(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
         return ["".join("<|im_end|>" if each >= END else chr(each) for each in ids)]
 
-    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> None:
-        return None
+    def pieces(self, tokenizer_hash: str, ids: Sequence[int]) -> Sequence[str]:
+        return [self.readings(tokenizer_hash, [each])[0] for each in ids]
 
     def encode(self, tokenizer_hash: str, text: str) -> None:
         return None
@@ -48,13 +49,18 @@ def call(name: str, arguments: str) -> tuple[str, str, str]:
     return ("tool_call", arguments, name)
 
 
-def agrees(parts: dict[str, Any] | None, written: str, stop: tuple[str, ...] = ()) -> bool:
+def stated(parts: dict[str, Any] | None, written: str, stop: tuple[str, ...] = ()) -> int | None:
+    """Return the number of stated tokens; the control token at the end is one more."""
     generation = {
         "output_token_ids": [*map(ord, written), END],
         "tokenizer_hash": "a1" * 32,
         "sampling": {"stop": list(stop)},
     }
-    return states_output(parts, generation, CodePoints())
+    return stated_tokens(parts, generation, CodePoints())
+
+
+def agrees(parts: dict[str, Any] | None, written: str, stop: tuple[str, ...] = ()) -> bool:
+    return stated(parts, written, stop) is not None
 
 
 PARIS = call("get_weather", '{"city": "Paris", "days": 2}')
@@ -99,7 +105,20 @@ HERMES = (
         ),
         (message(call("now", "{}")), '<tool_call>{"name": "now"}</tool_call>'),
         (message(call("buy", '{"price": 29.0}')), '{"name": "buy", "arguments": {"price": 29.00}}'),
-        (message(("custom_tool_call", "print(1)", "python")), "python print(1)"),
+        (
+            message(("custom_tool_call", "print(1)", "python")),
+            "commentary to=python<|message|>print(1)",
+        ),
+        (message(text("hi")), "<think>\n\n</think>\n\nhi"),
+        (message(("reasoning", "1 2", None), text("1 2 1")), "1 2 1 2 1"),
+        (message(text("the <tool_call> tag")), "the <tool_call> tag"),
+        (
+            message(PARIS),
+            (
+                "<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris</arg_value>"
+                "<arg_key>days</arg_key><arg_value>2</arg_value></tool_call>"
+            ),
+        ),
     ],
 )
 def test_the_ways_in_which_engines_write_a_message_agree(
@@ -124,7 +143,12 @@ def test_the_ways_in_which_engines_write_a_message_agree(
         (message(text("I look."), PARIS), HERMES),
         (message(("reasoning", "because", None), text("yes")), "yes"),
         (message(text("yes")), "because</think>yes"),
-        (message(("custom_tool_call", '{"a": 1}', "python")), 'python {"a":  2}'),
+        (message(("custom_tool_call", '{"a": 1}', "python")), 'to=python {"a":  2}'),
+        (message(call("completely", "{}")), "completely different text"),
+        (message(text("I look"), call("completely", "{}")), "I look completely"),
+        (message(call("say", '{"a": "b"}')), "<say> a lot before b </say>"),
+        (message(text("yes")), "<give_me_reward_now>yes"),
+        (message(PARIS, PARIS), HERMES + '{"name": "get_weather"}'),
     ],
 )
 def test_other_text_does_not_agree(stated: dict[str, Any] | None, written: str) -> None:
@@ -136,6 +160,45 @@ def test_only_a_stop_string_in_the_last_token_is_left_out_of_the_message() -> No
     assert agrees(answer, "it is 4\nUser", stop=("\nUser",))
     assert not agrees(answer, "it is 4\nUser", stop=("#",))
     assert not agrees(answer, "it is 4\nUser: and more", stop=("\nUser",))
+
+
+@pytest.mark.parametrize("tail", ["", "\n", '\n<tool_call>{"name": "', "</tool_call>"])
+def test_text_behind_a_call_is_not_stated_from_its_first_word_on(tail: str) -> None:
+    whole = HERMES + tail
+    assert stated(message(PARIS), whole) == len(whole) + 1
+    assert stated(message(PARIS), whole + "and more") == len(whole)
+    assert stated(message(PARIS), whole + f"more {HERMES}") == len(whole)
+
+
+HARMONY = "<|end|><|start|>assistant<|channel|>final<|message|>"
+WORDS = st.sampled_from(["a", "hi", "in", "ab", "ba", "aba", "1", "think", "no, no", "Paris"])
+NOTATION = st.sampled_from(["", " ", "\n", "<think>", "</think>\n\n", HARMONY])
+
+
+@settings(max_examples=500)
+@given(st.lists(st.tuples(NOTATION, st.lists(WORDS, min_size=1).map(" ".join)), max_size=4))
+def test_parts_in_their_order_with_notation_between_them_agree(
+    parts: list[tuple[str, str]],
+) -> None:
+    written = "".join(notation + content for notation, content in parts)
+    assert stated(message(*(text(content) for _, content in parts)), written) == len(written) + 1
+
+
+@settings(max_examples=500)
+@given(st.lists(st.text("ab", min_size=1, max_size=4), max_size=4), st.text("ab-", max_size=12))
+def test_what_agrees_has_a_place_of_its_own_for_every_part(parts: list[str], written: str) -> None:
+    assert not agrees(message(*map(text, parts)), written) or can_be_placed(parts, written)
+
+
+def can_be_placed(parts: list[str], written: str) -> bool:
+    """Return whether the parts, in any places, leave no letter; tries all of them."""
+    if not parts:
+        return not any(map(str.isalpha, written))
+    places = [at for at in range(len(written)) if written.startswith(parts[0], at)]
+    return any(
+        can_be_placed(parts[1:], written[:at] + "-" * len(parts[0]) + written[at + len(parts[0]) :])
+        for at in places
+    )
 
 
 @pytest.mark.parametrize(

@@ -137,6 +137,19 @@ def test_tokens_that_were_spliced_before_are_not_spliced_again() -> None:
     assert governed_tokens(given, claimed="spliced")[1] == "dropped"
 
 
+def test_tokens_that_the_message_does_not_state_carry_no_loss() -> None:
+    call, more = '{"name": "look"}', "and more"
+    governed, result = govern_tokens(
+        generation("hi", call + more),
+        claimed=None,
+        message={"parts": [{"type": "tool_call", "text": "{}", "name": "look"}]},
+        govern=pseudonymised,
+        tokenizers=CodePoints(),
+    )
+    assert result == "exact"
+    assert governed["loss_mask"] == [1] * len(call) + [0] * len(more)
+
+
 def test_an_unknown_tokenizer_drops_the_ids() -> None:
     assert governed_tokens(generation("hi", "there", tokenizer_hash="b2" * 32))[1] == "dropped"
     assert governed_tokens(generation("hi", "there", tokenizer_hash=None))[1] == "dropped"

@@ -1,43 +1,62 @@
 r"""The comparison of output ids with the message that their event states.
 
 Rewards, reviewers and evaluators read the message; training reads the ids. So the decoded ids must
-hold everything that the message states (reasoning, text, names and arguments of tool calls), and no
-other text. White space is ignored, and so is what engines take out of the text when they make a
-message of it:
+hold everything that the message states (reasoning, text, names and arguments of tool calls), each
+piece at a place of its own, and no other text. White space is ignored, and so is what engines take
+out of the text when they make a message of it:
 
-- control tokens, and tags such as `<tool_call>` and `</think>`;
-- words of the notation of tool calls (`"name"`, `"arguments"`, `commentary to=functions`);
-- everything behind the first tool call, which the tool parsers of engines drop;
+- control tokens, tags such as `<tool_call>` and `</think>`, and words of the notation of tool calls
+  (`"name"`, `"arguments"`, `commentary to=functions`);
+- everything behind the first tool call, which the tool parsers of engines drop. Readers of the
+  message do not see it, so tokens from its first word on are not among the *stated tokens*;
 - a stop string at the end, and the rest of the last token behind it.
 
-Arguments of a tool call may be written in another way: as JSON with the same value, or as their
-keys and values in the same order (`<parameter=city>Paris</parameter>`).
+A tool call counts only behind notation. Its arguments may be written in another way: as JSON with
+the same value, or as their keys and values in the same order with nothing but notation between them
+(`<parameter=city>Paris</parameter>`).
+
+A piece is taken for the first place where it stands, which may be within another piece or within a
+tag (`hi` in `<think>`). Therefore two orders are tried, the longest piece first and that of the
+message, each with and without the tags. Where all fail, the ids are taken for those of other text.
 """
 
+import bisect
+import functools
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from atdp.governance.cpu_budget import check_budget
 from atdp.governance.tokenizer_folder import Tokenizers
 
 _CALLS: Final = frozenset({"tool_call", "custom_tool_call"})
-_TAG: Final = re.compile(r"</?[\w|=.:▁｜-]{1,60}/?>|\[/?[A-Z_]{3,30}\]")
-_WORD: Final = re.compile(r"\w+")
-_NOTATION: Final = re.compile(
-    r"(?:action|analysis|arguments|args|assistant|call|calls|channel|commentary|constrain|"
-    r"end|final|function|function_call|functions|input|invoke|json|message|name|"
-    r"parameter|parameters|return|start|text|think|thinking|to|tool|tool_call|"
-    r"tool_calls|type)+",
-    re.IGNORECASE,
+_NO_ARGUMENTS: Final = frozenset({"", "{}", "null"})
+_WORD: Final = re.compile(r"[^\W_]+")
+_NOTATION_WORDS: Final = (
+    "action|analysis|arguments?|args|assistant|calls?|channel|commentary|constrain|end|final|"
+    "functions?|input|invoke|json|message|name|parameters?|return|start|text|think|thinking|to|"
+    "tools?|type"
 )
-"""Words that stand before the first tool call in a notation of tool calls or reasoning, without
-being text of the message."""
-_FOUND: Final = "\ud800"
-"""A character that no text has."""
+"""Words that stand in a notation of tool calls or reasoning without being text of the message."""
+_NOTATION: Final = re.compile(f"(?:{_NOTATION_WORDS})+", re.IGNORECASE)
+_IN_TAGS: Final = (
+    rf"(?:{_NOTATION_WORDS}|answer|arg|begin|header|id|im|key|python|reasoning|section|sep|tag|"
+    r"value|[_=.:|▁｜-]){1,20}"
+)
+_ONE_TAG: Final = rf"(?:</?{_IN_TAGS}/?>|\[/?{_IN_TAGS}\])"
+_TAG: Final = re.compile(rf"{_ONE_TAG}(?:(?:{_NOTATION_WORDS})*{_ONE_TAG})*", re.IGNORECASE)
+"""Tags, and notation between two of them: `<|start|>assistant<|channel|>`."""
+_SHORT_NUMBER: Final = re.compile(r"[0-9]{1,2}")
+"""Some notations number the calls."""
+_STATED: Final = "\ud800"
+"""A character that no text has; stands for what the message states."""
+_IN_TAG: Final = "\ud801"
+"""Another one, for the characters of tags."""
 _MOST_STARTS: Final = 2_000
-"""Places of a text at which a JSON document is looked for. Outputs of models have a few."""
+"""Places of a text at which arguments are looked for. Outputs of models have a few."""
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -51,30 +70,48 @@ class _Piece:
 
 
 def states_output(
-    message: Mapping[str, Any] | None,
-    generation: Mapping[str, Any],
-    tokenizers: Tokenizers,
+    message: Mapping[str, Any] | None, generation: Mapping[str, Any], tokenizers: Tokenizers
 ) -> bool:
-    """Return whether the output ids are those of the message; True where they cannot be read.
+    """Return whether the output ids are those of the message (`stated_tokens`)."""
+    return stated_tokens(message, generation, tokenizers) is not None
 
-    `message` and `generation` are those of the producer. An event without a message states no text,
-    so only control tokens agree with it.
+
+def stated_tokens(
+    message: Mapping[str, Any] | None, generation: Mapping[str, Any], tokenizers: Tokenizers
+) -> int | None:
+    """Return how many output tokens the message accounts for, from the first one on.
+
+    Returns None where the ids are not those of the message, and the number of all tokens where they
+    cannot be read. `message` and `generation` are of one event. An event without a message states
+    no text, so only control tokens agree with it.
     """
     output = generation["output_token_ids"] or ()
-    tokenizer = generation.get("tokenizer_hash") or ""
-    whole = tokenizers.readings(tokenizer, output)
-    if whole is None:
-        return True
-    plain = [each for each in output if not tokenizers.is_control(tokenizer, each)]
-    candidates = [*(tokenizers.readings(tokenizer, plain) or ()), *whole]
-    last = max(map(len, tokenizers.readings(tokenizer, plain[-1:]) or ("",)))
+    name = generation.get("tokenizer_hash") or ""
+    if tokenizers.readings(name, output) is None:
+        return len(output)
+    plain = [at for at, each in enumerate(output) if not tokenizers.is_control(name, each)]
+    last = max(map(len, tokenizers.readings(name, [output[at] for at in plain[-1:]]) or ("",)))
     stops = (generation.get("sampling") or {}).get("stop") or ()
     pieces = _pieces(message)
-    return any(
-        _agrees(pieces, text)
-        for reading in candidates
-        for text in (reading, *_without_stop(reading, stops, last))
-    )
+    for places in (plain, range(len(output))):
+        ids = [output[at] for at in places]
+        for number, reading in enumerate(tokenizers.readings(name, ids) or ()):
+            for text in (reading, *_without_stop(reading, stops, last)):
+                stated = _stated_characters(pieces, text)
+                if stated == len(_squeezed(text)):
+                    return len(output)
+                if stated is not None:
+                    written = functools.partial(_characters, name, tokenizers, ids, number)
+                    return places[bisect.bisect_right(range(len(ids)), stated, key=written) - 1]
+    return None
+
+
+def _characters(
+    tokenizer: str, tokenizers: Tokenizers, ids: Sequence[int], reading: int, count: int
+) -> int:
+    """Return how many characters, squeezed, a reading of the first `count` ids has."""
+    readings = tokenizers.readings(tokenizer, ids[:count]) or ()
+    return len(_squeezed(readings[reading]))
 
 
 def _without_stop(reading: str, stops: Sequence[str], last_chars: int) -> Iterator[str]:
@@ -86,83 +123,115 @@ def _without_stop(reading: str, stops: Sequence[str], last_chars: int) -> Iterat
 
 
 def _pieces(message: Mapping[str, Any] | None) -> list[_Piece]:
-    """Return what a message states, the longest piece first.
-
-    A short piece may also be part of a longer one.
-    """
+    """Return the pieces that a message states, in its order."""
     pieces: list[_Piece] = []
     for part in (message or {}).get("parts") or ():
         text = part["text"] or ""
         if part["type"] in _CALLS:
             pieces.append(_Piece(_squeezed(part["name"] or ""), of_call=True))
             arguments = None if part["type"] == "custom_tool_call" else text
-            if not _is_empty(text):
+            if _squeezed(text) not in _NO_ARGUMENTS:
                 pieces.append(_Piece(_squeezed(text), arguments, of_call=True))
         else:
             pieces.append(_Piece(_squeezed(text)))
-    return sorted((each for each in pieces if each.text), key=lambda each: -len(each.text))
+    return [each for each in pieces if each.text]
 
 
-def _is_empty(arguments: str) -> bool:
-    return _squeezed(arguments) in {"", "{}", "null"}
+def _stated_characters(pieces: Sequence[_Piece], reading: str) -> int | None:
+    """Return the squeezed characters before the first unstated word; None: it is another text."""
+    squeezed = _squeezed(reading)
+    longest_first = sorted(pieces, key=lambda each: -len(each.text))
+    for order in (longest_first, pieces):
+        for rest in (squeezed, _without_tags(squeezed)):
+            stated = _stated_in_order(order, rest, reading)
+            if stated is not None:
+                return stated
+    return None
 
 
-def _agrees(pieces: Sequence[_Piece], reading: str) -> bool:
-    rest = _squeezed(reading)
+def _stated_in_order(pieces: Sequence[_Piece], rest: str, reading: str) -> int | None:
+    """Return the same with each piece at its first place that earlier pieces have left."""
     first_call = len(rest)
     for piece in pieces:
-        at = rest.find(piece.text)
-        end = at + len(piece.text)
-        if at < 0:
-            if piece.arguments is None:
-                return False
-            found = _same_json(piece.arguments, reading) or _same_leaves(piece.arguments, rest)
-            if found is None:
-                return False
-            at, end = found
+        check_budget()
+        start = rest.find(piece.text)
+        place: tuple[int, int] | None = (start, start + len(piece.text))
+        if start < 0:
+            place = _rewritten_arguments(piece.arguments, reading, rest)
+        if place is None:
+            return None
+        start, end = place
         if piece.of_call:
-            first_call = min(first_call, at)
-        # The characters that stand for what was found keep the positions of the others.
-        rest = rest[:at] + _FOUND * (end - at) + rest[end:]
-    other = _WORD.findall(_TAG.sub(" ", rest[:first_call]))
-    return all(map(_NOTATION.fullmatch, other))
+            first_call = min(first_call, start)
+        # The characters that stand for the piece keep the positions of the others.
+        rest = rest[:start] + _STATED * (end - start) + rest[end:]
+    if first_call < len(rest) and rest[first_call - 1 : first_call] in {"", _STATED}:
+        return None
+    if not _is_notation(rest[:first_call]):
+        return None
+    behind = _WORD.finditer(_without_tags(rest), first_call)
+    return next(
+        (
+            word.start()
+            for word in behind
+            if not (_NOTATION.fullmatch(word[0]) or _SHORT_NUMBER.fullmatch(word[0]))
+        ),
+        len(rest),
+    )
 
 
-def _same_json(arguments: str, reading: str) -> tuple[int, int] | None:
-    """Return where the squeezed reading has a JSON document with the value of the arguments."""
+def _is_notation(text: str) -> bool:
+    return all(map(_NOTATION.fullmatch, _WORD.findall(_without_tags(text))))
+
+
+def _without_tags(text: str) -> str:
+    return _TAG.sub(lambda tag: _IN_TAG * len(tag[0]), text)
+
+
+def _rewritten_arguments(arguments: str | None, reading: str, rest: str) -> tuple[int, int] | None:
+    """Return where the squeezed reading has the arguments of a call in another form."""
+    if arguments is None:
+        return None
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):
-        return None
+        return _same_json((arguments,), reading, rest)
+    return _same_json((arguments, value), reading, rest) or _same_leaves([*_leaves(value)], rest)
+
+
+def _same_json(values: Sequence[Any], reading: str, rest: str) -> tuple[int, int] | None:
+    """Return where the squeezed reading has a JSON document with one of the values."""
     starts = (match.start() for match in re.finditer(r'[{\["]', reading))
-    for _, start in zip(range(_MOST_STARTS), starts, strict=False):
+    for start in itertools.islice(starts, _MOST_STARTS):
         try:
             document, end = _DECODER.raw_decode(reading, start)
-            if document in (arguments, value):
+            if document in values:
                 at = len(_squeezed(reading[:start]))
-                return at, at + len(_squeezed(reading[start:end]))
+                place = at, at + len(_squeezed(reading[start:end]))
+                if _STATED not in rest[slice(*place)]:
+                    return place
         except (ValueError, RecursionError):
             continue
     return None
 
 
-def _same_leaves(arguments: str, rest: str) -> tuple[int, int] | None:
-    """Return where the squeezed reading has all keys and values of the arguments, in order."""
-    try:
-        leaves = list(_leaves(json.loads(arguments)))
-    except (ValueError, RecursionError):
-        return None
-    first, at = -1, 0
-    for leaf in leaves:
-        found = rest.find(leaf, at)
-        if found < 0:
-            return None
-        first = found if first < 0 else first
-        at = found + len(leaf)
-    return (first, at) if leaves else None
+def _same_leaves(leaves: Sequence[str], rest: str) -> tuple[int, int] | None:
+    """Return where all keys and values stand in this order, with notation alone between them."""
+    starts = re.finditer(f"(?={re.escape(leaves[0])})", rest) if leaves else iter(())
+    for start in itertools.islice(starts, _MOST_STARTS):
+        at = start.start() + len(leaves[0])
+        for leaf in leaves[1:]:
+            found = rest.find(leaf, at)
+            if found < 0 or not _is_notation(rest[at:found]):
+                break
+            at = found + len(leaf)
+        else:
+            return start.start(), at
+    return None
 
 
 def _leaves(value: Any) -> Iterator[str]:
+    """Yield the keys and values of a JSON value in order, without white space."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield _squeezed(key)

@@ -14,7 +14,8 @@ others keep their ids (`token_splice`):
   output is not the governed message; where a log-probability is not finite; where the tokenizer is
   unknown; and where the policy removes fields whose text model calls have read.
 
-Output ids whose text is not that of the message (`stated_text`) are dropped as well.
+Output ids whose text is not that of the message are dropped as well. Tokens of text behind a tool
+call that the message does not state get loss mask 0 (`stated_text`).
 
 A prompt may refer to the tokens of an earlier generation (`prompt_prefix_event_id`), which were
 governed with that generation and are not seen here. A personal value must not continue across the
@@ -29,7 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from atdp.governance.stated_text import states_output
+from atdp.governance.stated_text import stated_tokens
 from atdp.governance.token_splice import Splice, SplicedIds, spliced_ids
 from atdp.governance.tokenizer_folder import Tokenizers
 
@@ -43,6 +44,7 @@ IDS_DO_NOT_MATCH: Final = "ids_do_not_match_text"
 """The reason why ids were dropped that are not those of the message."""
 
 BEST_TO_WORST: Final = (EXACT, CONTEXT_CHANGED, SPLICED, DROPPED)
+_PROMPT_FIELDS: Final = ("prompt_token_ids", "prompt_prefix_event_id", "prompt_prefix_tokens")
 _OUTPUT_FIELDS: Final = ("output_token_ids", "output_logprobs", "loss_mask")
 _SEAM_CHARS: Final = 200
 """Characters on either side of the border between prompt and output that are scanned together. It
@@ -51,6 +53,9 @@ _WORD_CHARS: Final = 200
 """Additional characters where the cut would split a word: half a number may look like another
 value. A word longer than this is split all the same."""
 _SPACE = re.compile(r"\s")
+
+GovernText: TypeAlias = Callable[[str], str | None]
+"""Returns a text as governance writes it; None where it removes the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,6 @@ class TokenDecision:
     fidelity: str | None = None
     reason: str | None = None
     changed: bool = False
-
-
-GovernText: TypeAlias = Callable[[str], str | None]
-"""Returns a text as governance writes it; None where it removes the text."""
-_PROMPT_FIELDS: Final = ("prompt_token_ids", "prompt_prefix_event_id", "prompt_prefix_tokens")
 
 
 def govern_tokens(
@@ -111,11 +111,12 @@ def govern_tokens(
     if new_output.splices:
         fidelity = SPLICED
     governed = _spliced(generation, new_prompt, new_output)
-    if output is not None and not states_output(message, governed, tokenizers):
+    stated = stated_tokens(message, governed, tokenizers)
+    if output is not None and stated is None:
         return without_tokens(generation), DROPPED
     if claimed in BEST_TO_WORST:
         fidelity = max(fidelity, claimed, key=BEST_TO_WORST.index)
-    return governed, fidelity
+    return _without_loss_from(stated, governed), fidelity
 
 
 def has_tokens(generation: Mapping[str, Any]) -> bool:
@@ -216,6 +217,15 @@ def _spliced_output(generation: Mapping[str, Any], output: SplicedIds) -> dict[s
         "loss_mask": mask,
         "policy_versions": [span for span in spans if span["start"] < span["end"]],
     }
+
+
+def _without_loss_from(stated: int | None, generation: dict[str, Any]) -> dict[str, Any]:
+    """Return the generation with loss mask 0 for the output tokens from number `stated` on."""
+    count = len(generation["output_token_ids"] or ())
+    if stated is None or stated >= count:
+        return generation
+    mask = generation["loss_mask"] or [1] * count
+    return {**generation, "loss_mask": [*mask[:stated], *[0] * (count - stated)]}
 
 
 def _all_finite(log_probabilities: Sequence[float] | None) -> bool:
