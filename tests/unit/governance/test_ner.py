@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atdp.governance.detect.ner import NerDetector, ner_detector
+from atdp.governance.detect.ner import NerDetector, TransformersNames, ner_detector
 from atdp.governance.errors import DetectorError, PolicyError
 from atdp.governance.evaluation.labelled_texts import LabelledText
 from atdp.governance.names import NameModel, WordLists, shipped_model, split_words
@@ -193,20 +193,32 @@ def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_saved_model_of_transformers_is_run_through_presidio(trained_folder: Path) -> None:
+def test_a_saved_model_of_transformers_is_run(trained_folder: Path) -> None:
     detector = ner_detector(f"transformers:{trained_folder}", ["PERSON"])
     assert found(detector, LETTER) == {("Ingrid Halvorsen", "PERSON")}
 
 
-def test_a_failure_of_the_model_is_an_error_and_not_an_empty_result(trained_folder: Path) -> None:
+def test_a_name_anywhere_in_a_text_longer_than_the_model_reads_is_found(
+    trained_folder: Path,
+) -> None:
     detector = ner_detector(f"transformers:{trained_folder}", ["PERSON"])
+    spans = detector.scan(LETTER * 40)
+    assert len(spans) == 40
+    # The tiny model has learned the name at the first positions only.
+    assert all("Halvorsen" in (LETTER * 40)[each.start : each.end] for each in spans)
 
-    def fail(_: str) -> Any:
+
+def test_a_failure_of_the_model_is_an_error_and_not_an_empty_result(
+    trained_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder = TransformersNames(str(trained_folder))
+
+    def fail(_: str) -> list[dict[str, Any]]:
         raise RuntimeError("out of memory")
 
-    detector._finder._pipeline._pipeline = fail  # type: ignore[attr-defined]
+    monkeypatch.setattr(finder, "_run", fail)
     with pytest.raises(DetectorError, match="RuntimeError"):
-        detector.scan(LETTER)
+        NerDetector(finder, ["PERSON"], "transformers:folder").scan(LETTER)
 
 
 def test_names_in_prose_are_redacted_and_short_values_under_keys_are_not(

@@ -1,28 +1,32 @@
 """Names, places and organisations in prose, by a trained model that the policy names.
 
-`atdp:names` is the model of this package. `spacy:PACKAGE_OR_PATH` and `transformers:PATH` run a
-model of the user through Presidio's own recognizers, which map its labels to entities. Nothing is
-downloaded: a model that is not installed is refused when the policy is compiled. Presidio's
-recognizer for transformers hides a failed inference and returns nothing; here the failure is an
-error, so that the record does not pass.
+`atdp:names` is the model of this package. `spacy:PACKAGE_OR_PATH` runs a spaCy pipeline through
+Presidio's recognizer, which maps its labels to entities. `transformers:PATH` runs a saved model.
+Presidio has a recognizer for these, too, which hides a failed inference and returns nothing; here a
+failure is an error, so that the record does not pass. Nothing is downloaded: a model that is not
+installed is refused when the policy is compiled.
 """
 
-import importlib
-import importlib.util
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from atdp.governance.detect.detector import DetectedSpan
 from atdp.governance.detect.presidio_recognizers import recognizer_classes
+from atdp.governance.entity_names import entity_name
 from atdp.governance.errors import DetectorError, PolicyError
 from atdp.governance.names import NameModel, shipped_model
 
 _LANGUAGE: Final = "en"
 _MAY_HOLD: Final = re.compile(r"[^\W\d_a-z]|[0-9]")
 """A capital, a letter beyond ASCII or a digit."""
+_LABEL_PREFIX: Final = re.compile(r"^[BILUES]-")
+"""Marks where in an entity a token stands."""
+_OVERLAP_TOKENS: Final = 64
+"""Tokens that two parts of a long text share; longer than most names and addresses."""
+_USUAL_POSITIONS: Final = 512
 _SHIPPED: Final = "atdp:names"
 _KINDS: Final = f"{_SHIPPED}, spacy:PACKAGE_OR_PATH or transformers:PATH"
 
@@ -86,18 +90,20 @@ class SpacyNames:
     """A spaCy pipeline, run by Presidio's `SpacyNlpEngine` and `SpacyRecognizer`."""
 
     def __init__(self, model: str) -> None:
-        if importlib.util.find_spec(model) is None if _is_name(model) else not Path(model).is_dir():
+        is_there = find_spec(model) is not None if model.isidentifier() else Path(model).is_dir()
+        if not is_there:
             raise PolicyError(f"the spaCy model {model!r} is neither installed nor a folder")
         recognizer_classes()
-        engines: Any = importlib.import_module("presidio_analyzer.nlp_engine")
-        predefined: Any = importlib.import_module("presidio_analyzer.predefined_recognizers")
-        self._engine = engines.SpacyNlpEngine([{"lang_code": _LANGUAGE, "model_name": model}])
+        from presidio_analyzer.nlp_engine import SpacyNlpEngine
+        from presidio_analyzer.predefined_recognizers import SpacyRecognizer
+
+        self._engine = SpacyNlpEngine([{"lang_code": _LANGUAGE, "model_name": model}])
         try:
             self._engine.load()
         except Exception as error:
             raise PolicyError(f"the spaCy model {model!r} cannot be loaded: {error}") from error
         self.entities = frozenset(self._engine.get_supported_entities())
-        self._recognizer = predefined.SpacyRecognizer(supported_entities=sorted(self.entities))
+        self._recognizer = SpacyRecognizer(supported_entities=sorted(self.entities))
 
     def find(self, text: str) -> Iterable[tuple[int, int, str, float]]:
         """Return the pipeline's entities under Presidio's names."""
@@ -107,61 +113,61 @@ class SpacyNames:
 
 
 class TransformersNames:
-    """A token classification model of transformers, run by Presidio's recognizer for it."""
+    """A token classification model of transformers, run by the pipeline of transformers.
+
+    A text that is longer than the model reads at once is read in parts that overlap.
+    """
 
     def __init__(self, folder: str) -> None:
         if not Path(folder).is_dir():
             raise PolicyError(f"transformers:{folder} is not a folder with a saved model")
-        recognizer_classes()
-        module: Any = importlib.import_module(
-            "presidio_analyzer.predefined_recognizers.ner.huggingface_ner_recognizer"
-        )
-        # It was imported while torch and transformers were hidden.
-        module = importlib.reload(module)
-        logging.getLogger("presidio-analyzer").disabled = True
         try:
-            recognizer = module.HuggingFaceNerRecognizer(
-                model_name=folder, device="cpu", aggregation_strategy="first"
+            from transformers import AutoConfig, AutoTokenizer, pipeline
+
+            config = AutoConfig.from_pretrained(folder)
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+            # Saved tokenizers do not always say how much their model reads.
+            tokenizer.model_max_length = min(tokenizer.model_max_length, _most_tokens(config))
+            self._run: Callable[[str], list[dict[str, Any]]] = pipeline(
+                "token-classification",
+                model=folder,
+                tokenizer=tokenizer,
+                device="cpu",
+                aggregation_strategy="first",
+                stride=min(_OVERLAP_TOKENS, tokenizer.model_max_length // 4),
             )
         except Exception as error:
             raise PolicyError(f"transformers:{folder} cannot be loaded: {error}") from error
-        labels = recognizer.ner_pipeline.model.config.id2label.values()
-        self.entities = frozenset(
-            recognizer.label_mapping.get(label, label)
-            for label in map(recognizer._normalize_label, labels)
-        )
-        self._recognizer = recognizer
-        self._pipeline = recognizer.ner_pipeline = _WatchedPipeline(recognizer.ner_pipeline)
+        self.entities = frozenset(map(_entity_of_label, config.id2label.values()))
 
     def find(self, text: str) -> Iterable[tuple[int, int, str, float]]:
-        """Return the model's entities under Presidio's names.
+        """Return the model's entities, their labels under the names that policies use.
 
         Raises:
-            DetectorError: the model failed on a part of the text.
+            DetectorError: the model failed.
         """
-        self._pipeline.failure = None
-        results = self._recognizer.analyze(text, sorted(self.entities))
-        if self._pipeline.failure is not None:
-            raise DetectorError(f"the model failed: {self._pipeline.failure}")
-        return [(each.start, each.end, each.entity_type, float(each.score)) for each in results]
-
-
-class _WatchedPipeline:
-    """A pipeline that remembers the class of its last error, which its caller hides."""
-
-    def __init__(self, pipeline: Callable[[str], Any]) -> None:
-        self._pipeline = pipeline
-        self.failure: str | None = None
-
-    def __call__(self, text: str) -> Any:
         try:
-            return self._pipeline(text)
+            results = self._run(text)
         except Exception as error:
-            self.failure = type(error).__name__
-            raise
+            raise DetectorError(f"the model failed: {type(error).__name__}") from error
+        return [
+            (
+                each["start"],
+                each["end"],
+                _entity_of_label(each["entity_group"]),
+                float(each["score"]),
+            )
+            for each in results
+        ]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pipeline, name)
+
+def _most_tokens(config: Any) -> int:
+    """Return how many tokens a model reads at once; some count two positions more."""
+    return int(getattr(config, "max_position_embeddings", _USUAL_POSITIONS)) - 2
+
+
+def _entity_of_label(label: str) -> str:
+    return entity_name(_LABEL_PREFIX.sub("", label))
 
 
 def ner_detector(model: str, entities: Iterable[str]) -> NerDetector:
@@ -186,7 +192,3 @@ def ner_detector(model: str, entities: Iterable[str]) -> NerDetector:
             f"it finds {', '.join(sorted(finder.entities))}"
         )
     return NerDetector(finder, entities, model)
-
-
-def _is_name(model: str) -> bool:
-    return model.isidentifier()

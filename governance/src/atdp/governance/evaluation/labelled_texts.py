@@ -6,35 +6,15 @@ The form is that of presidio-research: a JSON list, or JSON Lines, of objects wi
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from atdp.governance.entity_names import entity_name
 from atdp.governance.errors import UnreadableLabels
-
-ENTITY_ALIASES: Mapping[str, str] = {
-    "ADDRESS": "STREET_ADDRESS",
-    "BIRTH_DATE": "DATE_OF_BIRTH",
-    "DATE": "DATE_TIME",
-    "DOMAIN_NAME": "URL",
-    "EMAIL": "EMAIL_ADDRESS",
-    "GPE": "LOCATION",
-    "CITY": "LOCATION",
-    "FAC": "LOCATION",
-    "IBAN": "IBAN_CODE",
-    "LOC": "LOCATION",
-    "NORP": "NRP",
-    "ORG": "ORGANIZATION",
-    "PER": "PERSON",
-    "PHONE": "PHONE_NUMBER",
-    "SSN": "US_SSN",
-    "TIME": "DATE_TIME",
-    "ZIP_CODE": "POSTAL_CODE",
-}
-"""Names that differ between labelled sets and recognizers, and the one that scores use."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,7 +28,7 @@ class LabelledSpan:
     @classmethod
     def of(cls, start: int, end: int, entity: str) -> "LabelledSpan":
         """Return a span with the entity's name in the form that scores use."""
-        return cls(start, end, ENTITY_ALIASES.get(entity, entity))
+        return cls(start, end, entity_name(entity))
 
 
 @dataclass(frozen=True, slots=True)
