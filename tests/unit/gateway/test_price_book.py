@@ -58,13 +58,20 @@ def test_nothing_is_invented(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("prices:\n  - model: [a\n", "line 3, column 1"),
-        ("prices:\n  - {model: a, from: 2026-01-01, input: -1, output: 2}\n", "line 2, column 41"),
-        ("prices:\n  - {model: a, from: soon, input: 1, output: 2}\n", "line 2, column 22"),
-        ("prices:\n  - {model: a, from: 2026-01-01, input: 1}\n", "line 2, column 5: prices.0.out"),
-        ("prices:\n  - {model: a, from: 2026-01-01, inputs: 1, output: 1}\n", "prices.0.inputs"),
+        ("prices:\n- model: [a\n", ":3:1:"),
+        (
+            "prices:\n- {model: a, from: 2026-01-01, input: -1, output: 2}\n",
+            ":2:32: prices.0.input",
+        ),
+        ("prices:\n- {model: a, from: soon, input: 1, output: 2}\n", ":2:14: prices.0.from"),
+        ("prices:\n- {model: a, from: 2026-02-30, input: 1, output: 2}\n", ":2:20:"),
+        ("prices:\n- {model: a, from: 2026-01-01, input: 1}\n", ":2:3: prices.0.output"),
+        ("prices:\n- {model: a, from: 2026-01-01, inputs: 1, output: 1}\n", "prices.0.inputs"),
+        ("prices:\n- {model: a, from: 2026-01-01, input: yes, output: 1}\n", ":2:32: prices.0.in"),
+        ("prices:\n- {model: a, from: 2026-01-01, input: 1, input: 2}\n", ":2:42: .* occurs twice"),
         ("price: []\n", "prices"),
-        ("prices:\n" + 2 * "  - {model: a, from: 2026-01-01, input: 1, output: 1}\n", "line 3"),
+        ("prices: " + 3000 * "[", "nested too deeply"),
+        ("prices:\n" + 2 * "- {model: a, from: 2026-01-01, input: 1, output: 1}\n", ":1:1: prices"),
     ],
 )
 def test_an_error_names_line_and_column(text: str, says: str) -> None:

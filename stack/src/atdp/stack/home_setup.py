@@ -1,12 +1,13 @@
-"""Preparation of a home: folders, the operator's key, governance's secret and first policy.
+"""Preparation of a home: folders, the operator's key, governance's secret, first policy, prices.
 
 Running it again changes nothing.
 """
 
 import shutil
 
+from atdp.gateway import DEFAULT_PRICES
 from atdp.governance import install_default_policy, load_master_secret
-from atdp.runtime import Home, KeyStore
+from atdp.runtime import Home, KeyStore, write_durably
 from atdp.stack.errors import HomeUnusable, home_unwritable
 
 _LEAST_FREE_BYTES = 500_000_000
@@ -43,5 +44,7 @@ def prepare_home(home: Home) -> None:
             keys.ensure_operator(home.operator_key_file)
         install_default_policy(home.policies)
         load_master_secret(home.governance_secret_file)
+        if not home.prices_file.exists():
+            write_durably(home.prices_file, DEFAULT_PRICES)
     except OSError as error:
         raise home_unwritable(home.root, error) from error

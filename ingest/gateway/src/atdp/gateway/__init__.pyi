@@ -13,4 +13,5 @@ from .event_log.port import (
     LogRecord as LogRecord,
 )
 from .open_sessions import count_open_sessions as count_open_sessions
+from .price_book import DEFAULT_PRICES as DEFAULT_PRICES
 from .settings import GatewaySettings as GatewaySettings

@@ -25,20 +25,28 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from atdp.gateway.errors import PriceBookError
+from atdp.runtime import DocumentError, YamlDocument
 from atdp.schemas import Cost, Usage
 
 _log = logging.getLogger("atdp.gateway.prices")
 
 _MILLION = 1_000_000
-_SHOWN_PROBLEMS = 5
 # Models that are warned of, once each; a client may name any number of them.
 _MAX_WARNED = 100
 
-Price = Annotated[float, Field(ge=0, allow_inf_nan=False, le=1e9)]
+DEFAULT_PRICES = """\
+# Prices of model calls, for a million tokens and from a day on. The engines of a home cost nothing
+# by the token. Write the prices of your provider or of your machines here; a more exact name
+# counts first.
+prices:
+- {model: "*", from: 2026-01-01, currency: USD, input: 0, output: 0}
+"""
+"""The price book of a new home: every call has a cost, and `price_id` shows where it is from."""
+
+Price = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False, le=1e9)]
 
 
 class PriceEntry(BaseModel):
@@ -80,10 +88,17 @@ class PriceEntry(BaseModel):
         return Cost(amount=amount / _MILLION, currency=self.currency, price_id=self.price_id)
 
 
+def _all_different(entries: tuple[PriceEntry, ...]) -> tuple[PriceEntry, ...]:
+    names = [entry.price_id for entry in entries]
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"several entries for {', '.join(sorted(repeated))}")
+    return entries
+
+
 class _PriceDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    prices: list[PriceEntry]
+    prices: Annotated[tuple[PriceEntry, ...], AfterValidator(_all_different)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +124,9 @@ def parse_price_book(text: str, name: str) -> PriceBook:
         PriceBookError: each problem with its line and column.
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
-        raise PriceBookError(f"{name}: {place}: {error.problem}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise PriceBookError(f"{name}: {error}") from error
-    try:
-        book = _PriceDocument.model_validate(document)
-    except ValidationError as error:
-        problems = [
-            f"{_place(root, problem['loc'])}: {'.'.join(map(str, problem['loc']))}: "
-            f"{problem['msg']}"
-            for problem in error.errors(include_input=False, include_url=False)
-        ]
-        raise PriceBookError(f"{name}: " + "; ".join(problems[:_SHOWN_PROBLEMS])) from None
-    for index, entry in enumerate(book.prices):
-        if any(entry.price_id == other.price_id for other in book.prices[:index]):
-            raise PriceBookError(
-                f"{name}: {_place(root, ('prices', index))}: a second entry {entry.price_id}"
-            )
+        book = YamlDocument.parse(text, where=name).as_model(_PriceDocument)
+    except DocumentError as error:
+        raise PriceBookError(f"not a usable price book: {error}") from error
     return PriceBook(book.prices)
 
 
@@ -197,25 +193,3 @@ class PriceBookFile:
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size
-
-
-def _place(root: yaml.Node | None, path: Sequence[object]) -> str:
-    """Return line and column of the deepest node on a path that the file has."""
-    node = root
-    for step in path:
-        below = _below(node, step)
-        if below is None:
-            break
-        node = below
-    if node is None:
-        return "line 1, column 1"
-    return f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
-
-
-def _below(node: yaml.Node | None, step: object) -> yaml.Node | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        found: yaml.Node = node.value[step]
-        return found
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == str(step)), None)
-    return None
