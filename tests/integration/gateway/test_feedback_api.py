@@ -204,6 +204,7 @@ def test_malformed_feedback_is_refused(gateway: GatewayUnderTest) -> None:
         ({**own, "attempt": 1}, 404, "x-atdp-trajectory"),
         ({"trajectory_id": "t", "thumb": "up"}, 422, "no field 'thumb'"),
         ({**own, "target_step": -1}, 422, "'target_step'"),
+        ({"trajectory_id": "t", "score": 1, "range": [-1e308, 1e308]}, 422, "'range'"),
         ({**own, "event_id": "E" * 36}, 422, "must be a UUID"),
         ({**own, "actor": "a\nb"}, 422, "'actor'"),
         ({"trajectory_id": "t", "comment": "x" * 100_000}, 422, "'comment'"),
@@ -228,6 +229,23 @@ def test_a_step_or_an_event_of_a_trajectory_is_rated(gateway: GatewayUnderTest) 
         for body in bodies
         if isinstance(body, Feedback)
     ] == [("step", None, 0), ("event", "e", 0)]
+
+
+def test_the_keys_of_sessions_count_to_the_key_that_opened_them(
+    gateway: GatewayUnderTest, engine: EngineUnderTest
+) -> None:
+    with (
+        start_gateway(gateway.home, gateway.log, engine.url, feedback_per_key=3) as url,
+        gateway.http() as client,
+    ):
+        statuses = []
+        for _ in range(4):
+            key = client.post(f"{url}/v1/sessions", json={}).json()["api_key"]
+            with gateway.http(key) as person:
+                statuses.append(
+                    person.post(f"{url}/v1/feedback", json={"thumbs": "up"}).status_code
+                )
+    assert statuses == [200, 200, 200, 429]
 
 
 def test_a_key_and_a_person_have_a_limit(

@@ -42,6 +42,8 @@ class Principal:
     """JSON text of the session that a session key is bound to; None for every other key."""
     versions: str | None = None
     """JSON object of the versions (harness, prompt, tools) of the agent that uses the key."""
+    parent: str | None = None
+    """Id of the key that a session was opened with; None for every key but a session key."""
 
     def may(self, permission: str) -> bool:
         """Return whether the role has `permission`; False for an unknown role or permission."""

@@ -56,7 +56,8 @@ _REVOKED_AT = """(
 """SQL: the earliest time at which a key or a key above it was revoked; NULL when none was."""
 
 _COLUMNS = (
-    f"k.key_id, k.tenant, k.role, k.session, k.versions, k.verifier, k.created_at, {_REVOKED_AT}"
+    "k.key_id, k.tenant, k.role, k.session, k.versions, k.parent, k.verifier, k.created_at, "
+    f"{_REVOKED_AT}"
 )
 
 # Bounds memory when many session keys are in use. One lookup costs about 10 µs, so it does no harm
@@ -119,9 +120,7 @@ class KeyStore:
                 )
         elif (problem := tenant_problem(tenant)) is not None:
             raise KeyStoreError(problem)
-        return self._insert(
-            Principal(key_id="", tenant=tenant, role=role, versions=versions), parent=None
-        )
+        return self._insert(Principal(key_id="", tenant=tenant, role=role, versions=versions))
 
     def create_session_key(
         self, parent: Principal, *, tenant: str, session: str
@@ -142,7 +141,7 @@ class KeyStore:
                 f"(role {parent.role}) may not open sessions of tenant {tenant!r}"
             )
         return self._insert(
-            Principal(key_id="", tenant=tenant, role="agent", session=session), parent=parent.key_id
+            Principal(key_id="", tenant=tenant, role="agent", session=session, parent=parent.key_id)
         )
 
     def verify(self, text: str) -> Principal | None:
@@ -198,7 +197,7 @@ class KeyStore:
         write_durably(key_file, key + "\n", mode=0o600)
         return key
 
-    def _insert(self, principal: Principal, parent: str | None) -> tuple[ApiKey, Principal]:
+    def _insert(self, principal: Principal) -> tuple[ApiKey, Principal]:
         key = ApiKey.generate()
         with self._writing():
             self._db.execute(
@@ -210,7 +209,7 @@ class KeyStore:
                     principal.tenant,
                     principal.role,
                     key.verifier,
-                    parent,
+                    principal.parent,
                     principal.session,
                     principal.versions,
                     _now_us(),
@@ -223,7 +222,7 @@ class KeyStore:
         rows = self._db.execute(f"{query} ORDER BY k.created_at, k.key_id", parameters)
         return [
             StoredKey(
-                Principal(key_id, tenant, role, session, versions),
+                Principal(key_id, tenant, role, session, versions, parent),
                 verifier,
                 created_at,
                 revoked_at is not None,
@@ -235,6 +234,7 @@ class KeyStore:
                 role,
                 session,
                 versions,
+                parent,
                 verifier,
                 created_at,
                 revoked_at,

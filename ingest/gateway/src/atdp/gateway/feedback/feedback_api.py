@@ -108,7 +108,8 @@ async def _read_call(request: Request, fields: Collection[str]) -> _FeedbackCall
     gateway = state_of(request)
     caller = authenticate(request, gateway.keys, "emit")
     tenant = tenant_of(caller, request)
-    gateway.feedback_of_key.take(caller.principal.key_id)
+    principal = caller.principal
+    gateway.feedback_of_key.take(principal.parent or principal.key_id)
     limit = min(gateway.settings.max_body_bytes, _MAX_BODY_BYTES)
     body = await read_object(request, limit)
     if unknown := body.keys() - TARGET_FIELDS - {"actor"} - set(fields):

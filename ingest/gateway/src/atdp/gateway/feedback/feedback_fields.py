@@ -119,7 +119,7 @@ def _range(given: object) -> tuple[float, float]:
         return _DEFAULT_RANGE
     bounds = [_number(each) for each in given] if isinstance(given, list) else []
     low, high = bounds if len(bounds) == 2 else (None, None)
-    if low is None or high is None or low >= high:
+    if low is None or high is None or low >= high or not math.isfinite(high - low):
         _refuse("range", "must be two numbers, the lowest and the highest score, e.g. [1, 5]")
     return low, high
 
