@@ -140,6 +140,10 @@ def _post(
             f"The gateway {url} does not answer ({type(error).__name__}). `atdp status` shows the "
             "stack of this home, `atdp up` starts it."
         ) from error
+    except ValueError as error:  # infinity has no JSON, and broken bytes of the shell no text
+        raise RatingRefused(
+            f"An option holds what cannot be sent ({type(error).__name__})."
+        ) from error
     raise RatingRefused(f"The gateway did not take the rating: {message}")
 
 
