@@ -347,6 +347,23 @@ RUNNING = replace(
 )
 
 
+def test_a_tenant_that_floods_the_log_fills_its_share_of_each_step_and_no_more(
+    tmp_path: Path,
+) -> None:
+    """Seven of eight sessions are a saboteur's: half of each step is, and the rest is set aside."""
+    lone = [replace(t, task=None) for t in trajectories()]
+    flooded = [
+        replace(t, key=t.key._replace(tenant="honest" if n % 8 == 0 else "saboteur"))
+        for n, t in enumerate(lone)
+    ]
+    settings = replace(RUNNING, share_per_tenant=0.5, trajectories_per_step=4)
+    result = start(tmp_path, MemorySource(flooded), settings).run(Pace(steps=2))
+    for step in (1, 2):
+        assert [group.tenant for group in plan(tmp_path, step).groups].count("saboteur") == 2
+    assert dict(result.set_aside) == {"beyond the share of its tenant": 17}
+    assert RUNNING.hash == replace(RUNNING, share_per_tenant=1.0).hash != settings.hash
+
+
 def test_trajectories_without_tasks_are_trained_on_and_plan_and_checkpoint_hold_the_baseline(
     tmp_path: Path,
 ) -> None:

@@ -110,6 +110,7 @@ def _settings(job: TrainingJob, base: Published) -> RunSettings:
         advantage=options.advantage,
         groups_per_step=options.groups_per_step,
         trajectories_per_step=options.trajectories_per_step,
+        share_per_tenant=options.share_per_tenant,
         baseline_horizon=options.baseline_horizon,
         whiten=options.whiten,
         learning_rate=options.rate,

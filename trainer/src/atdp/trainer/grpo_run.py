@@ -189,7 +189,7 @@ class GrpoRun:
             already_trained=settings.already_trained,
         )
         plan = make_plan(number, self._state, assembly, settings, poll, replaces=replaces)
-        enough = is_full(plan, assembly, settings) or (poll.exhausted and plan.groups)
+        enough = is_full(assembly, settings) or (poll.exhausted and plan.groups)
         self._unplanned = () if enough else assembly.set_aside
         return plan if enough else None
 

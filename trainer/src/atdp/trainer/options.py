@@ -67,6 +67,8 @@ class TrainOptions:
     """Gamma of credit by turn."""
     trajectories_per_step: int = 32
     """Trajectories in a step without groups, each compared with the running baseline."""
+    share_per_tenant: float = 1.0
+    """GRPO: largest share of a step that comes from one tenant, above 0."""
     baseline_horizon: int = 256
     """Trajectories over which the running baseline forgets."""
     whiten: bool = False
@@ -108,6 +110,15 @@ class TrainOptions:
             )
         if not 0 < self.discount <= 1:
             raise OptionsError(f"the discount must be above 0 and at most 1, not {self.discount:g}")
+        if not 0 < self.share_per_tenant <= 1:
+            raise OptionsError(
+                "the share of a tenant must be above 0 and at most 1, "
+                f"not {self.share_per_tenant:g}"
+            )
+        if self.share_per_tenant < 1 and self.tenant is not None:
+            raise OptionsError(
+                f"the share of a tenant must be 1 where only {self.tenant} is trained on"
+            )
         if not 0 <= self.hold_out < 1:
             raise OptionsError(
                 "the share of tasks to hold out must be at least 0 and below 1, "

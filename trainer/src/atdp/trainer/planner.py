@@ -4,8 +4,8 @@ A plan is a pure function of the step's number, the state (position and running 
 candidates and the settings; its hash identifies all of them.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from itertools import accumulate
 
 from atdp.trainer.algo.advantages import turn_advantages, whitened
 from atdp.trainer.algo.baseline import Baselines, Cluster
@@ -19,6 +19,7 @@ from atdp.trainer.source import Poll
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey
 
 _Advantages = Sequence[tuple[float, ...]]
+_BEYOND_SHARE = "beyond the share of its tenant"
 
 
 def make_plan(
@@ -32,14 +33,18 @@ def make_plan(
 ) -> StepPlan:
     """Plan a step on the oldest ready groups of `assembly`, which was made from `poll`.
 
-    Trajectories that are set aside are decided with this step, whether or not it has groups.
+    Trajectories that are set aside are decided with this step, whether or not it has groups. Groups
+    that would have been in it, but are beyond the share of their tenant, are set aside as well.
     Trajectories that wait, or that are not offered yet, hold the marks of the position back.
     `replaces` is the hash of an earlier plan of this step whose data have been erased.
     """
     position, baselines = state.position, state.baselines
-    taken = _taken(assembly.ready, settings)
-    chosen, later = assembly.ready[:taken], assembly.ready[taken:]
-    decided = members(chosen) + members(assembly.set_aside)
+    chosen, beyond = _fill_step(assembly.ready, settings)
+    later = assembly.ready[len(chosen) + len(beyond) :]
+    set_aside = assembly.set_aside
+    if beyond:
+        set_aside += (SetAside(reason=_BEYOND_SHARE, members=tuple(members(beyond))),)
+    decided = members(chosen) + members(set_aside)
     undecided = [*members(later), *assembly.waiting]
     starts = {*assembly.open_starts, *((t.partition, t.first_offset) for t in undecided)}
     alone = [group for group in chosen if group.alone]
@@ -50,7 +55,7 @@ def make_plan(
         groups=_planned_groups(chosen, _against_baseline(alone, baselines, settings), settings),
         set_aside=tuple(
             PlannedRefusals(reason=aside.reason, keys=tuple(t.key for t in aside.members))
-            for aside in assembly.set_aside
+            for aside in set_aside
         ),
         before=position,
         after=position.advance(decided, starts),
@@ -59,21 +64,38 @@ def make_plan(
         refused=poll.refused,
         baselines=baselines.after(clusters, returns, horizon=settings.baseline_horizon),
         ratings=_ratings(decided),
-        rewards=_rewards(chosen, assembly.set_aside),
+        rewards=_rewards(chosen, set_aside),
         replaces=replaces,
     )
 
 
-def is_full(plan: StepPlan, assembly: Assembly, settings: RunSettings) -> bool:
-    """Return True when a plan that was made from `assembly` has all that a step takes."""
-    return _size(assembly.ready[: len(plan.groups)], settings) >= _full_size(settings)
+def is_full(assembly: Assembly, settings: RunSettings) -> bool:
+    """Return True when a plan that is made from `assembly` has all that a step takes."""
+    chosen, _ = _fill_step(assembly.ready, settings)
+    return _size(chosen, settings) >= _full_size(settings)
 
 
-def _taken(ready: Sequence[Group], settings: RunSettings) -> int:
-    """Return the number of groups, from the first, that fill a step."""
-    sizes = accumulate(_size([group], settings) for group in ready)
-    below = sum(size < _full_size(settings) for size in sizes)
-    return min(below + 1, len(ready))
+def _fill_step(
+    ready: Sequence[Group], settings: RunSettings
+) -> tuple[Sequence[Group], Sequence[Group]]:
+    """Return the oldest groups that fill a step, and those before its end that are left out.
+
+    They are left out because their tenant already fills its share; every tenant may have one group.
+    """
+    most = settings.share_per_tenant * _full_size(settings)
+    sizes: Counter[str] = Counter()
+    chosen: list[Group] = []
+    beyond: list[Group] = []
+    for group in ready:
+        if _size(chosen, settings) >= _full_size(settings):
+            break
+        size = _size([group], settings)
+        if sizes[group.tenant] and sizes[group.tenant] + size > most:
+            beyond.append(group)
+        else:
+            sizes[group.tenant] += size
+            chosen.append(group)
+    return chosen, beyond
 
 
 def _size(groups: Sequence[Group], settings: RunSettings) -> int:

@@ -31,6 +31,9 @@ class RunSettings:
     groups_per_step: int = 8
     trajectories_per_step: int = 32
     """Trajectories in a step without groups, each compared with the running baseline."""
+    share_per_tenant: float = 1.0
+    """Largest share of a step that comes from one tenant, which bounds what its false rewards do.
+    What is beyond it is set aside."""
     baseline_horizon: int = 256
     """Trajectories after which the weight of one in the running baseline has fallen to 1/e."""
     whiten: bool = False
@@ -47,9 +50,14 @@ class RunSettings:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of all fields but `already_trained`, which follows from `base`."""
+        """SHA-256 of all fields but `already_trained`, which follows from `base`.
+
+        A share of 1 is left out: runs that had no such field are continued.
+        """
         content = asdict(replace(self, already_trained=frozenset()))
         del content["already_trained"]
+        if self.share_per_tenant == 1.0:
+            del content["share_per_tenant"]
         return stored_hash(content)
 
 

@@ -89,6 +89,9 @@ def learn(  # noqa: PLR0913 (one for each option of the command)
     trajectories_per_step: Annotated[
         int | None, typer.Option(help="See `atdp train`.", min=1)
     ] = None,
+    share_per_tenant: Annotated[
+        float | None, typer.Option(help="See `atdp train`.", min=0, max=1)
+    ] = None,
     reward_window: Annotated[int | None, typer.Option(help="See `atdp train`.", min=0)] = None,
     learning_rate: Annotated[float | None, typer.Option(help="See `atdp train`.")] = None,
     seed: Annotated[int | None, typer.Option(help="See `atdp train`.")] = None,
@@ -164,6 +167,7 @@ def learn(  # noqa: PLR0913 (one for each option of the command)
         "group_size": group_size,
         "groups_per_step": groups_per_step,
         "trajectories_per_step": trajectories_per_step,
+        "share_per_tenant": share_per_tenant,
         "reward_window": reward_window,
         "learning_rate": learning_rate,
         "seed": seed,

@@ -136,6 +136,9 @@ def train(  # noqa: PLR0913 (one for each option of the command)
     trajectories_per_step: Annotated[
         int, typer.Option(help="Trajectories in one step without groups.", min=1)
     ] = 32,
+    share_per_tenant: Annotated[
+        float, typer.Option(help="Largest share of a step from one tenant; above 0.", min=0, max=1)
+    ] = 1.0,
     whiten: Annotated[
         bool, typer.Option("--whiten", help="Whiten the advantages against the running baseline.")
     ] = False,
@@ -213,6 +216,7 @@ def train(  # noqa: PLR0913 (one for each option of the command)
         credit=credit.value,
         discount=discount,
         trajectories_per_step=trajectories_per_step,
+        share_per_tenant=share_per_tenant,
         whiten=whiten,
         epochs=epochs,
         reward_window=reward_window,

@@ -1,6 +1,7 @@
 """The settings of learning from use, kept in the home so that a restart needs no options."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
@@ -58,7 +59,13 @@ class LearningSettings:
 
     def __post_init__(self) -> None:
         """Check values whose errors would otherwise appear after hours."""
+        training = self.training
+        share = training.get("share_per_tenant", 1.0)
         rules = (
+            (0 < training.get("learning_rate", 1.0) < math.inf, "the learning rate is above 0"),
+            (0 < training.get("discount", 1.0) <= 1, "the discount is above 0 and at most 1"),
+            (0 < share <= 1, "the share of a tenant is above 0 and at most 1"),
+            (share == 1 or self.tenant is None, "a single tenant has a share of 1"),
             (0 < self.hold_out < 1, "the share to hold out must be above 0 and below 1"),
             (self.publish_every >= 1, "a version is published after 1 or more updates"),
             (self.max_staleness >= 1, "training must be allowed to be 1 or more versions ahead"),
