@@ -139,7 +139,7 @@ def main() -> int:
         topics=options.topics,
         linger_s=0.1,
         max_records=300,
-        session_timeout_s=6.0,
+        session_timeout_s=2.0,
     )
     with service.serving():
         run(service, settings, make=make)

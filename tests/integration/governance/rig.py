@@ -31,6 +31,18 @@ ROLES: Sequence[TopicRole] = (
 )
 BY_RAW_PARTITION = {"events_raw", "events_governed", "learned_values"}
 
+# The beginning of a variant of the worker that is killed or frozen: the next worker waits for the
+# end of its session.
+SHORT_SESSION = """
+from atdp.governance import worker
+from atdp.governance.stage import settings
+class Short(settings.StageSettings):
+    def __init__(self, **fields):
+        super().__init__(**{"session_timeout_ms": 2000, **fields})
+worker.StageSettings = Short
+"""
+KILLABLE = SHORT_SESSION + "\nraise SystemExit(worker.main())\n"
+
 
 def replace(policy: Path, text: str) -> None:
     """Replace a policy file in one step, so that no worker reads half of it."""

@@ -15,7 +15,7 @@ import pytest
 
 from atdp.stack.broker.kafka import KafkaBroker
 
-from .rig import DEADLINE_S, Rig, new_rig, replace
+from .rig import DEADLINE_S, SHORT_SESSION, Rig, new_rig, replace
 from .worker_events import trajectories
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
@@ -218,15 +218,15 @@ def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
 
 # Many small transactions, so that kills fall between and within them; and a short session, so that
 # a frozen worker is noticed soon.
-SMALL_BATCHES_OF = """
-import dataclasses
-from atdp.governance import worker
-from atdp.governance.stage import settings
-class Small(settings.StageSettings):
+SMALL_BATCHES_OF = (
+    SHORT_SESSION
+    + """
+class Small(Short):
     def __init__(self, **fields):
-        super().__init__(**{**fields, "batch_records": 100, "session_timeout_ms": 6000})
+        super().__init__(**{**fields, "batch_records": 100})
 worker.StageSettings = Small
 """
+)
 SMALL_BATCHES = SMALL_BATCHES_OF + "\nraise SystemExit(worker.main())\n"
 
 

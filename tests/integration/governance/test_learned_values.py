@@ -11,7 +11,7 @@ from .learning_trajectories import (
     repeats,
     settled_trajectories,
 )
-from .rig import DEADLINE_S, Rig
+from .rig import DEADLINE_S, KILLABLE, SHORT_SESSION, Rig
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
 
@@ -100,7 +100,7 @@ def test_a_worker_killed_while_it_governs_again_writes_every_version_once(
     rig: Rig, *, early: bool
 ) -> None:
     rig.send(learning_trajectories(COUNT))
-    assert rig.worker(KILLS_ITSELF.format(early=early)).wait(DEADLINE_S) == -9
+    assert rig.worker(SHORT_SESSION + KILLS_ITSELF.format(early=early)).wait(DEADLINE_S) == -9
     rig.worker()
     wait_for_the_end(rig)
     assert (leaks_to_readers(rig), settled_trajectories(rig), repeats(rig)) == ((0, 0), COUNT, 0)
@@ -108,7 +108,7 @@ def test_a_worker_killed_while_it_governs_again_writes_every_version_once(
 
 def test_without_transactions_the_same_kill_writes_versions_twice(rig: Rig) -> None:
     rig.send(learning_trajectories(COUNT))
-    script = WITHOUT_TRANSACTIONS + KILLS_ITSELF.format(early=True)
+    script = SHORT_SESSION + WITHOUT_TRANSACTIONS + KILLS_ITSELF.format(early=True)
     assert rig.worker(script).wait(DEADLINE_S) == -9
     rig.worker()
     wait_for_the_end(rig)
@@ -125,7 +125,7 @@ def test_a_worker_that_takes_over_knows_what_was_learned_before(
     sent = learning_trajectories(COUNT)
     half = COUNT * 3
     rig.send(sent[:half])
-    first = rig.worker()
+    first = rig.worker(KILLABLE)
     rig.wait_for_audits(half)
     first.kill()
     first.wait()
@@ -140,7 +140,7 @@ def test_a_worker_that_takes_over_knows_what_was_learned_before(
 def test_a_trajectory_whose_raw_records_are_gone_stays_unsettled(rig: Rig) -> None:
     sent = learning_trajectories(COUNT)
     rig.send(sent[: COUNT * 5])
-    first = rig.worker()
+    first = rig.worker(KILLABLE)
     rig.wait_for_audits(COUNT * 5)
     first.kill()
     first.wait()

@@ -128,9 +128,11 @@ class TopicConsumer:
 
     def __post_init__(self) -> None:
         self._roles = {name: role for role, name in self.names.items()}
+        session_ms = int(self.session_timeout_s * 1000)
         own: dict[str, KafkaValue] = {
             "group.id": self.group,
-            "session.timeout.ms": int(self.session_timeout_s * 1000),
+            "session.timeout.ms": session_ms,
+            "heartbeat.interval.ms": min(3_000, session_ms // 3),
         }
         self._consumer = Consumer(self.settings.config(**_CONSUMER, **own))
         self._consumer.subscribe(
