@@ -140,12 +140,23 @@ def test_both_forms_of_the_file_are_read(tmp_path: Path, form: str) -> None:
     assert second.text[second.spans[0].start : second.spans[0].end] == "536-90-4399"
 
 
+def test_a_line_ends_at_a_line_feed_alone(tmp_path: Path) -> None:
+    file = tmp_path / "labelled.jsonl"
+    texts = [labelled_object("from\u2028kira", PERSON="kira"), labelled_object("x", PERSON="x")]
+    file.write_text("\r\n".join(json.dumps(each, ensure_ascii=False) for each in texts))
+    assert [each.text for each in read_labelled_texts(file)] == ["from\u2028kira", "x"]
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "no text has a span"),
+        ("", "holds no text"),
+        ("[]", "holds no text"),
+        ("[" * 100_000 + "]" * 100_000, "is no JSON list: RecursionError"),
+        ("[1]", "text 1: the text is no object; a text has full_text and spans"),
+        ('[{"full_text": "a", "spans": [3]}]', r"text 1: spans\.0 is no object"),
         ("[1", "no JSON list"),
-        ("not json at all", "line 1 is no JSON object"),
+        ("not json at all", "line 1 is no JSON object: Expecting value at column 1;"),
         ('[{"text": "a secret"}]', "text 1: full_text: Field required"),
         (json.dumps(labelled_object("a secret")), "no text has a span"),
         (

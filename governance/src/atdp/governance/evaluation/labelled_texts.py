@@ -6,7 +6,7 @@ The form is that of presidio-research: a JSON list, or JSON Lines, of objects wi
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -63,38 +63,41 @@ def read_labelled_texts(path: Path) -> Sequence[LabelledText]:
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableLabels(f"cannot read {path}: {error}") from error
     texts = [_labelled_text(item, f"{path}: {place}") for place, item in _objects(content, path)]
+    if not texts:
+        raise UnreadableLabels(f"{path}: the file holds no text")
     if not any(text.spans for text in texts):
         raise UnreadableLabels(f"{path}: no text has a span, so there is nothing to compare with")
     return texts
 
 
-def _objects(content: str, path: Path) -> Iterable[tuple[str, Any]]:
-    if not content.lstrip().startswith("["):
-        return _lines(content, path)
+def _objects(content: str, path: Path) -> Iterator[tuple[str, Any]]:
+    if content.lstrip().startswith("["):
+        items = _parsed(content, f"{path} is no JSON list")
+        yield from ((f"text {number}", item) for number, item in enumerate(items, 1))
+        return
+    # Not `splitlines`: texts hold other line ends (U+2028), which JSON does not escape.
+    for number, line in enumerate(content.split("\n"), 1):
+        if line.strip():
+            place = f"line {number}"
+            yield place, _parsed(line, f"{path}: {place} is no JSON object")
+
+
+def _parsed(text: str, problem: str) -> Any:
+    """Return a JSON value.
+
+    Raises:
+        UnreadableLabels: it is none; the message begins with `problem` and quotes no text.
+    """
     try:
-        items = json.loads(content)
-    except ValueError as error:
-        raise UnreadableLabels(f"{path} is no JSON list: {_place(error)}") from error
-    return [(f"text {number}", item) for number, item in enumerate(items, 1)]
-
-
-def _lines(content: str, path: Path) -> Iterator[tuple[str, Any]]:
-    for number, line in enumerate(content.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            yield f"line {number}", json.loads(line)
-        except ValueError as error:
-            raise UnreadableLabels(
-                f"{path}: line {number} is no JSON object: {_place(error)}; "
-                "expected a JSON list of texts, or one text in each line"
-            ) from error
-
-
-def _place(error: ValueError) -> str:
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at line {error.lineno}, column {error.colno}"
-    return type(error).__name__
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if "\n" in text.strip() else ""
+        reason = f"{error.msg} at {line}column {error.colno}"
+        raise UnreadableLabels(
+            f"{problem}: {reason}; expected a JSON list of texts, or one text in each line"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableLabels(f"{problem}: {type(error).__name__}") from error
 
 
 def _labelled_text(item: Any, place: str) -> LabelledText:
@@ -102,8 +105,11 @@ def _labelled_text(item: Any, place: str) -> LabelledText:
         parsed = _TextObject.model_validate(item)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        field = ".".join(map(str, first["loc"])) or "the text"
-        raise UnreadableLabels(f"{place}: {field}: {first['msg']}") from error
+        field = ".".join(map(str, first["loc"]))
+        problem = f"{field}: {first['msg']}"
+        if first["type"] == "model_type":
+            problem = f"{field or 'the text'} is no object; a text has full_text and spans"
+        raise UnreadableLabels(f"{place}: {problem}") from error
     spans = []
     for number, span in enumerate(parsed.spans or (), 1):
         start, end = span.start_position, span.end_position
