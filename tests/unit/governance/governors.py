@@ -35,7 +35,8 @@ def without_names(document: PolicyDocument) -> PolicyDocument:
     """
     found = {"LOCATION", "ORGANIZATION", "NRP", "TITLE", "AGE", "ID_NUMBER"}
     entities = {name: rule for name, rule in document.entities.items() if name not in found}
-    return document.model_copy(update={"ner": None, "entities": entities})
+    keys = [rule.model_copy(update={"roles": []}) for rule in document.keys]
+    return document.model_copy(update={"ner": None, "entities": entities, "keys": keys})
 
 
 def governor_of(policy: CompiledPolicy, terms: TenantTerms | None = None) -> TenantGovernor:

@@ -6,14 +6,13 @@ has several digits, because programs are full of pairs such as `email=email`. It
 unless it is a date.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import regex
 
 from atdp.governance.detect.detector import DetectedSpan, Reading
-from atdp.governance.detect.key_names import KeyNames
-from atdp.governance.errors import DetectorError
+from atdp.governance.detect.pairs_in_text import SCORE, PairsInText
 from atdp.governance.redact.pseudonyms import is_pseudonym
 
 _PAIR: Final = regex.compile(
@@ -28,36 +27,20 @@ _BARE: Final = regex.compile(
 )
 
 
-class QueryPairs:
+class QueryPairs(PairsInText):
     """The values of all parameters whose name has a rule."""
 
-    entity: str | None = None
-    context: frozenset[str] = frozenset()
-    best_score = 1.0
-
-    def __init__(self, names: KeyNames, timeout_s: float) -> None:
-        self._names = names
-        self._timeout_s = timeout_s
-
-    def scan(self, text: str) -> Sequence[DetectedSpan]:
-        """Return one span per value."""
-        spans: list[DetectedSpan] = []
-        try:
-            if "=" in text and ("?" in text or "&" in text):
-                for match in _PAIR.finditer(text, timeout=self._timeout_s):
-                    # The first parameter of a form has only the others to show that it is one.
-                    if match["before"] or match["more"] is not None:
-                        spans += self._value(match)
-            for match in _BARE.finditer(text, timeout=self._timeout_s):
-                spans += self._value(match)
-        except TimeoutError as error:
-            raise DetectorError(
-                f"the search for parameters ran longer than {self._timeout_s} s"
-            ) from error
-        return spans
+    def _spans(self, text: str) -> Iterator[DetectedSpan]:
+        if "=" in text and ("?" in text or "&" in text):
+            for match in _PAIR.finditer(text, timeout=self._timeout_s):
+                # The first parameter of a form has only the others to show that it is one.
+                if match["before"] or match["more"] is not None:
+                    yield from self._value(match)
+        for match in _BARE.finditer(text, timeout=self._timeout_s):
+            yield from self._value(match)
 
     def _value(self, match: regex.Match[str]) -> Iterator[DetectedSpan]:
         entity = self._names.entity_of(match["key"])
         if entity is not None and not is_pseudonym(match["value"]):
             reading = Reading.DECODED if "%" in match["value"] else Reading.RAW
-            yield DetectedSpan(*match.span("value"), entity, 1.0, "key-in-url", reading)
+            yield DetectedSpan(*match.span("value"), entity, SCORE, "key-in-url", reading)

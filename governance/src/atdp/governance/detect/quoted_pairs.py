@@ -11,14 +11,14 @@ and the quotes of JSON inside that follow three: every level of strings escapes 
 each quote of the level within.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import regex
 
 from atdp.governance.detect.detector import DetectedSpan
-from atdp.governance.detect.key_names import KeyNames, is_value_key
-from atdp.governance.errors import DetectorError
+from atdp.governance.detect.key_names import is_value_key
+from atdp.governance.detect.pairs_in_text import SCORE, PairsInText
 from atdp.governance.redact.pseudonyms import is_pseudonym
 
 _ValueSpan: TypeAlias = tuple[int, int, int]
@@ -36,29 +36,12 @@ _COMMA = regex.compile(r"\s{0,40},\s{0,40}")
 _STOP = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])|[\r\n]""")
 
 
-class QuotedPairs:
-    """The values of all keys that have a rule."""
-
-    entity: str | None = None
-    context: frozenset[str] = frozenset()
-    best_score = 1.0
-
-    def __init__(self, names: KeyNames, timeout_s: float) -> None:
-        self._names = names
-        self._timeout_s = timeout_s
-
-    def scan(self, text: str) -> Sequence[DetectedSpan]:
-        """Return one span per value, and one per item of a list."""
-        if ('"' not in text and "'" not in text) or (":" not in text and "=" not in text):
-            return ()
-        try:
-            return list(self._spans(text))
-        except TimeoutError as error:
-            raise DetectorError(
-                f"the search for keys in text ran longer than {self._timeout_s} s"
-            ) from error
+class QuotedPairs(PairsInText):
+    """The values of all keys that have a rule, and the items of their lists."""
 
     def _spans(self, text: str) -> Iterator[DetectedSpan]:
+        if ('"' not in text and "'" not in text) or (":" not in text and "=" not in text):
+            return
         position = 0
         named: str | None = None
         named_until = -1
@@ -81,7 +64,7 @@ class QuotedPairs:
             for start, end, after in _values(text, match.end(), listed=listed):
                 position = after
                 if text[start:end].strip() and not is_pseudonym(text[start:end]):
-                    yield DetectedSpan(start, end, entity, 1.0, "key-in-text")
+                    yield DetectedSpan(start, end, entity, SCORE, "key-in-text")
 
 
 def _values(text: str, start: int, *, listed: bool) -> Iterator[_ValueSpan]:

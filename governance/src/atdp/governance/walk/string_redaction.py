@@ -1,0 +1,147 @@
+"""The redaction of one string: what is found in its texts is replaced, counted and learned.
+
+Redaction repeats until a text does not change any more, because removing a value can join the text
+on both sides of it to a new value. A text that keeps changing is refused.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from atdp.governance.detect.codings import written_like
+from atdp.governance.detect.detector import Reading
+from atdp.governance.detect.learned_detector import LearnedDetector
+from atdp.governance.detect.readings import value_of
+from atdp.governance.detect.spans import Span
+from atdp.governance.errors import Refusal
+from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.redact.operators import RedactionOperator
+from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
+from atdp.governance.replacements import Replacement, sorted_replacements
+from atdp.governance.walk.lesson import Lesson
+from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, edited
+from atdp.governance.walk.split_values import joined_texts
+from atdp.governance.walk.string_fields import FieldClass
+
+_ROUNDS: Final = 4
+_IDENTIFIER_OPERATOR: Final = RedactionOperator("pseudonym")
+
+
+class StringRedaction:
+    """Replaces values in the texts of one string, and counts what it replaces."""
+
+    def __init__(
+        self,
+        policy: CompiledPolicy,
+        key: TenantKey,
+        trajectory: str,
+        *,
+        kind: FieldClass,
+        learned: LearnedDetector | None,
+        lesson: Lesson | None,
+    ) -> None:
+        """Use `learned` to find learned values, and `lesson` to collect what can be learned."""
+        self._policy = policy
+        self._key = key
+        self._trajectory = trajectory
+        self._kind = kind
+        self._learned = learned
+        self._lesson = lesson
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self.surrogates: list[str] = []
+        """What was written in place of values, in order."""
+
+    @property
+    def replacements(self) -> tuple[Replacement, ...]:
+        """What was replaced so far."""
+        return sorted_replacements(self._counts)
+
+    def joined_texts(self, texts: Sequence[str], path: str, key: str) -> list[str] | None:
+        """Return texts without the values that are split over them; None when there are none."""
+        may_be_prose = self._kind is not FieldClass.IDENTIFIER
+        return joined_texts(
+            texts,
+            lambda text, prose: self._policy.scanner.scan(
+                text, key, self._learned, prose=prose and may_be_prose
+            ),
+            lambda entity, value: self._redacted(entity, value, path),
+        )
+
+    def stated(self, entity: str, value: str, path: str) -> str | None:
+        """Redact a whole value whose key names its entity."""
+        if not value.strip() or is_pseudonym(value):
+            return value
+        return self._redacted(entity, value, path, stated=True)
+
+    def text(
+        self,
+        text: str,
+        path: str,
+        key: str,
+        *,
+        prose: bool = False,
+        protected: ProtectedRanges = ProtectedRanges(),  # noqa: B008 - immutable
+    ) -> str | None:
+        """Govern text without structure; returns the same object when nothing was detected.
+
+        Prose is searched as such once: a trained model could find something else in the same
+        sentence each time that words of it were replaced.
+        """
+        if self._lesson is not None:
+            self._lesson.read(text)
+        for _ in range(_ROUNDS):
+            spans = self._policy.scanner.scan(text, key, self._learned, prose=prose, is_value=True)
+            prose = False
+            edits: list[Edit] = []
+            for span in spans:
+                is_final = self._operator(span.entity).name == "surrogate"
+                parts = [(span.start, span.end)]
+                if is_final:
+                    parts = protected.open_parts(text, span.start, span.end)
+                for start, end in parts:
+                    replacement = self._replacement(text, start, end, span, path)
+                    if replacement is None:
+                        return None
+                    if replacement != text[start:end]:
+                        edits.append(Edit(start, end, replacement, is_final))
+            if not edits:
+                return text
+            text, protected = edited(text, edits), protected.after(edits)
+        raise Refusal("unstable_redaction", "redacting a string repeatedly produced new findings")
+
+    def _replacement(self, text: str, start: int, end: int, span: Span, path: str) -> str | None:
+        """Return what replaces a part of a span, in the coding of its place."""
+        written = text[start:end]
+        value = value_of(written, span.reading)
+        if is_pseudonym(value):
+            return written
+        replacement = self._redacted(span.entity, value, path)
+        if replacement is None or replacement == value:
+            return replacement and written
+        if span.reading is Reading.RAW:
+            return replacement
+        return written_like(replacement, text, start, end)
+
+    def _redacted(self, entity: str, value: str, path: str, *, stated: bool = False) -> str | None:
+        """Apply the entity's operator to `value`; a replacement that changes it is counted.
+
+        `stated`: the name of the value's key gave the entity.
+        """
+        operator = self._operator(entity)
+        replacement = operator.apply(entity, value, self._key, self._trajectory)
+        if replacement != value:
+            self._counts[path, entity, operator.name] += 1
+            if operator.name == "surrogate" and replacement is not None:
+                self.surrogates.append(replacement)
+            if self._lesson is not None:
+                self._lesson.learn(entity, value, stated=stated)
+        return replacement
+
+    def _operator(self, entity: str) -> RedactionOperator:
+        operator = self._policy.operators[entity]
+        if self._kind is FieldClass.IDENTIFIER and operator.name not in {
+            "quarantine",
+            "drop_event",
+        }:
+            return _IDENTIFIER_OPERATOR
+        return operator
