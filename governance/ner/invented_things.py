@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 
 from governance.ner.package_lists import common_words, pictured_things
+from governance.ner.plain_text import ordinary_words
 from governance.ner.value_source import ValueSource
 from governance.ner.word_lists import word_list
 
@@ -31,7 +32,7 @@ class InventedThings(ValueSource):
 
     def word(self) -> str:
         """Return a common word of English."""
-        return self.rng.choice(common_words())
+        return self.rng.choice(self.rng.choice([common_words, ordinary_words])())
 
     def quantity(self) -> str:
         """Return a number of things, small ones more often."""
@@ -39,8 +40,9 @@ class InventedThings(ValueSource):
         form = rng.random()
         if form < 0.06:
             return rng.choice(["one", "two", "three", "four", "five", "six", "ten", "twelve"])
-        highest = 12 if form < 0.7 else 99
-        return str(rng.randint(1, highest if form < 0.9 else 9_999))
+        if form < 0.9:
+            return str(rng.randint(1, 12 if form < 0.7 else 99))
+        return str(rng.choice([rng.randint(100, 1_800), rng.randint(2_100, 9_999)]))
 
     def money(self) -> str:
         """Return a price with its currency."""

@@ -4,9 +4,14 @@ import functools
 import random
 import re
 import sysconfig
+from collections import Counter
 from pathlib import Path
+from typing import Final
 
 from governance.ner.word_lists import word_list
+
+_ORDINARY: Final = 9_000
+"""Words that count as ordinary."""
 
 
 @functools.cache
@@ -51,3 +56,12 @@ def doc_sentences() -> tuple[str, ...]:
                 if 15 < len(plain) < 200 and not re.search(r"[<>={}@]|by |Copyright|author", plain):
                     sentences.add(plain)
     return tuple(sorted(sentences))
+
+
+@functools.cache
+def ordinary_words() -> tuple[str, ...]:
+    """Return the words that docstrings write in lower case, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for sentence in doc_sentences():
+        counts.update(word for word in sentence.split() if word.isalpha() and word.islower())
+    return tuple(word for word, _ in counts.most_common(_ORDINARY))

@@ -27,6 +27,7 @@ _LABELS: Final[Mapping[str, str]] = {
     "age": "AGE", "phone": "PHONE_NUMBER", "email": "EMAIL_ADDRESS", "url": "URL",
     "thingstreet": "STREET_ADDRESS", "smallstreet": "STREET_ADDRESS", "smallname": "PERSON",
     "smallcity": "LOCATION", "capitalname": "PERSON", "capitalcity": "LOCATION",
+    "lastfirst": "PERSON", "capitallastfirst": "PERSON", "monthyear": "DATE_TIME",
     "wordname": "PERSON", "smalltitle": "TITLE", "day": "DATE_TIME",
     "card": "ID_NUMBER", "account": "ID_NUMBER", "ident": "ID_NUMBER", "ip": "IP_ADDRESS",
 }  # fmt: skip
@@ -82,9 +83,12 @@ class TemplateFiller:
             "thingstreet": values.thing_street, "day": values.day_of_month,
             "wordname": lambda: f"{rng.choice(word_list('word_names'))} {values.last()}",
             "smalltitle": lambda: values.honorific().lower(),
-            "smallstreet": lambda: values.street().lower(),
+            "smallstreet": lambda: rng.choice([values.street, values.address])().lower(),
             "smallname": lambda: values.name().lower(), "smallcity": lambda: values.city().lower(),
             "capitalname": lambda: values.name().upper(),
+            "lastfirst": values.last_first,
+            "capitallastfirst": lambda: values.last_first().upper(),
+            "monthyear": lambda: f"{rng.randint(1, 12):02}/{rng.randint(20, 39)}",
             "capitalcity": lambda: values.city().upper(),
             **values.thing_makers(),
         }  # fmt: skip

@@ -66,7 +66,7 @@ def main() -> int:
     """Train, write the model file, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=20261122)
-    parser.add_argument("--steps", type=int, default=1_300)
+    parser.add_argument("--steps", type=int, default=1_800)
     parser.add_argument("--out", type=Path, default=MODEL)
     options = parser.parse_args()
     print(f"{len(TAGS)} tags; collecting words from packages and generated text", flush=True)

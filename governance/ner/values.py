@@ -58,6 +58,11 @@ class InventedValues(InventedNumbers, InventedThings):
             return f"{last}, {first}"
         return first if form < 0.98 else f"{first} {last[0]}."
 
+    def last_first(self) -> str:
+        """Return a full name as lists write it."""
+        names = self._names()
+        return f"{self.draw(names.last)}, {self.draw(names.first)}"
+
     # Places
 
     def city(self) -> str:
@@ -112,8 +117,9 @@ class InventedValues(InventedNumbers, InventedThings):
     def thing_street(self) -> str:
         """Return a street that is named after a thing, such as 6 Rope Walk."""
         number = self.rng.randint(1, 99)
-        stem = self.rng.choice([self.thing, self.word])().title()
-        return f"{number} {stem} {self.rng.choice(word_list('street_suffixes'))}"
+        stem = self.rng.choice([self.thing, self.word])()
+        street = f"{number} {stem} {self.rng.choice(word_list('street_suffixes'))}"
+        return street.title() if self.rng.random() < 0.6 else street.lower()
 
     def postcode(self) -> str:
         """Return a postal code."""

@@ -1,6 +1,5 @@
 """The word lists of the names model, from packages and from generated text."""
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -13,7 +12,7 @@ from governance.ner.package_lists import (
     place_lists,
     region_lists,
 )
-from governance.ner.plain_text import doc_sentences
+from governance.ner.plain_text import ordinary_words
 from governance.ner.samples import SampleGenerator
 from governance.ner.tagging import word_tags
 from governance.ner.word_lists import word_list
@@ -24,7 +23,6 @@ _FREQUENT: Final = 6_000
 """Words of ordinary text that have a row of their own."""
 _SEEN: Final = 3
 """Occurrences from which a word counts as frequent."""
-_ORDINARY: Final = 9_000
 _SAMPLES: Final = 9_000
 
 
@@ -35,15 +33,6 @@ def _parts(names: Sequence[str]) -> set[str]:
         for word in split_words(name)
         if word.text[0].isalpha() and len(word.text) > 1
     }
-
-
-@functools.cache
-def _ordinary_words() -> tuple[str, ...]:
-    """Return the words that docstrings write in lower case, the most frequent first."""
-    counts: Counter[str] = Counter()
-    for sentence in doc_sentences():
-        counts.update(word for word in sentence.split() if word.isalpha() and word.islower())
-    return tuple(word for word, _ in counts.most_common(_ORDINARY))
 
 
 def _things() -> set[str]:
@@ -62,7 +51,6 @@ def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
         for word, tag in zip(words, word_tags(sample, words), strict=True):
             if tag == 0:
                 counts[word.text.lower()] += 1
-    ordinary = _ordinary_words()
     frequent = [word for word, count in counts.most_common(_FREQUENT) if count >= _SEEN]
     names = name_lists()
     countries, states, _ = region_lists()
@@ -81,7 +69,7 @@ def word_lists_of(seed: int, *, with_reserved: bool) -> WordLists:
         ),
         "street_suffixes": _parts(word_list("street_suffixes")),
         "honorifics": _parts(word_list("honorifics")),
-        "ordinary_words": {*ordinary, *_things()},
+        "ordinary_words": {*ordinary_words(), *_things()},
     }
     if not with_reserved:
         for name in ("first_names", "last_names", "places"):

@@ -3,7 +3,7 @@
 import pytest
 
 from atdp.governance.names import split_words
-from atdp.governance.names.finding_rules import says_something
+from atdp.governance.names.finding_rules import is_doubtful, says_something
 
 
 def counts(text: str, found: str, entity: str, *, behind_person: bool = False) -> bool:
@@ -49,3 +49,11 @@ def test_short_numbers_of_documents_and_punctuation_say_nothing() -> None:
     assert not counts("case 12-34", "12-34", "ID_NUMBER")
     assert counts("passport X1234567", "X1234567", "ID_NUMBER")
     assert not counts("Hello (...)", "(...)", "PERSON")
+
+
+def test_one_word_in_small_letters_needs_certainty_to_be_a_name() -> None:
+    assert is_doubtful(split_words("park"), "PERSON", 0.6)
+    assert not is_doubtful(split_words("park"), "PERSON", 0.95)
+    assert not is_doubtful(split_words("Park"), "PERSON", 0.6)
+    assert not is_doubtful(split_words("maria lopez"), "PERSON", 0.6)
+    assert not is_doubtful(split_words("noon"), "DATE_TIME", 0.6)

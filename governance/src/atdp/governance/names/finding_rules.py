@@ -15,6 +15,9 @@ _BARE_DIGITS: Final = 3
 """Digits of the longest bare number that is no year and no number of a document."""
 _CODE_LETTERS: Final = 3
 """Letters of currencies and other codes (USD, SKU), which look like places and companies."""
+_NAMES: Final = frozenset({"PERSON", "LOCATION", "ORGANIZATION", "NRP"})
+_CERTAIN: Final = 0.9
+"""Certainty from which a word in small letters counts as a name among capitals."""
 _REACH: Final = 3
 """Words to either side of a number in which a word of age counts."""
 _BEFORE_AGE: Final = frozenset(
@@ -49,6 +52,14 @@ def says_something(
         case "LOCATION" | "ORGANIZATION":
             return not _is_code_alone(words, found)
     return True
+
+
+def is_doubtful(found: Sequence[Word], entity: str, score: float) -> bool:
+    """Return True for one word in small letters that is hardly a name.
+
+    It holds for words of texts that write capitals elsewhere: names have one there.
+    """
+    return entity in _NAMES and score < _CERTAIN and len(found) == 1 and found[0].text.islower()
 
 
 def _is_bare(found: Sequence[str]) -> bool:

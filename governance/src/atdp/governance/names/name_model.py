@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from atdp.governance.names.finding_rules import says_something
+from atdp.governance.names.finding_rules import is_doubtful, says_something
 from atdp.governance.names.network import TagWeights
 from atdp.governance.names.word_features import WordLists
 from atdp.governance.names.words import GAPS, Word, split_words
@@ -108,13 +108,16 @@ class NameModel:
                 runs[-1].append(at)
             else:
                 runs.append([at])
-        end_of_person = -_BEHIND
+        capitals = any(each.text[0].isupper() for each in words)
+        end_of_person = -_BEHIND - 1
         for run in runs:
             first, end = run[0], _end_without_marks(words, run)
             entity = self.entities[entity_of[first]]
             behind_person = first - end_of_person <= _BEHIND
-            if says_something(words, first, end, entity, behind_person=behind_person):
-                score = min(1.0, float(both[first:end].sum(axis=1).mean()))
+            if not says_something(words, first, end, entity, behind_person=behind_person):
+                continue
+            score = min(1.0, float(both[first:end].sum(axis=1).mean()))
+            if not (capitals and is_doubtful(words[first:end], entity, score)):
                 yield NameSpan(words[first].start, words[end - 1].end, entity, score)
             if entity == "PERSON":
                 end_of_person = end
