@@ -1,6 +1,7 @@
 """Values over several texts, and values within base64 and hexadecimal digits, are replaced."""
 
 import base64
+import hashlib
 import json
 import re
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from atdp.governance.policy import CompiledPolicy
 from atdp.governance.walk.coded_blobs import coded_blobs
 from atdp.governance.walk.split_values import joined_texts, text_sequences
+from atdp.governance.walk.string_fields import is_digest
 from atdp.governance.walk.string_governor import StringGovernor
 
 from .governors import governor_of
@@ -148,6 +150,21 @@ def test_a_blob_is_written_back_as_it_was(text: str, form: str) -> None:
     for blob in coded_blobs(coded):
         if blob.written == coded:
             assert blob.write(blob.text) == coded
+
+
+def test_a_value_whose_digits_decode_to_text_is_replaced_as_it_stands(
+    readable: StringGovernor,
+) -> None:
+    digits = "442074363843"
+    assert bytes.fromhex(digits) == b"D t68C"
+    governed = readable.text(f"Please call tel:+{digits} now", "t").text or ""
+    assert digits[:6] not in governed
+    assert governed.endswith(" now")
+
+
+def test_text_in_hexadecimal_digits_is_no_digest() -> None:
+    assert is_digest(hashlib.sha256(b"a").hexdigest())
+    assert not is_digest(b"refund it to credit_card_4648044".hex())
 
 
 def test_digests_words_and_pictures_are_no_blobs() -> None:

@@ -89,7 +89,7 @@ _IDS = ("event_id", "trajectory_id", "trace_id", "span_id")
 id must become the same pseudonym everywhere."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_DIGEST = re.compile(r"(?:sha256[:-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
+_DIGEST = re.compile(r"(?:sha256[:-])?(?P<digits>[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,11 @@ def is_uuid(text: str) -> bool:
 def is_digest(text: str) -> bool:
     """Return True for an MD5, SHA-1 or SHA-256 in hex.
 
-    A text of decimal digits alone is treated as a number, not as a digest.
+    A text of decimal digits alone is treated as a number, not as a digest, and hexadecimal digits
+    that decode to text as that text.
     """
-    return _DIGEST.fullmatch(text) is not None and not text.isdecimal()
+    match = _DIGEST.fullmatch(text)
+    if match is None or text.isdecimal():
+        return False
+    decoded = bytes.fromhex(match["digits"])
+    return not (decoded.isascii() and decoded.decode().isprintable())

@@ -67,6 +67,11 @@ class StringRedaction:
             lambda entity, value: self._redacted(entity, value, path),
         )
 
+    def is_within_value(self, text: str, key: str, start: int, end: int) -> bool:
+        """Return True when a part of a text will be replaced with the value that it is part of."""
+        spans = self._policy.scanner.scan(text, key, self._learned, is_value=True)
+        return any(span.start <= start and end <= span.end for span in spans)
+
     def stated(self, entity: str, value: str, path: str) -> str | None:
         """Redact a whole value whose key names its entity."""
         if not value.strip() or is_pseudonym(value):

@@ -139,7 +139,9 @@ class StringWalk:
         """Govern the text that stands in base64 or hexadecimal digits within a text."""
         edits: list[Edit] = []
         for blob in coded_blobs(text):
-            if not protected.open_parts(text, blob.start, blob.end):
+            if not protected.open_parts(
+                text, blob.start, blob.end
+            ) or self._redaction.is_within_value(text, key, blob.start, blob.end):
                 continue
             if depth >= self._limits.json_depth:
                 raise Refusal("json_depth", f"text is coded more than {depth} times")
