@@ -3,7 +3,6 @@
 A table has its own positions and advances on its own. Rows that it already has are removed before
 they are written: those before its position, and copies of events (see `repeats`). Rows whose event
 was governed again take the place of those that the table has, in the same commit (see `rewrites`).
-Every `FAN_IN`-th commit also joins small files.
 """
 
 import time
@@ -18,7 +17,6 @@ from pyiceberg.table import Table
 from atdp.lakehouse import commit
 from atdp.lakehouse.errors import CommitRefused, WriteTooOld
 from atdp.lakehouse.layout import Layout
-from atdp.lakehouse.manifests import FAN_IN
 from atdp.lakehouse.positions import (
     Advance,
     Positions,
@@ -71,7 +69,6 @@ class TableSink:
     position: dict[int, int] = field(init=False)
     """Partition → next offset."""
     clock: Clock = time.monotonic
-    _writes: int = 0
 
     def __post_init__(self) -> None:
         self._load_state()
@@ -99,7 +96,6 @@ class TableSink:
         fresh = marked.filter(~pl.col(REPEAT))
         files = self.layout.write(fresh)
         rewrite = self._without_replaced(fresh, start)
-        rewrite = rewrite if rewrite.moved else self._small_files_joined()
         self._require_young_files(began)
         advance = Advance(topic=self.topic, start=start, end=ahead)
         self.table = self._commit([*files, *rewrite.files], [*rewrite.moved], advance, admit)
@@ -114,6 +110,19 @@ class TableSink:
             files=[file.file_path for file in files],
             moved=rewrite.moved,
         )
+
+    def join_small_files(self) -> Mapping[str, str | None]:
+        """Join small files in a commit that moves no position; return where their rows are now.
+
+        Raises:
+            CommitRefused, CatalogError: nothing was committed.
+        """
+        self.refresh_table()
+        rewrite = join_small_files(self.layout, self.table)
+        if rewrite.moved:
+            stay = Advance(topic=self.topic, start={}, end={})
+            self.table = self._commit(rewrite.files, [*rewrite.moved], stay, None)
+        return rewrite.moved
 
     def write_files(self, frame: pl.DataFrame) -> list[DataFile]:
         """Write all rows of `frame` without a commit, to find out whether that is possible."""
@@ -155,14 +164,6 @@ class TableSink:
                 "this batch replaces; it is read again"
             )
         return rewrite
-
-    def _small_files_joined(self) -> Rewrite:
-        """Join small files now and then; a commit that was refused is repeated without it."""
-        self._writes += 1
-        if self._writes % FAN_IN:
-            return Rewrite(moved={})
-        self.refresh_table()
-        return join_small_files(self.layout, self.table)
 
     def _commit(
         self,

@@ -3,7 +3,8 @@
 Every table advances on its own. A crash between the commits of two tables leaves them at different
 offsets, and each continues from its own. The tables of a topic are committed in a fixed order:
 projections first, `events` last. Which records are copies of landed events, and which take their
-place, is decided once for all of them, by the ids in `events` (see `repeats`).
+place, is decided once for all of them, by the ids in `events` (see `repeats`). After every
+`FAN_IN`-th batch small files are joined, in commits of their own: the batch can be read before.
 
 On `CommitRefused` (another writer was faster) nothing is kept in memory. The caller drops its
 batch, calls `reload` and continues from `position`.
@@ -19,10 +20,11 @@ import polars as pl
 from pyiceberg.table import Table
 
 from atdp.lakehouse.decode import decode
-from atdp.lakehouse.errors import UndecodableRecord
+from atdp.lakehouse.errors import CommitRefused, UndecodableRecord
 from atdp.lakehouse.event_forms import FormDecision
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.landed_ids import LandedIds
+from atdp.lakehouse.manifests import FAN_IN
 from atdp.lakehouse.poison_record import find_poison_record, is_caused_by_a_value
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.record_batch import RecordBatch, rows_beyond
@@ -56,6 +58,7 @@ class TopicSink:
     """(partition, offset) of records that a person has decided to leave out."""
     landed: LandedIds | None = field(init=False)
     """Ids in the table that decides which records are copies; `None`: every record lands."""
+    _writes: int = 0
 
     def __post_init__(self) -> None:
         decider = self._decider()
@@ -132,7 +135,11 @@ class TopicSink:
                 the others are not.
         """
         frame = self.read(batch)
-        return [self._write(sink, frame, batch.end) for sink in self.sinks]
+        committed = [self._write(sink, frame, batch.end) for sink in self.sinks]
+        self._writes += 1
+        if self._writes % FAN_IN == 0:
+            self._join_small_files(frame.clear())
+        return committed
 
     def read(self, batch: RecordBatch) -> pl.DataFrame:
         """Return the records that are not set aside, with copies of landed events marked.
@@ -169,6 +176,17 @@ class TopicSink:
         if index is not None:
             index.add(sink.table, rows, committed.files, committed.moved)
         return committed
+
+    def _join_small_files(self, no_rows: pl.DataFrame) -> None:
+        """Join the small files of every table; those that another writer joins first are left."""
+        for sink in self.sinks:
+            try:
+                moved = sink.join_small_files()
+            except CommitRefused:
+                sink.refresh_table()
+                continue
+            if moved and self.landed is not None and sink is self._decider():
+                self.landed.add(sink.table, no_rows, (), moved)
 
     def _undecodable(self, origin: pl.DataFrame, row: int, why: str) -> UndecodableRecord:
         partition, offset = origin.select("kafka_partition", "kafka_offset").row(row)
