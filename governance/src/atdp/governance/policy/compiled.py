@@ -20,6 +20,7 @@ from atdp.governance.detect.query_pairs import QueryPairs
 from atdp.governance.detect.quoted_pairs import QuotedPairs
 from atdp.governance.detect.scanner import Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
+from atdp.governance.detect.surrogate_forms import SurrogateForms
 from atdp.governance.detect.thresholds import EntityThreshold
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
@@ -147,7 +148,7 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
     from atdp.governance.detect.presidio import pattern_detectors
 
     timeout_s = document.limits.pattern_timeout_s
-    detectors: list[Detector] = []
+    detectors: list[Detector] = [SurrogateForms()]
     custom = {rule.entity for rule in document.patterns} | {rule.entity for rule in document.keys}
     custom.update(document.ner.entities if document.ner is not None else ())
     for entity in document.entities:
