@@ -1,5 +1,7 @@
 """Names in prose: the shipped model, and models of spaCy and transformers that a policy names."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -107,6 +109,26 @@ def test_the_network_in_numpy_is_the_one_that_torch_trains(
     expected = scores[start : start + len(words)]
     assert weights.tags == TAGS
     np.testing.assert_allclose(weights.probabilities(vectors), expected, atol=2e-3)
+
+
+def test_values_of_training_are_the_same_in_every_process() -> None:
+    """Faker has a list of cities in the order of a set."""
+    code = (
+        "from governance.ner.value_source import ValueSource\n"
+        "cities = ValueSource(1, reserved=None)\n"
+        "print([cities.pooled('city', 'it_IT') for _ in range(9)])"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
 
 
 def test_word_lists_hold_hashes_and_no_words() -> None:

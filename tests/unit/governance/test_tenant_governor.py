@@ -90,9 +90,9 @@ class _NoScanner:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_governing_twice_is_governing_once(
-    pattern_policy: CompiledPolicy, kind: str, encoding: str
+    default_policy: CompiledPolicy, kind: str, encoding: str
 ) -> None:
-    governor = governor_of(pattern_policy)
+    governor = governor_of(default_policy)
     once = governor.govern(_with_short_identifiers(record(kind, ENCODINGS[encoding])), NOW).record
     again = governor.govern(decode_record(encode_record("event", once))[1], NOW)
     expected = decode_record(encode_record("event", once))[1]

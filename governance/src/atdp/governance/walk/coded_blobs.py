@@ -19,6 +19,9 @@ _BASE64 = re.compile(
     r"|[A-Za-z0-9+/_-]{7,}(?:={1,2})?"
 )
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){5,}|(?:[0-9a-fA-F]{2}[ :]){5,}[0-9a-fA-F]{2}")
+_SHORT_BYTES: Final = 16
+_NOT_LATIN = re.compile(r"[\u0250-\U0010ffff]")
+_DIGIT_OR_AT = re.compile(r"[0-9@]")
 _LINE_END = re.compile(r"\r?\n[ \t]*")
 _SEPARATOR = re.compile(r"[/_+-]")
 _FIRST_CHARACTERS: Final = 8
@@ -110,7 +113,16 @@ def _blob(name: str, start: int, written: str) -> CodedBlob | None:
         return None
     if _CONTROL.search(text) is not None:
         return None
+    if len(data) < _SHORT_BYTES and _is_chance(written, text):
+        return None
     return CodedBlob(start, start + len(written), name, written, text)
+
+
+def _is_chance(written: str, text: str) -> bool:
+    """Return True where a short run of one kind of character decodes to text by chance."""
+    if not text.isascii() and _NOT_LATIN.search(text) is not None:
+        return True
+    return written.isdecimal() and _DIGIT_OR_AT.search(text) is None
 
 
 def _bytes_of(name: str, written: str) -> bytes:
