@@ -36,6 +36,7 @@ from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore, compile_policy, install_default_policy
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.governance.walk import json_text
 from atdp.runtime.keys import KeyStore
@@ -174,7 +175,11 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     with KeyStore(home / "keys.sqlite") as keys:
         key, _ = keys.create("bench", "agent")
         governor = RecordGovernor(
-            keys.get, policies, MasterSecret("k", b"m" * 32), TokenizerFolder(home / "tokenizers")
+            keys=keys.get,
+            policies=policies,
+            secret=MasterSecret("k", b"m" * 32),
+            tokenizers=TokenizerFolder(home / "tokenizers"),
+            tenant_keys=TenantKeyStore(home / "tenant-keys"),
         )
         records = list(raw_records(paths, key))
         size = sum(len(record.value) for record in records)

@@ -9,6 +9,7 @@ from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore
 from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.lakehouse import connect, open_lake
 from atdp.lakehouse.testing import LogDouble
 from atdp.lakehouse.visible_files import ANY_PURPOSE
@@ -70,6 +71,7 @@ class GatedPath:
             policies=PolicyStore(policies),
             secret=MasterSecret("k1", b"m" * 32),
             tokenizers=ReadableTokens(),
+            tenant_keys=TenantKeyStore(self.home.tenant_keys),
         )
         self.gate.policies.refresh()
         self.log = LogDouble(open_lake(self.home))

@@ -9,6 +9,8 @@ from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import PolicyStore, install_default_policy
 from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.secret_files import create_once
+from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey, decode_record, encode_record, signed_headers
@@ -36,12 +38,16 @@ class Gate:
         policies.refresh()
         store = KeyStore(home / "keys.sqlite")
         key, _ = store.create(TENANT, "agent")
+        tenant_keys = home / "tenant-keys"
+        # The same surrogates in every run.
+        create_once(tenant_keys / f"{TENANT}.json", {"key_id": "k", "key": "6b" * 32})
         self._key = SigningKey.parse(key)
         self._governor = RecordGovernor(
             keys=store.get,
             policies=policies,
             secret=MasterSecret("k1", b"m" * 32),
             tokenizers=TokenizerFolder(home / "tokenizers"),
+            tenant_keys=TenantKeyStore(tenant_keys),
         )
 
     def judge(self, case: LeakCase) -> Verdict:

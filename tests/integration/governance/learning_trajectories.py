@@ -2,10 +2,13 @@
 
 import itertools
 import string
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Sequence
 
-from atdp.schemas import REGOVERNED, Event, decode_record, header
+from tests.unit.governance import governed_rows
+from tests.unit.governance.governed_rows import Record
+
+from atdp.schemas import Event
 
 from .rig import Rig
 from .worker_events import event
@@ -54,61 +57,28 @@ def learning_trajectories(count: int) -> list[Event]:
     )
 
 
-def leaks_to_readers(rig: Rig) -> tuple[int, int]:
-    """Return how many leaks readers of the governed topic could see, and how many leaks are left.
-
-    A reader follows the topic; a later record of an event id replaces the earlier one, and it looks
-    at a trajectory whenever the highest settled version reaches the highest learned version. What
-    is left are leaks of the last records, settled or not.
-    """
-    rows: dict[str, dict[str, Mapping[str, int] | bytes]] = defaultdict(dict)
-    stamps: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
-    seen = 0
-    for value in _values(rig):
-        record = decode_record(value)[1]
-        trajectory, stamp = record["trajectory_id"], record["governance"]
-        rows[trajectory][record["event_id"]] = value
-        stamps[trajectory][record["event_id"]] = (
-            stamp["learned_version"],
-            stamp["settled_version"],
-        )
-        name, user = canaries(trajectory)
-        learned, settled = map(max, zip(*stamps[trajectory].values(), strict=True))
-        known = [name, user] if learned > _VERSION_OF_NAME else [name]
-        if learned and settled >= learned:
-            seen += sum(_leaks(each, known) for each in rows[trajectory].values())
-    left = sum(
-        _leaks(value, canaries(trajectory))
-        for trajectory, values in rows.items()
-        for value in values.values()
-    )
-    return seen, left
-
-
 _VERSION_OF_NAME = 3
 """A full name teaches itself and its two words."""
 
 
-def _values(rig: Rig) -> Iterator[bytes]:
-    return (message.value() for message in rig.read("events_governed"))
+def governed(rig: Rig) -> list[Record]:
+    """Return the records of the governed topic, in order per partition."""
+    return [(each.value(), each.headers()) for each in rig.read("events_governed")]
 
 
-def _leaks(value: object, known: object) -> int:
-    assert isinstance(value, bytes)
-    lowered = value.lower().replace(b"_", b" ")
-    return sum(each.encode() in lowered for each in known)  # type: ignore[attr-defined]
+def leaks_to_readers(rig: Rig) -> tuple[int, int]:
+    """Return how many leaks readers could see, and how many are left in the end."""
+
+    def known(trajectory: str, version: int | None) -> Sequence[str]:
+        name, user = canaries(trajectory)
+        return [name] if version == _VERSION_OF_NAME else [name, user]
+
+    return governed_rows.leaks_to_readers(governed(rig), known)
 
 
 def settled_trajectories(rig: Rig) -> int:
     """Return how many trajectories may be used."""
-    learned: Counter[str] = Counter()
-    settled: Counter[str] = Counter()
-    for value in _values(rig):
-        record = decode_record(value)[1]
-        trajectory, stamp = record["trajectory_id"], record["governance"]
-        learned[trajectory] = max(learned[trajectory], stamp["learned_version"])
-        settled[trajectory] = max(settled[trajectory], stamp["settled_version"])
-    return sum(settled[each] >= learned[each] > 0 for each in learned)
+    return governed_rows.settled(governed(rig))
 
 
 def repeats(rig: Rig) -> int:
@@ -116,10 +86,7 @@ def repeats(rig: Rig) -> int:
 
     The first form of an event counts as a version of its own. Audit records must agree.
     """
-    written: Counter[tuple[str, bytes | None]] = Counter()
-    for message in rig.read("events_governed"):
-        record = decode_record(message.value())[1]
-        written[record["event_id"], header(message.headers(), REGOVERNED)] += 1
+    written = governed_rows.written(governed(rig))
     audits = Counter(audit["audit_id"] for audit in rig.records("audit"))
     assert len(audits) == len(written)
     assert sum(audits.values()) == sum(written.values())

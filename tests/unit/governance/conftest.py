@@ -22,7 +22,7 @@ from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 
-from .governors import KEY, NoTokenizers, with_entities, without_names
+from .governors import KEY, NoTokenizers, key_files, with_entities, without_names
 
 
 @pytest.fixture(scope="session")
@@ -67,6 +67,7 @@ def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
         policies=policies,
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
+        tenant_keys=key_files(tmp_path / "tenant-keys"),
     )
 
 

@@ -61,19 +61,25 @@ class MemoryLog:
     key: SigningKey
     raw: list[RawMessage] = field(default_factory=list)
     outputs: dict[str, list[OutputRecord]] = field(default_factory=dict)
+    times: dict[str, list[datetime]] = field(default_factory=dict)
     offset: int = 0
     gone: set[int] = field(default_factory=set)
     """Raw offsets that retention has removed."""
     is_killed: Callable[[str], bool] = lambda _: False
     now: datetime = NOW
 
-    def send(self, events: Sequence[Event]) -> None:
+    def send(self, events: Sequence[Event], *, redelivery: bool = False) -> None:
         for event in events:
             value = encode(event)
-            self.raw.append(RawMessage(value, signed_headers(self.key, value), len(self.raw)))
+            headers = signed_headers(self.key, value, redelivery=redelivery)
+            self.raw.append(RawMessage(value, headers, len(self.raw)))
 
     def records(self, role: TopicRole) -> list[OutputRecord]:
         return self.outputs.get(StageSettings(kafka=KafkaSettings("x")).topic(role), [])
+
+    def append(self, topic: str, output: OutputRecord) -> None:
+        self.outputs.setdefault(topic, []).append(output)
+        self.times.setdefault(topic, []).append(self.now)
 
     def check(self, call: str) -> None:
         if self.is_killed(call):
@@ -132,12 +138,12 @@ class MemoryTransaction:
         if self._atomic:
             self._open.append((topic, output))
         else:
-            self._log.outputs.setdefault(topic, []).append(output)
+            self._log.append(topic, output)
 
     def commit(self, offsets: Sequence[TopicPartition], _group: Any) -> None:
         self._log.check("commit")
         for topic, output in self._open:
-            self._log.outputs.setdefault(topic, []).append(output)
+            self._log.append(topic, output)
         for offset in offsets:
             self._log.offset = offset.offset
         self._open = []
@@ -172,8 +178,10 @@ class MemoryReader:
 
     def states(self, _partition: int) -> Iterator[StoredState]:
         if self._restores:
-            for record in self._log.records("learned_values"):
-                yield StoredState(record.key, record.value, self._log.now)
+            topic = StageSettings(kafka=KafkaSettings("x")).topic("learned_values")
+            times = self._log.times.get(topic, [])
+            for record, at in zip(self._log.records("learned_values"), times, strict=True):
+                yield StoredState(record.key, record.value, at)
 
 
 @dataclass(kw_only=True, slots=True)

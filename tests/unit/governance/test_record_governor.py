@@ -1,15 +1,19 @@
 """Every raw record ends in one decision, and nothing that leaves governance quotes the event."""
 
 import dataclasses
+import hashlib
+import importlib.resources
 import io
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import fastavro
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from atdp.governance.engine_version import engine_version, engine_with_model
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.runtime.keys import KeyStore
@@ -103,6 +107,25 @@ def test_the_same_record_gives_the_same_governed_bytes_and_only_the_time_differs
     first, second = (decode_record(each.value)[1] for each in (one.governed, later.governed))
     assert first["governance"].pop("governed_at") != second["governance"].pop("governed_at")
     assert first == second
+
+
+def test_the_audit_names_the_code_and_the_model_that_decided(
+    governor: RecordGovernor, store: KeyStore
+) -> None:
+    key, _ = store.create("acme", "agent")
+    audit = decode_record(governor.decide(raw(key), NOW).audit.value)[1]
+    model = importlib.resources.files("atdp.governance.names").joinpath("names.npz")
+    digest = hashlib.sha256(hashlib.sha256(model.read_bytes()).hexdigest().encode()).hexdigest()
+    assert audit["engine_version"] == f"{engine_version()}; atdp:names sha256:{digest[:16]}"
+    assert audit["engine_version"].startswith("atdp-governance ")
+
+
+def test_a_model_that_is_trained_anew_has_another_digest(tmp_path: Path) -> None:
+    (tmp_path / "model.bin").write_bytes(b"one")
+    first = engine_with_model(f"transformers:{tmp_path}")
+    (tmp_path / "model.bin").write_bytes(b"two")
+    assert engine_with_model(f"transformers:{tmp_path}") != first
+    assert engine_with_model("spacy:regex") == engine_with_model("spacy:regex")
 
 
 def test_a_number_that_the_lakes_reader_cannot_read_is_quarantined(

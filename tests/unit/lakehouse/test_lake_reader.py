@@ -403,6 +403,14 @@ def test_rewards_of_steps_and_events_are_read_where_they_are_asked_for(
         ((2, 0), (0, 1), False),
         ((2, 0), (0, 2), True),
         ((0, 3), (3, 0), True),
+        # -1: governance knew no earlier event. The first one settles what it teaches itself; a
+        # second such event follows on knowledge that is lost.
+        ((2, 0), (-1, 0), True),
+        ((0, 3), (-1, 3), True),
+        ((0, 0), (-1, -1), True),
+        ((2, 0), (-1, -1), False),
+        ((2, 3), (2, -1), False),
+        ((0, 3), (-1, -1), False),
     ],
 )
 @pytest.mark.parametrize("purpose", ["train", "replay"])
@@ -424,6 +432,13 @@ def test_what_is_still_to_be_governed_again_is_refused_for_every_purpose(
             lake, purpose=purpose, options=ReadOptions(require_exact=exact)
         )
         assert (len(read), read.refused) == ((1, {}) if allowed else (0, {"not_settled": 1}))
+
+
+def test_a_first_event_that_is_governed_again_settles_no_other(lake: Lake, log: LogDouble) -> None:
+    first, *others = GOOD.events()
+    log.land([*restamped([first], 0, settled_version=-1), *others])
+    log.land(restamped([first], 0, learned_version=2, settled_version=-1), regoverned=True)
+    assert governed_trajectories(lake, purpose="replay").refused == {"not_settled": 1}
 
 
 def test_what_a_later_attempt_teaches_holds_back_the_earlier_ones(

@@ -42,6 +42,8 @@ class RecordFacts:
     occurred_at: datetime | None = None
     policy: tuple[str, int, str] | None = None
     """Id, version and content hash."""
+    engine: str | None = None
+    """The code and the model that decide under the policy."""
 
 
 def passed(
@@ -161,7 +163,7 @@ def _audit(
         "source_partition": raw.partition,
         "source_offset": raw.offset,
         "output_sha256": output_sha256,
-        "engine_version": engine_version(),
+        "engine_version": facts.engine or engine_version(),
         "occurred_at": facts.occurred_at or raw.timestamp,
         "decided_at": facts.now,
         "redelivered": raw.redelivered,

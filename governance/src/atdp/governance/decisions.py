@@ -56,5 +56,8 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
+    late: bool = False
+    """True when the state of the trajectory seems to be deleted: the event begins one, although
+    its kind refers to earlier events."""
     states: tuple[tuple[StateKey, TrajectoryState], ...] = ()
     """The states that this event changes: of its trajectory, and of its tenant."""

@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from atdp.governance.errors import SecretsError
-from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.secret_files import create_once, read_private
 
 _BYTES: Final = 32
@@ -28,18 +27,10 @@ class MasterSecret:
     key_id: str
     master: bytes = field(repr=False)
 
-    def tenant_key(self, tenant: str) -> TenantKey:
-        """Return the key of a tenant's pseudonyms where there are no key files (in tests)."""
-        return TenantKey(self._derive(f"atdp pseudonyms v1|{tenant}"))
-
     def quarantine_key(self, tenant: str) -> bytes:
         """Return the AES-256 key of a tenant's quarantined payloads."""
-        return self._derive(f"atdp quarantine v1|{tenant}")
-
-    def _derive(self, purpose: str) -> bytes:
-        return HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=purpose.encode()).derive(
-            self.master
-        )
+        info = f"atdp quarantine v1|{tenant}".encode()
+        return HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=info).derive(self.master)
 
 
 def load_master_secret(path: Path) -> MasterSecret:

@@ -25,13 +25,18 @@ from atdp.governance.decision_records import (
 )
 from atdp.governance.decisions import GovernanceDecision, RawRecord
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
+from atdp.governance.learned.late_events import LATE_KINDS, may_be_copy
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.learned.learned_store import StateKey
 from atdp.governance.learned.trajectories import NO_TRAJECTORIES, Trajectories
-from atdp.governance.learned.trajectory_state import EMPTY_STATE, TrajectoryState, content_of
+from atdp.governance.learned.trajectory_state import (
+    EMPTY_STATE,
+    NONE_BEFORE,
+    TrajectoryState,
+    content_of,
+)
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.store import PolicyStore
-from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
@@ -67,6 +72,18 @@ class _GovernedRecord:
     learns: bool
     """True when the policy learns values at all."""
 
+    @property
+    def stamp(self) -> dict[str, Any]:
+        """The stamp of the governed event."""
+        stamp: dict[str, Any] = self.event.record["governance"]
+        return stamp
+
+    @property
+    def taught(self) -> TrajectoryState:
+        """The state after what the event teaches; the event itself is not listed in it."""
+        ended = self.event.record["kind"] == _END
+        return self.known.taught(self.event.learned, ended=ended)
+
 
 @dataclass(slots=True)
 class RecordGovernor:
@@ -79,9 +96,7 @@ class RecordGovernor:
     policies: PolicyStore
     secret: MasterSecret
     tokenizers: Tokenizers
-    tenant_keys: TenantKeyStore | None = None
-    """The keys of pseudonyms and surrogates. Without them (in tests and benchmarks, which keep no
-    files), they are derived from the master secret."""
+    tenant_keys: TenantKeyStore
     record_s: float = RECORD_S
     """Seconds of CPU time for one record. A record that needs more is quarantined as
     `too_costly`."""
@@ -108,25 +123,63 @@ class RecordGovernor:
         governed = self._attempt(facts, govern)
         if isinstance(governed, GovernanceDecision):
             return governed
-        event, key = governed.event, governed.state_key
         if not governed.learns:
-            return self._attempt(facts, lambda: passed(facts, event))
-        known = governed.known.taught(event.learned, ended=event.record["kind"] == _END)
-        settled = trajectories.settle(key, known)
-        event.record["governance"]["settled_version"] = settled.settled_version
-        states = [(key, settled.with_event(raw.offset, content_of(event.record)))]
-        if governed.shared is not None:
-            shared = governed.shared.with_entries(event.learned.entries)
-            if shared is not governed.shared:
+            governed.stamp["settled_version"] = NONE_BEFORE
+            return self._attempt(facts, lambda: passed(facts, governed.event))
+        if not governed.known.governed:
+            return self._begin(facts, governed)
+        return self._continue(facts, governed, trajectories)
+
+    def _begin(self, facts: RecordFacts, governed: _GovernedRecord) -> GovernanceDecision:
+        """Decide about an event before which governance knows none of its trajectory.
+
+        That may be the first one, or one that came after the state was deleted.
+        """
+        late = governed.event.record["kind"] in LATE_KINDS
+        if late and not governed.event.holds_text:
+            governed.stamp["learned_version"] = 0
+            return self._attempt(facts, lambda: passed(facts, governed.event))
+        governed.stamp["settled_version"] = NONE_BEFORE
+        if may_be_copy(
+            redelivered=facts.raw.redelivered, occurred_at=facts.occurred_at, now=facts.now
+        ):
+            return self._attempt(facts, lambda: passed(facts, governed.event))
+        decision = self._attempt(facts, lambda: self._listed(facts, governed, governed.taught))
+        return replace(decision, late=late and decision.governed is not None)
+
+    def _continue(
+        self, facts: RecordFacts, governed: _GovernedRecord, trajectories: Trajectories
+    ) -> GovernanceDecision:
+        """Decide about a further event of a trajectory."""
+        state = trajectories.settle(governed.state_key, governed.taught)
+        governed.stamp["settled_version"] = state.settled_version
+        decision = self._attempt(facts, lambda: self._listed(facts, governed, state))
+        if decision.governed is not None:
+            return decision
+        # The event is set aside, and earlier ones may have been governed again.
+        return replace(decision, states=((governed.state_key, state),))
+
+    def _listed(
+        self, facts: RecordFacts, governed: _GovernedRecord, state: TrajectoryState
+    ) -> GovernanceDecision:
+        """Let an event pass, and list it in the state of its trajectory."""
+        event, key, before = governed.event, governed.state_key, governed.shared
+        decision = passed(facts, event)
+        listed = state.with_event(facts.raw.offset, content_of(event.record))
+        # A state that is full never changes; its trajectory is never settled.
+        states = [] if governed.known.is_full else [(key, listed)]
+        if before is not None:
+            shared = before.with_entries(event.learned.entries)
+            if shared is not before:
                 states.append((key.of_tenant, TrajectoryState(shared.newest(MOST_SHARED))))
-        return self._attempt(facts, lambda: replace(passed(facts, event), states=tuple(states)))
+        return replace(decision, states=tuple(states))
 
     def regovern(
         self,
         raw: RawRecord,
         now: datetime,
         key: StateKey,
-        learned: LearnedSet,
+        state: TrajectoryState,
         shared: LearnedSet,
     ) -> RegovernedRecord:
         """Govern a record again with all that was learned after it, from trajectory and tenant.
@@ -142,8 +195,11 @@ class RecordGovernor:
             governor, place = self._opened(facts, record)
             if place != key:
                 raise Refusal("other_trajectory", "the raw record is not the one that was governed")
-            event = governor.govern(record, now, learned, shared)
-        event.record["governance"]["learned_version"] = learned.version
+            event = governor.govern(record, now, state.learned, shared)
+        stamp = event.record["governance"]
+        stamp["learned_version"] = state.learned.version
+        if raw.offset == state.governed[0].offset:
+            stamp["settled_version"] = NONE_BEFORE
         decision = passed(facts, event, regoverned=True)
         return RegovernedRecord(content_of(event.record), decision)
 
@@ -174,7 +230,7 @@ class RecordGovernor:
             HomeUnavailable: one cannot be read.
         """
         stored_key(self.keys, "")
-        if self.tenant_keys is not None and self.tenant_keys.refresh():
+        if self.tenant_keys.refresh():
             self.forget_tenants()
 
     def forget_tenants(self) -> None:
@@ -213,17 +269,13 @@ class RecordGovernor:
         facts.kind = record["kind"]
         governor = self._tenant_governor(facts.tenant)
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
+        facts.engine = governor.policy.engine
         facts.event_id = governor.strings.identifier(record["event_id"]).text
         facts.trajectory_id = governor.strings.identifier(record["trajectory_id"]).text
         _require_contract(record, facts.now)
         facts.occurred_at = record["occurred_at"]
         trajectory = governor.strings.place(record["trajectory_id"])
         return governor, StateKey(facts.raw.partition, facts.tenant, trajectory)
-
-    def _tenant_key(self, tenant: str) -> TenantKey:
-        if self.tenant_keys is None:
-            return self.secret.tenant_key(tenant)
-        return self.tenant_keys.key_of(tenant)
 
     def _tenant_governor(self, tenant: str) -> TenantGovernor:
         policy = self.policies.policy_for(tenant)
@@ -236,7 +288,7 @@ class RecordGovernor:
                 tenant,
                 policy,
                 self.policies.terms_of(tenant),
-                self._tenant_key(tenant),
+                self.tenant_keys.key_of(tenant),
                 self.tokenizers,
                 self._cache,
             )

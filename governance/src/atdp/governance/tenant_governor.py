@@ -58,6 +58,8 @@ class GovernedEvent:
     changed: bool
     learned: LearnedSet = NOTHING_LEARNED
     """The values of the trajectory, those of this event included."""
+    holds_text: bool = True
+    """False when a learned value could stand nowhere in the event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +111,7 @@ class TenantGovernor:
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         walk = RecordWalk(self.policy, self.strings, trajectory)
         governed, replacements = walk.run(dict(record))
+        holds_text = walk.holds_text
         learned = known.with_entries(walk.entries)
         if learned.version or shared.version:
             knowing = replace(self, strings=self.strings.knowing(learned, shared))
@@ -124,6 +127,7 @@ class TenantGovernor:
             replacements=replacements,
             changed=bool(replacements) or tokens.changed,
             learned=learned,
+            holds_text=holds_text,
         )
 
     def _govern_tokens(self, record: Mapping[str, Any], governed: dict[str, Any]) -> TokenDecision:

@@ -27,8 +27,9 @@ class Governance:
 
     `learned_version` is the number of values that governance had learned from the trajectory when
     it governed the event; `settled_version` states that all earlier events are governed with at
-    least so many. A trajectory may be used when the highest settled version of its events reaches
-    the highest learned version.
+    least so many. It is -1 where governance knew no earlier event. A trajectory may be used when
+    the highest settled version of its events reaches the highest learned version, and only its
+    first event has -1.
     """
 
     classification: str = "unclassified"

@@ -4,6 +4,7 @@ A state changes within a transaction and is kept only when the transaction commi
 record of a partition is governed, the partition's states are read from the topic of learned values,
 which holds the newest record of each. They stay in memory in their encoded form, about 2.5 kB for a
 trajectory of 50 events and 50 values, until the trajectory has had no event for the retention time.
+What is learned for a whole tenant stays.
 """
 
 from collections import OrderedDict
@@ -19,10 +20,13 @@ from atdp.governance.learned.trajectory_state import (
     encode_state,
 )
 
-_DECODED: Final = 2_000
-"""States that are kept in decoded form, for the trajectories that are active now."""
+_DECODED_SIZE: Final = 200_000
+"""Values and events, about 100 MB, of the states that are kept in decoded form, for the
+trajectories that are active now."""
 _EXPIRED_AT_ONCE: Final = 200
 """States of one partition that one transaction deletes at most."""
+_OF_TENANT: Final = b"/"
+"""The end of the record key of what is learned for a whole tenant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,9 @@ class LearnedStore:
             self._decoded.pop((partition, record.key), None)
         for key, state in self._changed.items():
             self._decoded[key.place] = state
-        while len(self._decoded) > _DECODED:
-            self._decoded.popitem(last=False)
+        size = sum(state.size for state in self._decoded.values())
+        while size > _DECODED_SIZE and len(self._decoded) > 1:
+            size -= self._decoded.popitem(last=False)[1].size
         self.rollback()
 
     def rollback(self) -> None:
@@ -145,7 +150,8 @@ class LearnedStore:
         for key, record in self._partition(partition).items():
             if record.written_at > now - self._retention or len(expired) == _EXPIRED_AT_ONCE:
                 break
-            expired.append(key)
+            if not key.endswith(_OF_TENANT):
+                expired.append(key)
         return expired
 
 

@@ -18,6 +18,10 @@ from atdp.schemas import decode_record, encode_record
 MOST_EVENTS: Final = 200_000
 """Governed events that are listed. A longer trajectory that teaches anything is never settled."""
 _CONTENT_BYTES: Final = 8
+NOT_AGAIN: Final = b""
+"""The content of an event that could not be governed again."""
+NONE_BEFORE: Final = -1
+"""The settled version of an event before which governance knew none of its trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,11 @@ class TrajectoryState:
         return replace(self, governed=(*self.governed[:MOST_EVENTS], place))
 
     def governed_again(self, contents: Mapping[int, bytes]) -> "TrajectoryState":
-        """Return the state after the events at these offsets were governed with all of it."""
+        """Return the state after the events at these offsets were governed with all of it.
+
+        The content of those with which that was not possible is `NOT_AGAIN`. They are tried again
+        when more is learned, and until then the trajectory is not settled.
+        """
         version = self.learned.version
         return replace(
             self,
@@ -73,7 +81,14 @@ class TrajectoryState:
     @property
     def settled_version(self) -> int:
         """The version with which all listed events are governed at least; 0 when some are not."""
-        return 0 if self.is_full or self.stale else self.learned.version
+        version = self.learned.version
+        behind = any(each.version < version or each.content == NOT_AGAIN for each in self.governed)
+        return 0 if self.is_full or behind else version
+
+    @property
+    def size(self) -> int:
+        """The number of its values and events, to which its memory is proportional."""
+        return len(self.learned.entries) + len(self.governed)
 
 
 EMPTY_STATE: Final = TrajectoryState()

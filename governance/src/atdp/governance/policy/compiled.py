@@ -22,6 +22,7 @@ from atdp.governance.detect.scanner import Scanner
 from atdp.governance.detect.secrets import ENTITY as SECRET_ENTITY, SecretDetector
 from atdp.governance.detect.surrogate_forms import SurrogateForms
 from atdp.governance.detect.thresholds import EntityThreshold
+from atdp.governance.engine_version import engine_version, engine_with_model
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
 from atdp.governance.path_keys import PathKeys
@@ -57,6 +58,9 @@ class CompiledPolicy:
     """Paths of event fields, lists and records (without indexes) that are emptied unscanned."""
     drops_context: bool
     """True when `dropped` holds text that model calls have read. Then no token ids may be kept."""
+
+    engine: str
+    """Versions of the code, and digest of the names model, that decide under this policy."""
 
     learned_entities: frozenset[str] = frozenset()
     """Entities whose values are learned from a trajectory."""
@@ -138,6 +142,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         number_entities=_number_entities(document),
         dropped=dropped,
         drops_context=drops_context(dropped),
+        engine=engine_version() if document.ner is None else engine_with_model(document.ner.model),
         learned_entities=document.learned_entities,
     )
 

@@ -150,6 +150,11 @@ class GovernanceStage:
                 self._learned.put(key, state)
             if decision.states:
                 self._reader.remember(raw)
+            if decision.late:
+                _log.warning(
+                    "an event came after the learned values of its trajectory were deleted",
+                    extra={"partition": raw.partition, "offset": raw.offset},
+                )
             decisions.append(decision)
             if budget.is_used_up:
                 break

@@ -58,7 +58,8 @@ class StageMetrics:
         )
         self.not_settled = Counter(
             "atdp_governance_not_settled",
-            "Events of ended trajectories that could not be governed again, by reason.",
+            "Events that could not be governed again, or came after the learned values of their "
+            "trajectory were deleted (late), by reason.",
             ["reason"],
             registry=registry,
         )
@@ -85,5 +86,7 @@ class StageMetrics:
         self.bytes.inc(raw_bytes)
         if decision.decision == "quarantined":
             self.quarantined.labels(decision.reason).inc()
+        if decision.late:
+            self.not_settled.labels("late").inc()
         for each in decision.replacements:
             self.findings.labels(each.entity).inc(each.count)

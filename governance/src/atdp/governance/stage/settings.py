@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from atdp.governance.learned.late_events import LEARNED_RETENTION
 from atdp.runtime import KafkaSettings, KafkaValue
 from atdp.schemas import TopicRole, topic
 
@@ -35,9 +36,8 @@ class StageSettings:
     raw_cache_bytes: int = 64 * 1024 * 1024
     """Bound of the cache of recent raw records. Records of a trajectory that is settled are read
     from the broker again when they are no longer in it."""
-    learned_retention: timedelta = timedelta(days=7)
-    """Time without events after which the learned values of a trajectory are deleted. It is that
-    of the raw topic: what is no longer there cannot be governed again."""
+    learned_retention: timedelta = LEARNED_RETENTION
+    """Time without events after which the learned values of a trajectory are deleted."""
     session_timeout_ms: int = 10_000
     """Time without a heartbeat after which a frozen worker's partitions go to another worker."""
     commit_timeout_s: float = 30.0

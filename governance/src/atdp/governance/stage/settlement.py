@@ -9,7 +9,8 @@ settled, so no reader can see the statement without the events.
 
 A long trajectory may need several transactions. What one of them has governed again is kept in the
 state, and the event that settles is read again. When a raw record is gone, or cannot be governed
-now, the trajectory stays unsettled, and readers leave it alone.
+now, the trajectory stays unsettled, and readers leave it alone. Such a record is tried again when
+the trajectory teaches something more.
 """
 
 import logging
@@ -22,7 +23,7 @@ from typing import Final
 from atdp.governance.decisions import GovernanceDecision
 from atdp.governance.errors import GovernanceError, HomeUnavailable
 from atdp.governance.learned.learned_store import LearnedStore, StateKey
-from atdp.governance.learned.trajectory_state import GovernedPlace, TrajectoryState
+from atdp.governance.learned.trajectory_state import NOT_AGAIN, GovernedPlace, TrajectoryState
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.place_reader import PlaceReader
@@ -101,22 +102,18 @@ class Settlement:
             if contents and self._budget.is_used_up:
                 self._store.put(key, state.governed_again(contents))
                 raise SettlementUnfinished("the events of a trajectory need a further transaction")
-            content = self._govern_again(key, state, place)
-            if content is not None:
-                contents[place.offset] = content
+            contents[place.offset] = self._govern_again(key, state, place)
         return state.governed_again(contents)
 
-    def _govern_again(
-        self, key: StateKey, state: TrajectoryState, place: GovernedPlace
-    ) -> bytes | None:
-        """Govern one event again; return its content, or None when that is not possible."""
+    def _govern_again(self, key: StateKey, state: TrajectoryState, place: GovernedPlace) -> bytes:
+        """Govern one event again; return its content, or `NOT_AGAIN` when that is not possible."""
         raw = self._reader.raw(key.partition, place.offset)
         if raw is None:
             self._fails(_RAW_GONE)
-            return None
+            return NOT_AGAIN
         try:
             shared = self._store.state(key.of_tenant).learned
-            record = self._governor.regovern(raw, self._now, key, state.learned, shared)
+            record = self._governor.regovern(raw, self._now, key, state, shared)
         except (HomeUnavailable, TransactionFailed):
             raise
         except Exception as error:  # noqa: BLE001 - one event must not stop the partition
@@ -129,7 +126,7 @@ class Settlement:
                 },
             )
             self._fails(_REFUSED)
-            return None
+            return NOT_AGAIN
         if record.content == place.content:
             self._metrics.regoverned.labels("same").inc()
         else:

@@ -10,8 +10,9 @@
 -- `ended_at` are NULL where nobody knows the times. A sum of tokens or microseconds that is beyond
 -- 64 bits is NULL. `settled` is false while governance has learned values from the trajectory with
 -- which earlier events are still to be governed again: until then it may not be trained on, replayed
--- or exported. It is about all attempts of a trajectory together, and true for one that taught
--- nothing.
+-- or exported. It stays false when governance had forgotten what it learned and the trajectory went
+-- on: then a second event has the settled version -1 (governance knew none before it). It is about
+-- all attempts of a trajectory together, and true for one that taught nothing.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -78,7 +79,19 @@ WITH folded AS (
             )
         ] AS token_fidelity,
         max(coalesce(governance.learned_version, 0)) AS learned_version,
-        max(coalesce(governance.settled_version, 0)) AS settled_version,
+        max(
+            -- The first event settles what it teaches itself.
+            if(
+                governance.settled_version < 0 AND regoverned_offset IS NULL,
+                governance.learned_version,
+                coalesce(governance.settled_version, 0)
+            )
+        ) AS settled_version,
+        count(*) FILTER (governance.settled_version < 0) AS beginnings,
+        max(kafka_offset) FILTER (governance.settled_version < 0) AS beginning,
+        min(kafka_offset) FILTER (
+            governance.settled_version < 0 OR governance.learned_version > 0
+        ) AS knowing_since,
         min(kafka_offset) AS first_offset,
         max(kafka_offset) AS last_offset,
         any_value(kafka_partition) AS kafka_partition,
@@ -107,7 +120,8 @@ SELECT
     folded.* EXCLUDE (
         weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
         training_eligible, eligibility_reason, token_fidelity, learned_version, settled_version,
-        first_offset, last_offset, kafka_partition, source_format, goes_on
+        beginnings, beginning, knowing_since, first_offset, last_offset, kafka_partition,
+        source_format, goes_on
     ) REPLACE (
         if(status = 'idle' AND goes_on, NULL, ended_at) AS ended_at,
         if(status = 'idle' AND goes_on, 'open', status) AS status
@@ -123,7 +137,14 @@ SELECT
     folded.training_eligible,
     folded.eligibility_reason,
     folded.token_fidelity,
-    max(folded.settled_version) OVER whole >= max(folded.learned_version) OVER whole AS settled,
+    max(folded.learned_version) OVER whole = 0
+    OR (
+        max(folded.settled_version) OVER whole >= max(folded.learned_version) OVER whole
+        AND sum(folded.beginnings) OVER whole <= 1
+        AND coalesce(
+            max(folded.beginning) OVER whole <= min(folded.knowing_since) OVER whole, true
+        )
+    ) AS settled,
     folded.first_offset,
     folded.last_offset,
     folded.kafka_partition,
