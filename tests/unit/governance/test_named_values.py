@@ -74,8 +74,9 @@ def test_a_name_that_is_a_key_is_replaced() -> None:
     assert [*governed][1:] == ["Total Amount", "first_name"]
 
 
-def test_a_family_of_things_is_no_role() -> None:
-    assert _governed({"font_family": "Georgia"}) == {"font_family": "Georgia"}
+def test_a_family_of_things_is_no_role_and_a_small_word_behind_by_no_name() -> None:
+    things = {"font_family": "Georgia", "by": "price", "with": "cheese"}
+    assert _governed(things) == things
 
 
 def test_governing_again_changes_nothing() -> None:

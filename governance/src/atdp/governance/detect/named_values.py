@@ -39,6 +39,9 @@ _LABEL_WORDS: Final = 3
 _WORD: Final = r"\p{L}[\p{L}\p{M}.'’-]*"
 _NAME: Final = regex.compile(rf"\s*{_WORD}(?:,?\s{{1,3}}{_WORD}){{0,5}}\s*")
 _CAPITALS: Final = regex.compile(r"\p{Lu}[\p{L}\p{M}.'’-]*,?\s{1,3}\p{Lu}")
+_WORD_IN_SMALL: Final = regex.compile(r"\s*\p{Ll}+\s*")
+_JOINING: Final = frozenset({"bcc", "by", "cc", "from", "to", "with", "whom"})
+"""Keys that programs use as well (`{"sort": {"by": "price"}}`)."""
 _CODE: Final = regex.compile(r"\s*\p{Lu}{1,4}\s*")
 """Abbreviations, for example of airports and currencies."""
 _LETTERS: Final = regex.compile(r"[\p{L}\p{M}]+")
@@ -62,6 +65,8 @@ class KeyLabel:
         """Return whether a value that is no sentence may hold a person's name."""
         too_long = len(value) > _MOST_CHARS or value.count(" ") > _MOST_SPACES
         if too_long or _CODE.fullmatch(value):
+            return False
+        if self.words in _JOINING and _WORD_IN_SMALL.fullmatch(value):
             return False
         if self.is_role or self.is_free_text:
             return " " in value.strip() or (self.is_role and _NAME.fullmatch(value) is not None)

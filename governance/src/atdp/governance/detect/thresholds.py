@@ -5,6 +5,9 @@ to at least 0.4, when a context word of the recognizer is among the five words b
 the name of the key that holds the string. The figures are those of Presidio's
 `LemmaContextAwareEnhancer`, which needs a tokenizer and compares lemmas; here lower-case words are
 compared.
+
+A time that a program writes (2026-11-22T10:15:00Z) says nothing about a person and never counts,
+whatever its score.
 """
 
 import re
@@ -20,6 +23,12 @@ _WINDOW_CHARS: Final = 100
 """Characters before a span in which its five words are looked for. They hold five words of ordinary
 length; no context word is so long that it would not fit."""
 _WORD: Final = re.compile(r"[^\W_]+")
+_TIME: Final = "DATE_TIME"
+_TIME_CHARS: Final = 40
+"""Characters of the longest time that a program writes."""
+_MACHINE_TIME: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w:])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,8 @@ class EntityThreshold:
 
         `nearby`: context words of the key that holds the text.
         """
+        if span.entity == _TIME and _is_machine_time(span, text):
+            return False
         needs_context = span.score < self.min_score or (
             not self.bare_digits and text[span.start : span.end].isdecimal()
         )
@@ -62,3 +73,10 @@ class EntityThreshold:
 def lower_words(text: str) -> list[str]:
     """Return the words of a text in lower case."""
     return _WORD.findall(text.lower())
+
+
+def _is_machine_time(span: DetectedSpan, text: str) -> bool:
+    """Return True for a span within a time that a program writes."""
+    start = max(0, span.start - _TIME_CHARS)
+    times = _MACHINE_TIME.finditer(text, start, span.end + _TIME_CHARS)
+    return any(time.start() <= span.start and span.end <= time.end() for time in times)
