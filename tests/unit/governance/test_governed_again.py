@@ -51,6 +51,13 @@ def test_no_value_comes_back_and_surrogates_with_a_form_stay(
         assert surrogates(once, text) <= set(words(again))
 
 
+def test_the_owner_of_a_home_folder_is_replaced_once(governor: StringGovernor) -> None:
+    once = governor.text("see /home/kira.lovelace/notes and /home/ubuntu/notes", "t").text or ""
+    assert "lovelace" not in once
+    assert "/home/ubuntu/notes" in once
+    assert governor.text(once, "t").text == once
+
+
 def words(text: str) -> list[str]:
     return re.findall(r"[^\s\"{}]+", text)
 
