@@ -5,10 +5,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hypothesis import strategies as st
+
 from atdp.lakehouse import CatalogError, Lake
 from atdp.lakehouse.record_batch import RecordBatch
 from atdp.lakehouse.testing import LogDouble
 from atdp.lakehouse.topic_sink import TopicSink
+
+TABLES = ("events", "generations", "rewards")
+STEPS = st.tuples(
+    st.integers(1, 12),
+    st.sampled_from([0, 1, 2, 3, 3]),
+    st.lists(st.sampled_from(["ok", "lost before", "lost after"]), max_size=3),
+)
+"""A step of a writer: records, tables that it commits before it dies, answers of the catalog."""
+
+
+def rows_of(lake: Lake, table: str) -> list[dict[str, Any]]:
+    """Return the rows of one of `TABLES`."""
+    rows: list[dict[str, Any]] = lake.table(table).scan().to_arrow().to_pylist()  # type: ignore[arg-type]  # a name of a table
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,12 @@ class KilledWriter:
                 return
         if tables < len(self.sink.sinks):
             self.restart()
+
+    def run(self, steps: Sequence[tuple[int, int, Sequence[str]]]) -> None:
+        """Land the log: some steps, and then the rest without a kill."""
+        for step in steps:
+            self.step(*step)
+        self.finish()
 
     def finish(self) -> None:
         self.restart()

@@ -23,9 +23,8 @@ from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
 from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import Event, encode
 
-from .killed_writer import KilledWriter, Record, records_of
+from .killed_writer import STEPS, TABLES, KilledWriter, Record, records_of, rows_of
 
-TABLES = ("events", "generations", "rewards")
 SAMPLE = SampleTrajectory(turns=1)
 IDS = [str(event.event_id) for event in SAMPLE.events()]
 
@@ -45,7 +44,7 @@ def forms(version: int, **stamp: Any) -> list[Event]:
 
 
 def rows(lake: Lake, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = lake.table(table).scan().to_arrow().to_pylist()  # type: ignore[arg-type]  # one of TABLES
+    found = rows_of(lake, table)
     for row in found:
         stamped = row.get("governance") or row
         row["marker"] = stamped["policy_version"]
@@ -295,11 +294,6 @@ def waiting(lake: Lake) -> list[tuple[object, ...]]:
 # between any two commits, give what a plain fold over the log gives.
 
 KINDS = {"original": (0, False), "copy": (2, False), "again 1": (1, True), "again 3": (3, True)}
-STEPS = st.tuples(
-    st.integers(1, 9),
-    st.sampled_from([0, 1, 2, 3, 3]),
-    st.lists(st.sampled_from(["ok", "lost before", "lost after"]), max_size=3),
-)
 DELIVERIES = st.lists(
     st.tuples(st.integers(0, 6), st.sampled_from([*KINDS])), min_size=1, max_size=30
 )
@@ -325,10 +319,7 @@ def land_with_kills(
         event = form(SAMPLE.events()[number], version, marker)
         log.arrival += timedelta(hours=3)
         records.extend(records_of(log.batch([(event.key, encode(event))], regoverned=regoverned)))
-    writer = KilledWriter(lake, records, log)
-    for step in steps:
-        writer.step(*step)
-    writer.finish()
+    KilledWriter(lake, records, log).run(steps)
 
 
 def expected(deliveries: Sequence[tuple[int, str]]) -> dict[str, list[tuple[str, int, int]]]:

@@ -23,14 +23,7 @@ from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import Event, EventId
 from atdp.schemas.codec import encode, encode_record
 
-from .killed_writer import KilledWriter, Record, records_of
-
-TABLES = ("events", "generations", "rewards")
-
-
-def rows(lake: Lake, table: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = lake.table(table).scan().to_arrow().to_pylist()  # type: ignore[arg-type]  # one of TABLES
-    return found
+from .killed_writer import STEPS, TABLES, KilledWriter, Record, records_of, rows_of as rows
 
 
 def counts(lake: Lake) -> dict[str, int]:
@@ -333,11 +326,6 @@ def same_ids(one: SampleTrajectory, other: SampleTrajectory) -> Iterator[tuple[E
 
 
 SENT = sendings()
-STEPS = st.tuples(
-    st.integers(1, 12),
-    st.sampled_from([0, 1, 2, 3, 3]),
-    st.lists(st.sampled_from(["ok", "lost before", "lost after"]), max_size=3),
-)
 
 
 def land_with_kills(
@@ -353,10 +341,7 @@ def land_with_kills(
         log.arrival += timedelta(hours=1)
         batch = log.batch([(event.key, encode(event))], redelivered=flagged)
         records.extend(records_of(batch))
-    writer = KilledWriter(lake, records, log)
-    for step in steps:
-        writer.step(*step)
-    writer.finish()
+    KilledWriter(lake, records, log).run(steps)
     return records
 
 
