@@ -13,7 +13,7 @@ PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*
 # What Python compiles is kept, also where the environment forbids files beside the sources: without it, every process compiles every
 # library anew.
 export PYTHONDONTWRITEBYTECODE :=
-export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
 .PHONY: bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
@@ -71,4 +71,4 @@ demo-online: setup ## Learning from use: users rate, an agent that changed only 
 	@$(BIN)/atdp demo-online $(ARGS)
 
 clean: ## Remove the virtual environment and caches of tools (not the home .atdp, not the user's cache)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis

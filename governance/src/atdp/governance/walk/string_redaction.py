@@ -49,11 +49,11 @@ class StringRedaction:
         self._lesson = lesson
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self.surrogates: list[str] = []
-        """What was written in place of values, in order."""
+        """Texts that were written in place of values, in order."""
 
     @property
     def replacements(self) -> tuple[Replacement, ...]:
-        """What was replaced so far."""
+        """The replacements so far."""
         return sorted_replacements(self._counts)
 
     def joined_texts(self, texts: Sequence[str], path: str, key: str) -> list[str] | None:
