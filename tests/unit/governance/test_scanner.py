@@ -136,3 +136,11 @@ def test_a_time_that_a_program_writes_is_no_date_of_a_person(time: str) -> None:
     nothing: frozenset[str] = frozenset()
     counts = [threshold().admits(span, text, nothing, nothing) for span in spans]
     assert counts == [False, False, True]
+
+
+def test_digits_in_brackets_are_bare() -> None:
+    text = "Desk Lamp (4385534692), or (438) 553-4692"
+    spans = [DetectedSpan(*place, "PHONE_NUMBER", 0.9, "fixed") for place in ((10, 21), (27, 41))]
+    nothing: frozenset[str] = frozenset()
+    in_context = threshold(bare_digits=False)
+    assert [in_context.admits(span, text, nothing, nothing) for span in spans] == [False, True]

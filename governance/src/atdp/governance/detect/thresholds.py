@@ -23,6 +23,8 @@ _WINDOW_CHARS: Final = 100
 """Characters before a span in which its five words are looked for. They hold five words of ordinary
 length; no context word is so long that it would not fit."""
 _WORD: Final = re.compile(r"[^\W_]+")
+_BRACKETS: Final = "()[] "
+"""No punctuation within a number: the item (4385534692) is as bare as 4385534692."""
 _TIME: Final = "DATE_TIME"
 _TIME_CHARS: Final = 40
 """Characters of the longest time that a program writes."""
@@ -58,7 +60,7 @@ class EntityThreshold:
         if span.entity == _TIME and _is_machine_time(span, text):
             return False
         needs_context = span.score < self.min_score or (
-            not self.bare_digits and text[span.start : span.end].isdecimal()
+            not self.bare_digits and text[span.start : span.end].strip(_BRACKETS).isdecimal()
         )
         if not needs_context:
             return True
