@@ -10,18 +10,15 @@ BREAK = re.compile(
 )
 """A line break that may be within a value, with the indentation or quotation marks behind it."""
 _BETWEEN_DIGITS = re.compile(r"(?:^|[^.\d])\d{2,}[).-]?\n[(+]?\d{2,}(?!\.\d)")
-_WORD: Final = r"[\w\u200b-\u200d\u2060\ufeff-]"
 _VALUE_CHARACTERS = re.compile(r"[\d@\uff01-\uff5e]")
 _NAMED_SECRET = re.compile(
     r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|key|credentials?|pin)"
     r"[\"'`*_]{0,3}\s{0,3}(?:[=:]|is\b|was\b)|bearer|basic|authorization|ghp_|sk-|://",
     re.IGNORECASE,
 )
-_WORD_BEFORE = re.compile(rf"{_WORD}*\Z")
-_WORD_BEHIND = re.compile(rf"{_WORD}*")
+_WORD = re.compile(r"[\w\u200b-\u200d\u2060\ufeff-]*")
 _LONG_WORD: Final = 20
 """Characters of the shortest token without a digit near the break, and of no ordinary word."""
-_WORD_CHARS: Final = 64
 _NEAR: Final = 28
 """Characters beside a break in which a digit or an at sign stands when a value is broken there."""
 _SECRET_BEFORE: Final = 60
@@ -39,9 +36,9 @@ def may_split_value(text: str, start: int, end: int) -> bool:
 
 
 def _is_in_long_word(text: str, start: int, end: int) -> bool:
-    before = _WORD_BEFORE.search(text[max(0, start - _WORD_CHARS) : start])
-    behind = _WORD_BEHIND.match(text, end, end + _WORD_CHARS)
-    return sum(len(each[0]) for each in (before, behind) if each) >= _LONG_WORD
+    behind = _WORD.match(text, end, end + _LONG_WORD)
+    missing = _LONG_WORD - (behind.end() - end if behind else 0)
+    return missing <= start and _WORD.fullmatch(text, start - missing, start) is not None
 
 
 def is_between_digits(text: str, start: int, end: int) -> bool:

@@ -192,7 +192,7 @@ def _underscores(text: str) -> Iterator[ViewEdit]:
         for match in _UNDERSCORE.finditer(text):
             start, end = match.span()
             near = _VALUE_CHARACTER.search(text, max(0, start - _NEAR), end + _NEAR)
-            if near and not _in_digest(text, end, end):
+            if near and _HEX_DIGEST.match(text, end) is None:
                 yield ViewEdit(start, end, " ")
 
 
