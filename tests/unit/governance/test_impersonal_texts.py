@@ -16,7 +16,7 @@ def changed(strings: StringGovernor, texts: list[str]) -> list[str]:
 
 
 def test_few_texts_of_shops_programs_and_support_are_changed(strings: StringGovernor) -> None:
-    """The texts are written by hand; no template of training knows them."""
+    """The texts are written by hand. Training has templates of their kinds, not the texts."""
     assert len(TEXTS) >= 200
     wrong = changed(strings, TEXTS)
     assert len(wrong) <= MOST_CHANGED * len(TEXTS), wrong
