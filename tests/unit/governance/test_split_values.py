@@ -89,6 +89,50 @@ def test_names_in_a_stream_of_words_and_parts_of_words_are_replaced(
         assert not any(name in joined for name in ("Kira", "Nollinger", "Berlin"))
 
 
+SPLIT = [
+    ["call 212-", "456-", "7890"],
+    ["my card is 4111 1111 11", "11 1111", ", ok"],
+    ["born on 12 Mar", "ch 1985", ", and call 212-456-", "7890."],
+]
+
+
+@pytest.mark.parametrize("texts", SPLIT)
+def test_a_split_value_has_the_surrogate_of_the_whole_value(
+    strings: StringGovernor, texts: list[str]
+) -> None:
+    whole = strings.text("".join(texts), "t").text or ""
+    assert not any(word in whole for word in ("212-456", "11 1111", "1985"))
+    assert "".join(json.loads(strings.text(json.dumps(texts), "t").text or "")) == whole
+    lines = strings.text("".join(json.dumps({"x": each}) + "\n" for each in texts), "t").text or ""
+    assert "".join(json.loads(line)["x"] for line in lines.splitlines()) == whole
+    stream = strings.text(deltas(texts), "t").text or ""
+    rows = [json.loads(line[6:]) for line in stream.splitlines() if line.startswith("data:")]
+    assert "".join(row["choices"][0]["delta"]["content"] for row in rows) == whole
+
+
+@pytest.mark.parametrize("texts", SPLIT)
+def test_a_value_split_over_parts_has_the_surrogate_of_the_whole_value(
+    default_policy: CompiledPolicy, texts: list[str]
+) -> None:
+    event = record("observation", lambda number: f"s{number}")
+    (message,) = event["observation"]["messages"]
+    (part,) = message["parts"]
+    message["parts"] = [{**part, "text": text} for text in texts]
+    governor = governor_of(default_policy)
+    (governed,) = governor.govern(event, NOW).record["observation"]["messages"]
+    whole = governor.strings.text("".join(texts), "t").text
+    assert "".join(each["text"] for each in governed["parts"]) == whole
+
+
+def test_only_a_text_that_the_search_wrote_to_keeps_its_surrogate(strings: StringGovernor) -> None:
+    joined = strings.joined_texts(SPLIT[0], "t")
+    assert joined.texts is not None
+    written = joined.texts[0]
+    for _ in range(2):
+        assert strings.text(written, "t").text != written
+        assert strings.text(written, "t", places=joined.places[written]).text == written
+
+
 def test_values_over_parts_and_messages_of_an_event_are_replaced(
     default_policy: CompiledPolicy,
 ) -> None:

@@ -9,6 +9,7 @@ from atdp.governance.learned.late_events import NAMES_OF_PROGRAMS
 from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
+from atdp.governance.walk.protected_ranges import ProtectedRanges
 from atdp.governance.walk.split_values import text_sequences
 from atdp.governance.walk.string_fields import (
     FieldClass,
@@ -47,6 +48,8 @@ class RecordWalk:
         self._replacements: list[Replacement] = []
         self._entries: list[LearnedEntry] = []
         self._within_list = False
+        self._places: dict[str, ProtectedRanges] = {}
+        """Where the surrogates of split values are, for each text to which they were written."""
         self.holds_text = False
         """True when the record has a text of its own. Known where the policy learns values."""
 
@@ -113,14 +116,15 @@ class RecordWalk:
             is_text = field.scanned and field.kind in {FieldClass.TEXT, FieldClass.LABEL}
             if not is_text or any(map(self._policy.drops, (place, *containers(place)))):
                 continue
-            texts, replacements = self._strings.joined_texts(sequence.texts, self._trajectory)
-            if texts is None:
+            joined = self._strings.joined_texts(sequence.texts, self._trajectory)
+            if joined.texts is None:
                 continue
+            self._places |= joined.places
             self._replacements += [
                 Replacement(field.finding_path, each.entity, each.operator, each.count)
-                for each in replacements
+                for each in joined.replacements
             ]
-            governed = sequence.replaced(governed, texts)
+            governed = sequence.replaced(governed, joined.texts)
         return governed
 
     def _number(self, value: float, path: str) -> Any:
@@ -178,7 +182,8 @@ class RecordWalk:
                 self._entries += self._strings.subject_entries(value)
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
             case FieldClass.TEXT | FieldClass.LABEL as kind:
-                governed = self._strings.text(value, self._trajectory, kind)
+                places = self._places.get(value, ProtectedRanges())
+                governed = self._strings.text(value, self._trajectory, kind, places)
                 names = kind is FieldClass.LABEL or path in NAMES_OF_PROGRAMS
                 self.holds_text |= bool(governed.marks) and not names
                 return self._noted(field, governed)

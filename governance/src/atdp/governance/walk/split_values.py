@@ -13,7 +13,7 @@ import bisect
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from atdp.governance.detect.codings import written_like
@@ -23,6 +23,7 @@ from atdp.governance.detect.readings import value_of
 from atdp.governance.detect.spans import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
 from atdp.governance.walk.prose import is_prose
+from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, edited
 
 _AROUND: Final = 160
 _AROUND_CODED: Final = 480
@@ -55,19 +56,12 @@ class TextSequence:
         return governed
 
 
-@dataclass(frozen=True, slots=True)
-class SplitValue:
-    """A value over the border of texts: where it is in the joined text, and its replacement."""
-
-    start: int
-    end: int
-    replacement: str
-
-
 Scan: TypeAlias = Callable[[str, bool], Sequence[Span]]
 """Searches a text; the second argument says whether it is prose, in which names are looked for."""
-Replace: TypeAlias = Callable[[str, str], str | None]
-"""Returns what replaces a value of an entity; None removes it."""
+Replace: TypeAlias = Callable[[str, str], tuple[str | None, bool]]
+"""Returns what replaces a value of an entity (None removes it), and whether it is a surrogate."""
+WrittenText: TypeAlias = tuple[str, ProtectedRanges]
+"""A text, and where the surrogates that were written to it are."""
 
 
 def text_sequences(items: Sequence[Any], *, deep: bool = False) -> Iterator[TextSequence]:
@@ -87,7 +81,7 @@ def text_sequences(items: Sequence[Any], *, deep: bool = False) -> Iterator[Text
             yield TextSequence([each for each in name if isinstance(each, str)], places, texts)
 
 
-def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[str] | None:
+def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[WrittenText] | None:
     """Return the texts without the values that are split over them; None when there are none."""
     whole = "".join(texts)
     borders = list(_borders(texts))
@@ -95,14 +89,14 @@ def joined_texts(texts: Sequence[str], scan: Scan, replace: Replace) -> list[str
     places = [at for at in borders if prose or may_split_value(whole, at, at)]
     if not places:
         return None
-    values: list[SplitValue] = []
+    values: list[Edit] = []
     for view in _views(whole, places):
         for span in scan(view.text, prose):
             part = _open_part(whole, borders, view.source(span.start, span.end), scan)
             value = _split_value(span, view, whole, part, replace)
             values += [] if value is None else [value]
         prose = False
-    return _without(texts, values) if values else None
+    return list(_without(texts, values)) if values else None
 
 
 def _replaced(item: Any, place: Sequence[str | int], text: str) -> Any:
@@ -169,17 +163,17 @@ def _views(whole: str, borders: Sequence[int]) -> Iterator[TextView]:
 
 def _split_value(
     span: Span, view: TextView, whole: str, part: tuple[int, int], replace: Replace
-) -> SplitValue | None:
+) -> Edit | None:
     start, end = part
     if start >= end:
         return None
     value = value_of(view.text[span.start : span.end], span.reading)
-    replacement = replace(span.entity, value)
+    replacement, is_final = replace(span.entity, value)
     if replacement == value:
         return None
     if replacement and span.reading is not Reading.RAW:
         replacement = written_like(replacement, whole, start, end)
-    return SplitValue(start, end, replacement or "")
+    return Edit(start, end, replacement or "", is_final)
 
 
 def _open_part(
@@ -200,31 +194,26 @@ def _open_part(
     return start, end
 
 
-def _without(texts: Sequence[str], values: Sequence[SplitValue]) -> list[str]:
-    left: list[str] = []
+def _without(texts: Sequence[str], values: Sequence[Edit]) -> Iterator[WrittenText]:
     offset = 0
     apart = list(_apart(values))
     for text in texts:
-        pieces: list[str] = []
-        at = offset
+        edits: list[Edit] = []
         for value in apart:
-            start, end = max(value.start, at), min(value.end, offset + len(text))
+            start, end = max(value.start - offset, 0), min(value.end - offset, len(text))
             if start < end:
-                pieces.append(text[at - offset : start - offset])
-                if value.start >= offset:
-                    pieces.append(value.replacement)
-                at = end
-        left.append("".join((*pieces, text[at - offset :])))
+                written = value.replacement if value.start >= offset else ""
+                edits.append(Edit(start, end, written, value.final and written != ""))
+        yield edited(text, edits), ProtectedRanges().after(edits)
         offset += len(text)
-    return left
 
 
-def _apart(values: Sequence[SplitValue]) -> Iterator[SplitValue]:
+def _apart(values: Sequence[Edit]) -> Iterator[Edit]:
     """Yield the values by position; of two that overlap only the first, longer one, extended."""
-    merged: list[SplitValue] = []
+    merged: list[Edit] = []
     for value in sorted(values, key=lambda each: (each.start, -each.end)):
         if merged and value.start < merged[-1].end:
             last = merged.pop()
-            value = SplitValue(last.start, max(last.end, value.end), last.replacement)
+            value = replace(last, end=max(last.end, value.end))
         merged.append(value)
     yield from merged

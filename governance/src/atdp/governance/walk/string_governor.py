@@ -27,8 +27,9 @@ from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
 from atdp.governance.scanned_text import utf8
 from atdp.governance.walk.lesson import Lesson
+from atdp.governance.walk.protected_ranges import ProtectedRanges
 from atdp.governance.walk.string_fields import FieldClass, is_uuid
-from atdp.governance.walk.string_walk import StringWalk
+from atdp.governance.walk.string_walk import GovernedTexts, StringWalk
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
 """Bound of the cache of governed text in one worker, all tenants together."""
@@ -40,6 +41,7 @@ SUBJECT_ENTITY: Final = "USER_ID"
 """The entity as which the id of a data subject is learned."""
 _IDENTIFIER_CHARS: Final = 1_000
 """Longest identifier. Identifiers are keys of Kafka records, where longer ones would not fit."""
+_NOTHING_WRITTEN: Final = ProtectedRanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,25 @@ class StringGovernor:
         return self._digests.place(trajectory)
 
     def text(
-        self, text: str, trajectory: str, kind: FieldClass = FieldClass.TEXT
+        self,
+        text: str,
+        trajectory: str,
+        kind: FieldClass = FieldClass.TEXT,
+        places: ProtectedRanges = _NOTHING_WRITTEN,
     ) -> GovernedString:
         """Govern a string of any form; `kind` is TEXT or LABEL.
+
+        `places`: where the surrogates are that `joined_texts` wrote to it.
 
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
-        return self._govern(text, trajectory, kind)
+        return self._govern(text, trajectory, kind, places)
 
-    def joined_texts(
-        self, texts: Sequence[str], trajectory: str
-    ) -> tuple[list[str] | None, tuple[Replacement, ...]]:
+    def joined_texts(self, texts: Sequence[str], trajectory: str) -> GovernedTexts:
         """Return texts that follow each other without the values that are split over them.
 
-        None when there are none. What lies within one text is left to `text`.
+        What lies within one text is left to `text`.
 
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
@@ -143,12 +149,18 @@ class StringGovernor:
         """Return the tenant-wide pseudonym of a string; a pseudonym is returned as it is."""
         return text if is_pseudonym(text) else self._key.pseudonym(entity, text)
 
-    def _govern(self, text: str, trajectory: str, kind: FieldClass) -> GovernedString:
+    def _govern(
+        self,
+        text: str,
+        trajectory: str,
+        kind: FieldClass,
+        places: ProtectedRanges = _NOTHING_WRITTEN,
+    ) -> GovernedString:
         if not text:
             return GovernedString(text, ())
         encoded = utf8(text)
         digest = hashlib.blake2b(
-            b"%b\x1f%d\x1f" % (kind.value.encode(), len(encoded)),
+            b"%b\x1f%d\x1f%a\x1f" % (kind.value.encode(), len(encoded), places.surrogates),
             digest_size=16,
             key=self._cache_key,
         )
@@ -162,7 +174,7 @@ class StringGovernor:
                 self._digests, frozenset() if identifier else self._policy.learned_entities
             )
             walk = StringWalk(self._policy, self._key, trajectory, kind=kind, lesson=lesson)
-            governed = GovernedString(*walk.run(text), lesson.entries, lesson.marks)
+            governed = GovernedString(*walk.run(text, places), lesson.entries, lesson.marks)
             self._keep(digest.digest(), governed)
         learned = self._learned
         if learned is None or identifier or not learned.may_find(governed.marks):
@@ -171,7 +183,7 @@ class StringGovernor:
         with_learned = self._cache.get(digest.digest())
         if with_learned is None:
             walk = StringWalk(self._policy, self._key, trajectory, kind=kind, learned=learned)
-            with_learned = GovernedString(*walk.run(text))
+            with_learned = GovernedString(*walk.run(text, places))
             self._keep(digest.digest(), with_learned)
         return with_learned
 

@@ -50,6 +50,8 @@ class StringRedaction:
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self.surrogates: list[str] = []
         """Texts that were written in place of values, in order."""
+        self.written_in: dict[str, ProtectedRanges] = {}
+        """Texts to which surrogates of split values were written, and where these are."""
 
     @property
     def replacements(self) -> tuple[Replacement, ...]:
@@ -59,13 +61,26 @@ class StringRedaction:
     def joined_texts(self, texts: Sequence[str], path: str, key: str) -> list[str] | None:
         """Return texts without the values that are split over them; None when there are none."""
         may_be_prose = self._kind is not FieldClass.IDENTIFIER
-        return joined_texts(
+        written = joined_texts(
             texts,
             lambda text, prose: self._policy.scanner.scan(
                 text, key, self._learned, prose=prose and may_be_prose
             ),
-            lambda entity, value: self._redacted(entity, value, path),
+            lambda entity, value: (
+                self._redacted(entity, value, path),
+                self._operator(entity).name == "surrogate",
+            ),
         )
+        if written is None:
+            return None
+        self.written_in |= {text: places for text, places in written if places.surrogates}
+        return [text for text, _ in written]
+
+    def protected_in(self, text: str) -> ProtectedRanges:
+        """Return where the surrogates of split values are in a text that is governed now."""
+        protected = self.written_in.get(text, ProtectedRanges())
+        self.surrogates += [text[start:end] for start, end in protected.surrogates]
+        return protected
 
     def is_within_value(self, text: str, key: str, start: int, end: int) -> bool:
         """Return True when a part of a text will be replaced with the value that it is part of."""

@@ -5,7 +5,8 @@ A string that is JSON is decoded, and its leaves and keys are governed one by on
 that are JSON documents of their own (NDJSON, server-sent events).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from atdp.governance.detect.learned_detector import LearnedDetector
@@ -35,6 +36,18 @@ _JSON: Final = "#"
 """Marks in a path that the string before it was decoded as JSON."""
 
 
+@dataclass(frozen=True, slots=True)
+class GovernedTexts:
+    """Texts without the values that are split over them; `texts` is None when there are none.
+
+    `places` says for a text where the surrogates are that were written to it.
+    """
+
+    texts: Sequence[str] | None
+    replacements: tuple[Replacement, ...]
+    places: Mapping[str, ProtectedRanges]
+
+
 class StringWalk:
     """Governs one string of an event. Each instance is used once."""
 
@@ -59,21 +72,25 @@ class StringWalk:
         )
         self._json = JsonWalk(policy, self._redaction, self)
 
-    def run(self, text: str) -> tuple[str | None, tuple[Replacement, ...]]:
+    def run(self, text: str, places: ProtectedRanges) -> tuple[str | None, tuple[Replacement, ...]]:
         """Return the governed text (None when it is removed) and what was replaced.
+
+        `places`: where the surrogates are that `run_texts` wrote to the text.
 
         Raises:
             Refusal, EventDropped: the event must not pass, or the policy drops it.
         """
         check_length(text, self._limits.leaf_chars)
+        self._redaction.written_in[text] = places
         return self.string(text, "", "", 0), self._redaction.replacements
 
-    def run_texts(self, texts: Sequence[str]) -> tuple[list[str] | None, tuple[Replacement, ...]]:
+    def run_texts(self, texts: Sequence[str]) -> GovernedTexts:
         """Return texts that follow each other without the values that are split over them.
 
-        None when there are no such values; what lies within one text stays.
+        What lies within one text stays.
         """
-        return self._redaction.joined_texts(texts, "", ""), self._redaction.replacements
+        governed = self._redaction.joined_texts(texts, "", "")
+        return GovernedTexts(governed, self._redaction.replacements, self._redaction.written_in)
 
     def run_number(self, value: float, key: str) -> tuple[Any, tuple[Replacement, ...]]:
         """Return a governed number of an event (another number, a text or None), as `run` does.
@@ -111,7 +128,7 @@ class StringWalk:
         """
         lines = json_text.json_lines(text)
         if lines is None:
-            return text, ProtectedRanges()
+            return text, self._redaction.protected_in(text)
         pieces: list[str] = []
         places: list[Range] = []
         length = 0
