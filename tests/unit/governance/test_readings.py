@@ -93,6 +93,8 @@ def test_text_without_codings_has_no_other_reading() -> None:
         ("card 4111\u00a01111\u00a01111\u00a01111.", "card <CARD>."),
         ("card4111111111111111now", "card<CARD>now"),
         ("4111-**1111**-1111-1111", "<CARD>"),
+        ("TYPE=CELL:+1-212-456-7890\nEMAIL:x", "TYPE=CELL:<PHONE>\nEMAIL:x"),
+        ("phone:212-456-\n7890\nnext", "phone:<PHONE>\nnext"),
     ],
 )
 def test_a_hidden_value_is_replaced_in_its_place_and_coding(

@@ -15,6 +15,8 @@ from atdp.governance.detect.detector import DetectedSpan, Reading
 from atdp.governance.detect.pairs_in_text import SCORE, PairsInText
 from atdp.governance.redact.pseudonyms import is_pseudonym
 
+PAIR_ALONE: Final = "key-in-line"
+"""The rule of a pair outside of URLs and forms."""
 _PAIR: Final = regex.compile(
     r"(?P<before>[?&;](?:amp;)?|(?<![^\s\"'=(]))(?P<key>[A-Za-z_][\w.\[\]-]{0,79})="
     r"(?P<value>[^&;#\s\"'<>(){}\[\]]{1,4000})(?P<more>(?=&[\w.\[\]-]{1,80}=))?"
@@ -35,12 +37,12 @@ class QueryPairs(PairsInText):
             for match in _PAIR.finditer(text, timeout=self._timeout_s):
                 # The first parameter of a form has only the others to show that it is one.
                 if match["before"] or match["more"] is not None:
-                    yield from self._value(match)
+                    yield from self._value(match, "key-in-url")
         for match in _BARE.finditer(text, timeout=self._timeout_s):
-            yield from self._value(match)
+            yield from self._value(match, PAIR_ALONE)
 
-    def _value(self, match: regex.Match[str]) -> Iterator[DetectedSpan]:
+    def _value(self, match: regex.Match[str], rule: str) -> Iterator[DetectedSpan]:
         entity = self._names.entity_of(match["key"])
         if entity is not None and not is_pseudonym(match["value"]):
             reading = Reading.DECODED if "%" in match["value"] else Reading.RAW
-            yield DetectedSpan(*match.span("value"), entity, SCORE, "key-in-url", reading)
+            yield DetectedSpan(*match.span("value"), entity, SCORE, rule, reading)

@@ -19,6 +19,7 @@ from typing import Final
 from atdp.governance.detect.codings import decoded
 from atdp.governance.detect.detector import DetectedSpan, Reading
 from atdp.governance.detect.line_breaks import BREAK, is_between_digits, may_split_value
+from atdp.governance.detect.query_pairs import PAIR_ALONE
 from atdp.governance.detect.text_views import JOINED, TextView, ViewEdit
 
 _BEFORE_CODED: Final = 160
@@ -91,7 +92,9 @@ def readings(text: str) -> Iterator[tuple[Reading, TextView]]:
 
 def located(span: DetectedSpan, view: TextView, reading: Reading) -> DetectedSpan | None:
     """Return the place of a span of a view in the original; None when it does not count."""
-    if reading is Reading.LOOSE and not view.is_changed(span.start, span.end):
+    if reading is Reading.LOOSE and (
+        not view.is_changed(span.start, span.end) or _takes_next_line(span, view)
+    ):
         return None
     start, end = view.source(span.start, span.end)
     if reading is Reading.LOOSE and _has_spaced_break(view, span.start, span.end):
@@ -216,6 +219,17 @@ def _joined_lines(view: TextView) -> Iterator[TextView]:
         yield left.joined(right, "", view.source(start, end))
         if is_between_digits(text, start, end):
             yield left.joined(right, " ", view.source(start, end))
+
+
+def _takes_next_line(span: DetectedSpan, view: TextView) -> bool:
+    """Return True for the value of a pair and the first word of the line behind it."""
+    at = view.changed.find(JOINED, span.start + 1, span.end)
+    return (
+        at >= 0
+        and span.rule == PAIR_ALONE
+        and view.text[at - 1].isalnum()
+        and not any(map(str.isdigit, view.text[at : span.end]))
+    )
 
 
 def _has_spaced_break(view: TextView, start: int, end: int) -> bool:
