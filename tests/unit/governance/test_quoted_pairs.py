@@ -64,6 +64,10 @@ def test_a_value_of_a_python_dictionary_is_detected_whole(value: str) -> None:
         ('{"key":"last_name","kind":"x","value":"Roe', ["Roe"]),
         ('{"name": "step", "value": "7"}, {"name": "last_name", "value": 88', ["88"]),
         ("{'name': 'password'}" + " " * 80 + "{'value': 'x'}", []),
+        ('<Contact id="7" LastName="O\'Brien"/>', ["O'Brien"]),
+        ("<a:b\n\tlast_name='van der Roe' x=''>y</a:b>", ["van der Roe"]),
+        ('if a < b and call(last_name="last_name")', []),
+        ('<Login password="x" name="last_name" last_name="">', []),
     ],
 )
 def test_ends_of_values(text: str, values: list[str]) -> None:

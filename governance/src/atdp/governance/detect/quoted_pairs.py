@@ -2,7 +2,8 @@
 
 Examples are `"zip": "19122"` in JSON that was cut off, Python dictionaries, logs, server-sent
 events, `'zip' => '19122'` and `settings["zip"] = "19122"`. The same key rules apply as for decoded
-JSON, also for a name and its value: `'name': 'DB_PASSWORD', 'value': 'hunter2'`.
+JSON, also for a name and its value: `'name': 'DB_PASSWORD', 'value': 'hunter2'`. The attributes of
+XML are pairs as well (`<Contact LastName="Li"/>`), but for secrets, which have rules of their own.
 
 A value ends at the quote that closes it: an apostrophe within double quotes does not end it, nor
 does a quote after a backslash. A value whose closing quote is missing, because the text was cut,
@@ -33,6 +34,10 @@ _BETWEEN_PAIRS: Final = 60
 _OPENING = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])""")
 _NUMBER = regex.compile(r"-?[0-9][0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
 _COMMA = regex.compile(r"\s{0,40},\s{0,40}")
+_TAG = regex.compile(r"<[A-Za-z][\w:.-]{0,60}\s[^<>]{3,4000}")
+_ATTRIBUTE = regex.compile(
+    r"""(?<=\s)(?P<key>[A-Za-z_][\w:.-]{0,79})=(?P<quote>["'])(?P<value>.*?)(?P=quote)"""
+)
 _STOP = regex.compile(r"""(?P<escapes>\\*)(?P<quote>["'])|[\r\n]""")
 
 
@@ -42,6 +47,7 @@ class QuotedPairs(PairsInText):
     def _spans(self, text: str) -> Iterator[DetectedSpan]:
         if ('"' not in text and "'" not in text) or (":" not in text and "=" not in text):
             return
+        yield from self._attributes(text)
         position = 0
         named: str | None = None
         named_until = -1
@@ -65,6 +71,19 @@ class QuotedPairs(PairsInText):
                 position = after
                 if text[start:end].strip() and not is_pseudonym(text[start:end]):
                     yield DetectedSpan(start, end, entity, SCORE, "key-in-text")
+
+    def _attributes(self, text: str) -> Iterator[DetectedSpan]:
+        """Yield the values of the attributes in the tags of a text."""
+        if "<" not in text or "=" not in text:
+            return
+        for tag in _TAG.finditer(text, timeout=self._timeout_s):
+            for match in _ATTRIBUTE.finditer(tag[0], timeout=self._timeout_s):
+                entity = self._names.entity_of(match["key"])
+                value = match["value"]
+                if entity is None or entity == "SECRET" or is_pseudonym(value) or not value.strip():
+                    continue
+                start, end = (tag.start() + each for each in match.span("value"))
+                yield DetectedSpan(start, end, entity, SCORE, "key-in-tag")
 
 
 def _values(text: str, start: int, *, listed: bool) -> Iterator[_ValueSpan]:
