@@ -49,7 +49,7 @@ class RecordWalk:
         self._entries: list[LearnedEntry] = []
         self._within_list = False
         self._places: dict[str, ProtectedRanges] = {}
-        """Where the surrogates of split values are, for each text to which they were written."""
+        """Texts to which surrogates of split values were written, and where these are."""
         self.holds_text = False
         """True when the record has a text of its own. Known where the policy learns values."""
 
