@@ -300,11 +300,17 @@ def _action(record: Record) -> Record:
     if generation is None or generation["output_token_ids"] is None:
         return record
     parts = () if message is None else message["parts"]
-    calls = {"tool_call", "custom_tool_call"}
-    texts = [(part["name"] if part["type"] in calls else "", part["text"]) for part in parts]
-    letters = [letter for pair in texts for text in pair for letter in text or ""]
-    generation["output_token_ids"] = [ord(letter) for letter in letters]
+    written = "".join(map(_written, parts))
+    generation["output_token_ids"] = [ord(letter) for letter in written]
     return record | {"generation": _generation(generation)}
+
+
+def _written(part: Record) -> str:
+    """Return what an engine writes for a part of a message."""
+    text = part["text"] or ""
+    if part["type"] in {"tool_call", "custom_tool_call"}:
+        return f"<tool_call>{part['name'] or ''}{text}</tool_call>"
+    return text
 
 
 def _experts(record: Record) -> Record:
