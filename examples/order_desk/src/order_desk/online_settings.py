@@ -55,7 +55,7 @@ class OnlineDemoSettings:
     trajectories_per_step: int = 16
     publish_every: int = 4
     max_staleness: int = 8
-    epochs: int = 2
+    epochs: int = 3
     hold_out: float = 0.2
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
