@@ -116,6 +116,7 @@ def test_uuids_and_digests_are_left_alone(
     planted = record("observation", lambda n: "x")
     planted["event_id"] = planted["trajectory_id"] = uuid
     planted["caused_by"] = [uuid]
+    planted["session_id"] = random_id = "be71096123456769a1b2c3d4e5f60718"  # begins as an IBAN
     planted["observation"]["tools_hash"] = planted["observation"]["context_hash"] = digest
     governed = governor.govern(planted, NOW).record
     assert (governed["event_id"], governed["trajectory_id"], governed["caused_by"]) == (
@@ -123,6 +124,7 @@ def test_uuids_and_digests_are_left_alone(
         uuid,
         [uuid],
     )
+    assert governed["session_id"] == random_id
     assert governed["observation"]["tools_hash"] == digest
     assert governed["observation"]["context_hash"] == digest
 

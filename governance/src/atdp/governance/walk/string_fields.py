@@ -24,8 +24,8 @@ class FieldClass(Enum):
     """A word that a program chooses: a version, a model, a currency. Scanned as text is, but the
     model of names reads it only when it is a sentence."""
     IDENTIFIER = "identifier"
-    """A UUID is left alone. Other content is scanned, and detected values become pseudonyms that
-    are the same throughout the tenant, so that joins still work."""
+    """A UUID or a hex digest is left alone. Other content is scanned, and detected values become
+    pseudonyms that are the same throughout the tenant, so that joins still work."""
     DIGEST = "digest"
     """A hex digest is left alone. Other content is treated as an identifier."""
     SUBJECT = "subject"

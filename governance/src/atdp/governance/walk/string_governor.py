@@ -28,7 +28,7 @@ from atdp.governance.replacements import Replacement
 from atdp.governance.scanned_text import utf8
 from atdp.governance.walk.lesson import Lesson
 from atdp.governance.walk.protected_ranges import ProtectedRanges
-from atdp.governance.walk.string_fields import FieldClass, is_uuid
+from atdp.governance.walk.string_fields import FieldClass, is_digest, is_uuid
 from atdp.governance.walk.string_walk import GovernedTexts, StringWalk
 
 CACHE_BYTES: Final = 128 * 1024 * 1024
@@ -124,13 +124,13 @@ class StringGovernor:
     def identifier(self, text: str) -> GovernedString:
         """Govern an identifier, which other events repeat.
 
-        Detected values become pseudonyms of tenant scope, whatever their operator is. A UUID is
-        left alone.
+        Detected values become pseudonyms of tenant scope, whatever their operator is. A UUID, with
+        or without hyphens, and a digest are left alone.
 
         Raises:
             Refusal: see `text`; or the identifier is longer than a record key may be.
         """
-        if is_uuid(text):
+        if is_uuid(text) or is_digest(text):
             return GovernedString(text, ())
         if len(text) > _IDENTIFIER_CHARS:
             raise Refusal(
