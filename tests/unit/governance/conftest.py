@@ -3,6 +3,7 @@
 The default policy is compiled once per session, because loading the recognizers takes seconds.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,11 @@ from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
+from atdp.schemas import SigningKey
 
 from .governors import KEY, NoTokenizers, key_files, with_entities, without_names
+from .memory_log import MemoryLog, MemoryWorkers
+from .taught_trajectories import POLICY
 
 
 @pytest.fixture(scope="session")
@@ -83,3 +87,32 @@ def readable(default_document: PolicyDocument) -> StringGovernor:
         **{entity: {"do": "replace", "text": text} for entity, text in names.items()},
     )
     return StringGovernor(policy, KEY)
+
+
+@pytest.fixture(scope="module")
+def key_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KeyStore, SigningKey]]:
+    with KeyStore(tmp_path_factory.mktemp("keys") / "keys.db") as keys:
+        yield keys, SigningKey.parse(keys.create("acme", "agent")[0])
+
+
+@pytest.fixture
+def workers(
+    key_store: tuple[KeyStore, SigningKey],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> MemoryWorkers:
+    keys, key = key_store
+    folder = tmp_path_factory.mktemp("policies")
+    (folder / "names.yaml").write_text(POLICY)
+    policies = PolicyStore(folder)
+    policies.refresh()
+    governor = RecordGovernor(
+        keys=keys.get,
+        policies=policies,
+        secret=MasterSecret("k1", b"m" * 32),
+        tokenizers=NoTokenizers(),
+        tenant_keys=key_files(folder / "tenant-keys"),
+    )
+    return MemoryWorkers(
+        log=MemoryLog(key), governor=governor, policies=folder, monkeypatch=monkeypatch
+    )

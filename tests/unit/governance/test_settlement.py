@@ -3,132 +3,30 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from atdp.governance.learned.trajectory_state import NONE_BEFORE
-from atdp.governance.master_secret import MasterSecret
-from atdp.governance.policy import PolicyStore
-from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.tenant_keys import TenantKeyStore
-from atdp.runtime.keys import KeyStore
-from atdp.schemas import (
-    REGOVERNED,
-    Agent,
-    Body,
-    Event,
-    EventId,
-    Message as ChatMessage,
-    Observation,
-    Part,
-    Reward,
-    SigningKey,
-    Source,
-    TrajectoryEnded,
-    decode_record,
-    deterministic_event_id,
-    header,
+from atdp.schemas import REGOVERNED, EventId, decode_record, header
+
+from .governed_rows import leaks, settled, written
+from .memory_log import MemoryWorkers
+from .taught_trajectories import (
+    BEFORE_END,
+    NAME,
+    OF_ALL,
+    OF_NAME,
+    POLICY,
+    RETENTION,
+    USER,
+    governed,
+    interleaved,
+    late,
+    leaks_to_readers,
+    said,
+    trajectory,
 )
-
-from . import governed_rows
-from .governed_rows import Record, follow, leaks, may_be_used, settled, written
-from .governors import NoTokenizers, key_files
-from .memory_log import MemoryLog, MemoryWorkers
-
-POLICY = """
-apiVersion: atdp.governance/v1
-kind: GovernancePolicy
-metadata: {id: names, version: 1}
-applies_to: {tenants: ["*"]}
-consent: {train: granted}
-entities: {PERSON: {do: replace, text: "<P>"}, USER_ID: {do: replace, text: "<U>"}}
-keys: [{entity: PERSON, names: [full_name]}, {entity: USER_ID, names: [username]}]
-fields: [{path: "**", do: scan}]
-"""
-NAME, USER = "zorvax quilbax", "wexpatx"
-TEXTS = (
-    f"the order of {NAME} is late, account {USER}",
-    "one moment please",
-    f'{{"full_name": "{NAME.title()}", "items": 3}}',
-    f"done, {NAME}; it is for {NAME.replace(' ', '_')}",
-    "",
-    "thanks",
-    f'{{"username": "{USER}", "stars": 5}}',
-)
-"""A name is shown before it is learned, and a user id until after the end (the empty text)."""
-RETENTION = timedelta(days=8)
-BEFORE_END = TEXTS.index("")
-OF_NAME, OF_ALL = 3, 4
-"""Versions: a full name teaches itself and its two words, and the user id is one entry."""
-
-
-def trajectory(number: int) -> list[Event]:
-    start = datetime(2026, 11, 1, tzinfo=UTC)
-    return [
-        Event(
-            event_id=deterministic_event_id(start, "acme", f"t{number}", str(seq)),
-            tenant_id="acme",  # type: ignore[arg-type]
-            trajectory_id=f"t{number}",  # type: ignore[arg-type]
-            producer_id="p",
-            seq=seq,
-            occurred_at=start + timedelta(seconds=seq),
-            agent=Agent(id="a"),
-            source=Source(format="test"),
-            body=Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),))
-            if text
-            else TrajectoryEnded(status="completed"),
-        )
-        for seq, text in enumerate(TEXTS)
-    ]
-
-
-def interleaved(count: int) -> list[Event]:
-    every = [trajectory(number) for number in range(count)]
-    return [events[seq] for seq in range(len(TEXTS)) for events in every]
-
-
-@pytest.fixture(scope="module")
-def key_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KeyStore, SigningKey]]:
-    with KeyStore(tmp_path_factory.mktemp("keys") / "keys.db") as keys:
-        yield keys, SigningKey.parse(keys.create("acme", "agent")[0])
-
-
-@pytest.fixture
-def workers(
-    key_store: tuple[KeyStore, SigningKey],
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-) -> MemoryWorkers:
-    keys, key = key_store
-    folder = tmp_path_factory.mktemp("policies")
-    (folder / "names.yaml").write_text(POLICY)
-    policies = PolicyStore(folder)
-    policies.refresh()
-    governor = RecordGovernor(
-        keys=keys.get,
-        policies=policies,
-        secret=MasterSecret("k1", b"m" * 32),
-        tokenizers=NoTokenizers(),
-        tenant_keys=key_files(folder / "tenant-keys"),
-    )
-    return MemoryWorkers(
-        log=MemoryLog(key), governor=governor, policies=folder, monkeypatch=monkeypatch
-    )
-
-
-def governed(workers: MemoryWorkers) -> list[Record]:
-    return [(each.value, each.headers) for each in workers.log.records("events_governed")]
-
-
-def canaries(_: str, version: int | None) -> Sequence[str]:
-    return (NAME, USER) if version in {None, OF_ALL} else (NAME,)
-
-
-def leaks_to_readers(workers: MemoryWorkers) -> tuple[int, int]:
-    return governed_rows.leaks_to_readers(governed(workers), canaries)
 
 
 def test_events_before_a_value_was_learned_are_governed_again_and_only_those_that_change(
@@ -301,167 +199,3 @@ def test_states_without_events_are_deleted_after_their_retention_but_not_the_ten
     deleted = [each.key for each in workers.log.records("learned_values") if not each.value]
     assert (len(deleted), b"acme/" in deleted) == (1, False)
     assert leaks(workers.log.records("events_governed")[-1].value, (NAME, USER)) == 0
-
-
-# What governance forgets, readers must know: an event that comes later may show it.
-
-
-def after_the_retention(workers: MemoryWorkers) -> None:
-    workers.log.now += RETENTION
-    workers.log.send(trajectory(1)[1:2])
-    workers.run()
-
-
-def after_the_key_is_destroyed(workers: MemoryWorkers) -> None:
-    assert TenantKeyStore(workers.governor.tenant_keys.folder).destroy("acme")
-
-
-def after_the_topic_is_lost(workers: MemoryWorkers) -> None:
-    workers.log.outputs.pop("atdp.learned", None)
-    workers.log.times.pop("atdp.learned", None)
-
-
-def under_a_policy_that_learns_nothing(workers: MemoryWorkers) -> None:
-    (workers.policies / "names.yaml").write_text(POLICY + "learn: {scope: 'off'}\n")
-
-
-FORGETS = pytest.mark.parametrize(
-    "forget",
-    [
-        after_the_retention,
-        after_the_key_is_destroyed,
-        after_the_topic_is_lost,
-        under_a_policy_that_learns_nothing,
-    ],
-)
-
-
-def late(body: Body, number: int = 0) -> Event:
-    """Return an event that comes long after the others of its trajectory."""
-    event = trajectory(number)[0]
-    return replace(event, event_id=EventId(f"{event.event_id[:-3]}abc"), seq=0, body=body)
-
-
-def said(text: str) -> Observation:
-    return Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),))
-
-
-@FORGETS
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_text_that_comes_after_the_learned_values_are_gone_ends_the_use_of_its_trajectory(
-    workers: MemoryWorkers,
-    monkeypatch: pytest.MonkeyPatch,
-    forget: Callable[[MemoryWorkers], None],
-    *,
-    guarded: bool,
-) -> None:
-    if not guarded:
-        monkeypatch.setattr("atdp.governance.record_governor.NONE_BEFORE", 0)
-    workers.log.send(trajectory(0))
-    workers.run()
-    assert settled(governed(workers)) == 1
-    forget(workers)
-    workers.log.send([late(said(f"{NAME} is here again"))])
-    workers.run()
-    assert (leaks_to_readers(workers)[0] == 0) is guarded
-    assert settled(governed(workers)) == (0 if guarded else 1)
-
-
-@FORGETS
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_value_that_is_learned_when_earlier_events_are_forgotten_ends_the_use_too(
-    workers: MemoryWorkers,
-    monkeypatch: pytest.MonkeyPatch,
-    forget: Callable[[MemoryWorkers], None],
-    *,
-    guarded: bool,
-) -> None:
-    if not guarded:
-        monkeypatch.setattr("atdp.governance.record_governor.NONE_BEFORE", 0)
-    if forget is under_a_policy_that_learns_nothing:
-        forget(workers)
-    workers.log.send(trajectory(0)[:2])
-    workers.run()
-    (workers.policies / "names.yaml").write_text(POLICY)
-    if forget is not under_a_policy_that_learns_nothing:
-        forget(workers)
-    workers.log.send(trajectory(0)[2:])
-    workers.run()
-    assert (leaks_to_readers(workers)[0] == 0) is guarded
-    assert settled(governed(workers)) == (0 if guarded else 1)
-
-
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_copy_that_comes_after_the_retention_begins_nothing(
-    workers: MemoryWorkers, monkeypatch: pytest.MonkeyPatch, *, guarded: bool
-) -> None:
-    """Readers do not see the copy's stamp, so it must not hide that knowledge was lost."""
-    if not guarded:
-        monkeypatch.setattr("atdp.governance.record_governor.may_be_copy", lambda **_: False)
-    workers.log.send(trajectory(0))
-    workers.run()
-    after_the_retention(workers)
-    workers.log.send(trajectory(0)[1:2], redelivery=True)
-    workers.log.send([late(said(f"{NAME} is here again"))])
-    workers.run()
-    assert (leaks_to_readers(workers)[0] == 0) is guarded
-    assert settled(governed(workers)) == (0 if guarded else 1)
-
-
-@pytest.mark.parametrize(
-    ("body", "used"),
-    [
-        (Reward(value=1.0, source_name="judge-2", dimension="outcome"), True),
-        (TrajectoryEnded(status="idle"), True),
-        (Reward(value=1.0, source_name="judge", critique=f"{NAME} is happy"), False),
-    ],
-)
-def test_a_late_judgement_without_text_leaves_its_trajectory_usable(
-    workers: MemoryWorkers, body: Body, *, used: bool
-) -> None:
-    workers.log.send(trajectory(0))
-    workers.run()
-    after_the_retention(workers)
-    states = len(workers.log.records("learned_values"))
-    workers.log.send([late(body)])
-    workers.run()
-    assert (settled(governed(workers)), leaks_to_readers(workers)[0]) == (int(used), 0)
-    assert (len(workers.log.records("learned_values")) == states) is used
-    assert workers.metrics.not_settled.labels("late")._value.get() == int(not used)
-
-
-def test_a_running_worker_uses_a_new_key_when_the_tenants_key_is_destroyed(
-    workers: MemoryWorkers,
-) -> None:
-    policy = workers.policies / "names.yaml"
-    policy.write_text(POLICY.replace('do: replace, text: "<P>"', "do: surrogate"))
-    taught = f'{{"full_name": "{NAME.title()}"}}'
-    events = [late(said(taught), number) for number in range(3)]
-    stage, folder = workers.worker(), workers.governor.tenant_keys.folder
-
-    def surrogate() -> str:
-        stage.step()
-        record = decode_record(workers.log.records("events_governed")[-1].value)[1]
-        text = record["observation"]["messages"][0]["parts"][0]["text"]
-        return str(json.loads(text)["full_name"])
-
-    workers.log.send(events[:1])
-    before, key = surrogate(), (folder / "acme.json").read_text()
-    workers.log.send(events[1:2])
-    assert surrogate() == before
-    TenantKeyStore(folder).destroy("acme")
-    workers.log.send(events[2:])
-    after = surrogate()
-    assert NAME.title() not in {before, after}
-    assert not set(before.split()) & set(after.split())
-    assert (folder / "acme.json").read_text() != key
-    # What was learned under the old key is found no more, and readers know it.
-    workers.log.send([replace(late(said(f"from {NAME}"), 0), event_id=trajectory(0)[1].event_id)])
-    stage.step()
-    assert leaks(workers.log.records("events_governed")[-1].value, (NAME,)) == 1
-    rows = dict(follow(governed(workers)))
-    assert [may_be_used(rows[f"t{number}"].values()) for number in range(3)] == [
-        False,
-        True,
-        True,
-    ]

@@ -9,6 +9,7 @@ without holding one (`password_policy`). Where several names apply, the longest 
 name decides for no entity: `next_page_token` is no token.
 """
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -65,7 +66,7 @@ class KeyNameRule:
 
 
 class KeyNames:
-    """The names of all key rules of a policy. Not thread-safe, because of its cache."""
+    """The names of all key rules of a policy."""
 
     def __init__(self, rules: Sequence[KeyNameRule]) -> None:
         """Index the rules by name. Where two rules state a name alike, the last one applies."""
@@ -74,30 +75,16 @@ class KeyNames:
         self._anywhere = {key_name(name): rule.entity for rule in rules for name in rule.anywhere}
         self._glued = tuple(name for name in self._anywhere if len(name) >= _GLUED_LETTERS)
         self._roles = frozenset(key_name(name) for rule in rules for name in rule.roles)
-        self._cache: dict[str, str | None] = {}
-        self._labels: dict[str, KeyLabel | None] = {}
+        self._entities = functools.lru_cache(_CACHED)(self._entity_of)
+        self._labels = functools.lru_cache(_CACHED)(self._label_of)
 
     def entity_of(self, key: str) -> str | None:
         """Return the entity of the values under a key, or None."""
-        try:
-            return self._cache[key]
-        except KeyError:
-            entity = self._entity_of(key) if 0 < len(key) <= _MAX_CHARS else None
-        if len(self._cache) >= _CACHED:
-            self._cache.clear()
-        self._cache[key] = entity
-        return entity
+        return self._entities(key) if 0 < len(key) <= _MAX_CHARS else None
 
     def label_of(self, key: str) -> KeyLabel | None:
         """Return the words of a key that a model of names reads before its value; None without."""
-        try:
-            return self._labels[key]
-        except KeyError:
-            label = self._label_of(key) if 0 < len(key) <= _MAX_CHARS else None
-        if len(self._labels) >= _CACHED:
-            self._labels.clear()
-        self._labels[key] = label
-        return label
+        return self._labels(key) if 0 < len(key) <= _MAX_CHARS else None
 
     def name_in(self, value: Mapping[str, Any]) -> str:
         """Return the name that an object states for its value, if a rule applies to the name.

@@ -11,13 +11,16 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from atdp.governance.detect.detector import DetectedSpan
 from atdp.governance.detect.presidio_recognizers import recognizer_classes
 from atdp.governance.entity_names import entity_name
 from atdp.governance.errors import DetectorError, PolicyError
 from atdp.governance.names import NameModel, shipped_model
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 _LANGUAGE: Final = "en"
 _MAY_HOLD: Final = re.compile(r"[^\W\d_a-z]|[0-9]")
@@ -26,7 +29,10 @@ _LABEL_PREFIX: Final = re.compile(r"^[BILUES]-")
 """Marks where in an entity a token stands."""
 _OVERLAP_TOKENS: Final = 64
 """Tokens that two parts of a long text share; longer than most names and addresses."""
-_USUAL_POSITIONS: Final = 512
+_USUAL_TOKENS: Final = 510
+"""Tokens that a model reads at once which states no number, as those with relative positions."""
+_RESERVED_POSITIONS: Final = 2
+"""Positions that some models (RoBERTa) count and do not read."""
 _SHIPPED: Final = "atdp:names"
 _KINDS: Final = f"{_SHIPPED}, spacy:PACKAGE_OR_PATH or transformers:PATH"
 
@@ -161,9 +167,10 @@ class TransformersNames:
         ]
 
 
-def _most_tokens(config: Any) -> int:
-    """Return how many tokens a model reads at once; some count two positions more."""
-    return int(getattr(config, "max_position_embeddings", _USUAL_POSITIONS)) - 2
+def _most_tokens(config: "PretrainedConfig") -> int:
+    """Return how many tokens a model reads at once."""
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    return positions - _RESERVED_POSITIONS if positions > 0 else _USUAL_TOKENS
 
 
 def _entity_of_label(label: str) -> str:

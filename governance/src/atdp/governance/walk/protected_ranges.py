@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 Range: TypeAlias = tuple[int, int]
 """Start (inclusive) and end (exclusive)."""
@@ -71,6 +71,10 @@ class ProtectedRanges:
         kept = [moved(each) for each in self.surrogates if is_kept(each)]
         written = [moved((edit.start, edit.end)) for edit in edits if edit.final]
         return ProtectedRanges(tuple(sorted(kept + written)))
+
+
+UNPROTECTED: Final = ProtectedRanges()
+"""No range: the whole text may be replaced."""
 
 
 def written_ranges(text: str, surrogates: Iterable[str], start: int) -> list[Range]:

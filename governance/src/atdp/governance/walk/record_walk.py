@@ -9,7 +9,7 @@ from atdp.governance.learned.late_events import NAMES_OF_PROGRAMS
 from atdp.governance.learned.learned_set import LearnedEntry
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.replacements import Replacement, merge_replacements
-from atdp.governance.walk.protected_ranges import ProtectedRanges
+from atdp.governance.walk.protected_ranges import UNPROTECTED, ProtectedRanges
 from atdp.governance.walk.split_values import text_sequences
 from atdp.governance.walk.string_fields import (
     FieldClass,
@@ -182,7 +182,7 @@ class RecordWalk:
                 self._entries += self._strings.subject_entries(value)
                 return self._strings.pseudonym(_SUBJECT_ENTITY, value)
             case FieldClass.TEXT | FieldClass.LABEL as kind:
-                places = self._places.get(value, ProtectedRanges())
+                places = self._places.get(value, UNPROTECTED)
                 governed = self._strings.text(value, self._trajectory, kind, places)
                 names = kind is FieldClass.LABEL or path in NAMES_OF_PROGRAMS
                 self.holds_text |= bool(governed.marks) and not names

@@ -23,7 +23,7 @@ from atdp.governance.detect.readings import value_of
 from atdp.governance.detect.spans import Span
 from atdp.governance.detect.text_views import TextView, ViewEdit
 from atdp.governance.walk.prose import is_prose
-from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, edited
+from atdp.governance.walk.protected_ranges import UNPROTECTED, Edit, ProtectedRanges, edited
 
 _AROUND: Final = 160
 _AROUND_CODED: Final = 480
@@ -204,7 +204,7 @@ def _without(texts: Sequence[str], values: Sequence[Edit]) -> Iterator[WrittenTe
             if start < end:
                 written = value.replacement if value.start >= offset else ""
                 edits.append(Edit(start, end, written, value.final and written != ""))
-        yield edited(text, edits), ProtectedRanges().after(edits)
+        yield edited(text, edits), UNPROTECTED.after(edits)
         offset += len(text)
 
 

@@ -27,7 +27,7 @@ from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement
 from atdp.governance.scanned_text import utf8
 from atdp.governance.walk.lesson import Lesson
-from atdp.governance.walk.protected_ranges import ProtectedRanges
+from atdp.governance.walk.protected_ranges import UNPROTECTED, ProtectedRanges
 from atdp.governance.walk.string_fields import FieldClass, is_digest, is_uuid
 from atdp.governance.walk.string_walk import GovernedTexts, StringWalk
 
@@ -41,7 +41,6 @@ SUBJECT_ENTITY: Final = "USER_ID"
 """The entity as which the id of a data subject is learned."""
 _IDENTIFIER_CHARS: Final = 1_000
 """Longest identifier. Identifiers are keys of Kafka records, where longer ones would not fit."""
-_NOTHING_WRITTEN: Final = ProtectedRanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class StringGovernor:
         text: str,
         trajectory: str,
         kind: FieldClass = FieldClass.TEXT,
-        places: ProtectedRanges = _NOTHING_WRITTEN,
+        places: ProtectedRanges = UNPROTECTED,
     ) -> GovernedString:
         """Govern a string of any form; `kind` is TEXT or LABEL.
 
@@ -154,7 +153,7 @@ class StringGovernor:
         text: str,
         trajectory: str,
         kind: FieldClass,
-        places: ProtectedRanges = _NOTHING_WRITTEN,
+        places: ProtectedRanges = UNPROTECTED,
     ) -> GovernedString:
         if not text:
             return GovernedString(text, ())

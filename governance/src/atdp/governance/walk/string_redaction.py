@@ -19,7 +19,7 @@ from atdp.governance.redact.operators import RedactionOperator
 from atdp.governance.redact.pseudonyms import TenantKey, is_pseudonym
 from atdp.governance.replacements import Replacement, sorted_replacements
 from atdp.governance.walk.lesson import Lesson
-from atdp.governance.walk.protected_ranges import Edit, ProtectedRanges, edited
+from atdp.governance.walk.protected_ranges import UNPROTECTED, Edit, ProtectedRanges, edited
 from atdp.governance.walk.split_values import joined_texts
 from atdp.governance.walk.string_fields import FieldClass
 
@@ -78,7 +78,7 @@ class StringRedaction:
 
     def protected_in(self, text: str) -> ProtectedRanges:
         """Return where the surrogates of split values are in a text that is governed now."""
-        protected = self.written_in.get(text, ProtectedRanges())
+        protected = self.written_in.get(text, UNPROTECTED)
         self.surrogates += [text[start:end] for start, end in protected.surrogates]
         return protected
 
@@ -100,7 +100,7 @@ class StringRedaction:
         key: str,
         *,
         prose: bool = False,
-        protected: ProtectedRanges = ProtectedRanges(),  # noqa: B008 - immutable
+        protected: ProtectedRanges = UNPROTECTED,
     ) -> str | None:
         """Govern text without structure; returns the same object when nothing was detected.
 

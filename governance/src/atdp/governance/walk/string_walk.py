@@ -21,6 +21,7 @@ from atdp.governance.walk.json_walk import REMOVED, JsonWalk
 from atdp.governance.walk.lesson import Lesson
 from atdp.governance.walk.prose import is_prose
 from atdp.governance.walk.protected_ranges import (
+    UNPROTECTED,
     Edit,
     ProtectedRanges,
     Range,
@@ -118,7 +119,7 @@ class StringWalk:
 
     def name(self, name: str, path: str, depth: int) -> str | None:
         """Govern the name of a key."""
-        text, protected = self._without_coded_values(name, path, "", depth, ProtectedRanges())
+        text, protected = self._without_coded_values(name, path, "", depth, UNPROTECTED)
         return text and self._redaction.text(text, path, _KEY_LABEL, protected=protected)
 
     def _json_lines(self, text: str, path: str, depth: int) -> tuple[str, ProtectedRanges]:

@@ -225,7 +225,8 @@ class Recognizer:
     def _by_evidence(self, history: ShownHistory, known: list[KnownCall]) -> _Decision | None:
         """Decide a history that is none of the recorded ones."""
         passed = {call.trajectory_id for call in known}
-        # What follows the last answer is new, so another trajectory that holds it proves nothing.
+        # Messages behind the last answer are new in this call. Another trajectory that holds equal
+        # ones is no evidence that the call belongs to it.
         looked_up = _first_and_newest(history.marks(end=history.answered_prefixes()[0]))
         own: dict[str, int] = {}
         for holders in self._store.with_marks(history.scope, looked_up).values():
