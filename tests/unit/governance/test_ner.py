@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from atdp.governance.detect.ner import NerDetector, TransformersNames, ner_detector
+from atdp.governance.detect.ner import (
+    NerDetector,
+    TransformersNames,
+    _most_tokens,
+    ner_detector,
+)
 from atdp.governance.errors import DetectorError, PolicyError
 from atdp.governance.evaluation.labelled_texts import LabelledText
 from atdp.governance.names import NameModel, WordLists, shipped_model, split_words
@@ -287,3 +292,12 @@ def test_a_name_beside_governed_words_is_replaced_and_they_are_left_alone(
     for written in ("Dagusopenubodazetevo", "<EMAIL_ADDRESS>"):
         assert (written in governed) is (written in text)
     assert strings.text(governed, "t").text == governed
+
+
+@pytest.mark.parametrize(("positions", "tokens"), [(512, 510), (-1, 510), (0, 510)])
+def test_a_model_that_states_no_positions_reads_the_usual_number_of_tokens(
+    positions: int, tokens: int
+) -> None:
+    from transformers import PretrainedConfig
+
+    assert _most_tokens(PretrainedConfig(max_position_embeddings=positions)) == tokens
