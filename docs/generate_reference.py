@@ -34,6 +34,7 @@ SCHEMAS: tuple[SchemaName, ...] = (
     "quarantine",
     "control_event",
     "learned_values",
+    "register_entry",
 )
 
 

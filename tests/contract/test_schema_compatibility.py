@@ -54,6 +54,7 @@ def test_every_topic_has_a_schema_and_topics_by_raw_partition_share_their_partit
         "audit",
         "control",
         "learned_values",
+        "register",
     }
     by_raw_partition: tuple[TopicRole, ...] = ("events_raw", "events_governed", "learned_values")
     assert len({all_topics()[role].partitions for role in by_raw_partition}) == 1

@@ -10,6 +10,8 @@ from .errors import (
     DocumentError as DocumentError,
     KeyStoreError as KeyStoreError,
     PlatformError as PlatformError,
+    RegisterUnavailable as RegisterUnavailable,
+    SecretKeyError as SecretKeyError,
     SettingsError as SettingsError,
 )
 from .file_locks import locked as locked, try_lock as try_lock
@@ -25,6 +27,14 @@ from .keys.principals import (
 from .keys.store import KeyStore as KeyStore
 from .keys.stored_key import StoredKey as StoredKey
 from .keys.tenants import UNKNOWN_TENANT as UNKNOWN_TENANT, tenant_problem as tenant_problem
+from .register.entry import RegisterEntry as RegisterEntry
+from .register.kafka import KafkaRegister as KafkaRegister, open_register as open_register
+from .register.register import (
+    MemoryLog as MemoryLog,
+    MemoryRegister as MemoryRegister,
+    Register as Register,
+)
+from .secret_keys import load_secret_key as load_secret_key
 from .service.authentication import (
     Caller as Caller,
     authenticate as authenticate,

@@ -16,5 +16,13 @@ class KeyStoreError(PlatformError):
     """The key store refused an operation (bad tenant name, unknown role, unreadable file)."""
 
 
+class SecretKeyError(PlatformError):
+    """The file of a secret is damaged, or readable by other users."""
+
+
+class RegisterUnavailable(PlatformError):
+    """The register cannot be read to its end, or has not acknowledged an entry."""
+
+
 class DocumentError(PlatformError):
     """A file that a person wrote is wrong; the message names line and column of each problem."""

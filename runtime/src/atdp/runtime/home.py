@@ -74,6 +74,11 @@ class Home:
         return self.secrets / "tenant-keys"
 
     @property
+    def register_secret_file(self) -> Path:
+        """Secret (64 hex digits) with which the entries of the register are signed."""
+        return self.secrets / "register.key"
+
+    @property
     def policies(self) -> Path:
         """Governance policies, one YAML file each."""
         return self.root / "policies"

@@ -14,7 +14,9 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from atdp.schemas.contract_tree import AvroRecord, contract_tree
 from atdp.schemas.errors import UnknownSchema
 
-SchemaName: TypeAlias = Literal["event", "audit", "quarantine", "control_event", "learned_values"]
+SchemaName: TypeAlias = Literal[
+    "event", "audit", "quarantine", "control_event", "learned_values", "register_entry"
+]
 
 MARKER = b"\xc3\x01"
 HEADER_BYTES = 10

@@ -10,7 +10,13 @@ from typing import Literal, TypeAlias
 from atdp.schemas.released import SchemaName
 
 TopicRole: TypeAlias = Literal[
-    "events_raw", "events_governed", "events_quarantine", "audit", "control", "learned_values"
+    "events_raw",
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "control",
+    "learned_values",
+    "register",
 ]
 
 

@@ -22,7 +22,6 @@ from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.open_sessions import SESSIONS_FILE_NAME
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.rate_limits import RateLimit
-from atdp.gateway.recognition.recognition_secret import load_recognition_secret
 from atdp.gateway.recognition.recognition_store import RecognitionStore
 from atdp.gateway.recognition.recognizer import Recognizer
 from atdp.gateway.recognition.shown_history import MessageDigests
@@ -38,6 +37,7 @@ from atdp.runtime import (
     KeyStore,
     add_health_routes,
     http_problem_response,
+    load_secret_key,
 )
 from atdp.schemas import PromptMemory
 
@@ -88,7 +88,9 @@ async def _open(
     keys = stack.enter_context(KeyStore(settings.home.keys_db))
     sessions_store = SessionStore(settings.home.gateway / SESSIONS_FILE_NAME)
     stack.callback(sessions_store.close)
-    secret = load_recognition_secret(settings.home.recognition_secret_file)
+    secret = load_secret_key(
+        settings.home.recognition_secret_file, if_lost="end users get other pseudonyms"
+    )
     recognised = RecognitionStore(settings.home.recognition_db, sessions_store.process)
     stack.callback(recognised.close)
     responses = ResponseStore(settings.home.gateway / "responses.sqlite")

@@ -31,10 +31,6 @@ class PriceBookError(GatewayError):
     """The price book is wrong; the message names line and column."""
 
 
-class RecognitionSecretError(GatewayError):
-    """The secret of the recognised calls is damaged; the gateway does not start."""
-
-
 def log_unavailable(detail: str) -> HttpProblem:
     """Return the answer for events that the log did not acknowledge: the caller should retry."""
     return HttpProblem(

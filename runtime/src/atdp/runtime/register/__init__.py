@@ -1,0 +1,1 @@
+"""The register: the log of what people decide about data."""
