@@ -62,7 +62,7 @@ def test_an_operator_sees_all_or_the_tenant_it_names(
     assert tenants(ask(client, key, QUERY, tenant="rival")[1]) == ["rival"]
 
 
-@pytest.mark.parametrize("role", ["agent", "trainer"])
+@pytest.mark.parametrize("role", ["agent", "trainer", "steward", "evaluator", "auditor"])
 def test_a_role_without_sql_is_denied(client: TestClient, keys: KeyStore, role: str) -> None:
     key, _ = keys.create("acme", role)
     assert ask(client, key, QUERY)[0] == 403
@@ -79,7 +79,7 @@ def test_no_key_a_wrong_key_and_a_revoked_key_are_denied(
 
 
 def test_naming_another_tenant_is_denied(client: TestClient, keys: KeyStore) -> None:
-    key, _ = keys.create("acme", "steward")
+    key, _ = keys.create("acme", "analyst")
     assert ask(client, key, QUERY, tenant="rival")[0] == 403
     assert ask(client, key, QUERY, tenant="*")[0] == 403
 

@@ -1,12 +1,14 @@
-"""Roles with their permissions, and the principal that a verified key stands for.
+"""Roles with their permissions, and the principal that a verified key or token stands for.
 
-An unknown role or permission is denied.
+The duties are separate: a steward neither sends events nor trains, a trainer does not replay, and
+raw data is seen only by a role with `preview`, which the operator does not have. An unknown role or
+permission is denied.
 """
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Role = Literal["agent", "analyst", "trainer", "steward", "operator"]
+Role = Literal["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"]
 Permission = Literal[
     "emit",  # send events
     "generate",  # use the recording model proxy
@@ -14,18 +16,23 @@ Permission = Literal[
     "read:analytics",
     "read:train",
     "read:replay",
-    "govern",  # policies, consent, erasure
+    "read:export",
+    "govern",  # policies, consent, quarantine
+    "preview",  # see raw data and quarantined data
+    "erase",
+    "audit",  # read the audit log
     "route",  # set the engines and their shares of the sessions
     "manage_keys",
 ]
 
-_OF_ONE_TENANT: frozenset[str] = frozenset(get_args(Permission)) - {"route", "manage_keys"}
 ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "agent": frozenset({"emit", "generate"}),
     "analyst": frozenset({"query", "read:analytics"}),
-    "trainer": frozenset({"read:train", "read:replay"}),
-    "steward": _OF_ONE_TENANT,
-    "operator": frozenset(get_args(Permission)),
+    "steward": frozenset({"govern", "preview", "erase", "audit"}),
+    "trainer": frozenset({"read:train", "read:export"}),
+    "evaluator": frozenset({"read:replay"}),
+    "operator": frozenset(get_args(Permission)) - {"preview", "erase"},
+    "auditor": frozenset({"audit"}),
 }
 
 ANY_TENANT = "*"
@@ -33,9 +40,10 @@ ANY_TENANT = "*"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller that a verified key stands for."""
+    """The caller that a verified key or token stands for."""
 
     key_id: str
+    """Id of the API key; empty for the caller of a token."""
     tenant: str
     role: str
     session: str | None = None
@@ -44,13 +52,29 @@ class Principal:
     """JSON object of the versions (harness, prompt, tools) of the agent that uses the key."""
     parent: str | None = None
     """Id of the key that a session was opened with; None for every key but a session key."""
+    further_roles: tuple[str, ...] = ()
+    """Roles beside `role`, which the claims of a token can give; a key has one role."""
+    issuer: str | None = None
+    """Issuer of the token; None for the caller of a key."""
+    subject: str | None = None
+    """Subject of the token; None for the caller of a key."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """All roles."""
+        return (self.role, *self.further_roles)
+
+    @property
+    def actor(self) -> str:
+        """The name in audit entries and the register: `key:<id>` or `oidc:<issuer>#<subject>`."""
+        return f"key:{self.key_id}" if self.issuer is None else f"oidc:{self.issuer}#{self.subject}"
 
     def may(self, permission: str) -> bool:
-        """Return whether the role has `permission`; False for an unknown role or permission."""
-        return permission in ROLE_PERMISSIONS.get(self.role, frozenset())
+        """Return whether a role has `permission`; False for an unknown role or permission."""
+        return any(permission in ROLE_PERMISSIONS.get(role, frozenset()) for role in self.roles)
 
     def may_act_for(self, tenant: str) -> bool:
         """Return whether the principal may send events and run queries for `tenant`."""
-        if self.role == "operator":
+        if "operator" in self.roles:
             return self.tenant == ANY_TENANT
         return self.tenant == tenant and tenant != ANY_TENANT

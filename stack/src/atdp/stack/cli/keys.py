@@ -32,7 +32,9 @@ def create(
     tenant: Annotated[
         str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
     ],
-    role: Annotated[str, typer.Option(help="agent, analyst, trainer, steward or operator.")],
+    role: Annotated[
+        str, typer.Option(help="agent, analyst, steward, trainer, evaluator, operator or auditor.")
+    ],
     version: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,0 +1,5 @@
+"""Sign-in by OIDC, permissions, and the rules that hold at every use of data."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,232 @@
+"""The rules that are asked at every use of data: consent and retention, folded from the register.
+
+The stamp of an event says what was permitted when it was governed. These rules say what holds now,
+and can only take away: a grant in the register does not make an event usable that the gate stamped
+as withdrawn or unknown.
+
+Consent. A decision is about a tenant, a data subject or a session, and about some purposes or all.
+For each of these three places and each purpose, the newest decision counts. Data may not be used
+when
+
+- one of its places is withdrawn (`consent_withdrawn_since`). Withdrawn comes before granted
+  whatever the scope is: a subject's withdrawal holds although the tenant grants, and ends only with
+  a later grant for this same subject;
+- or the grant of one of its places has ended (`consent_expired`), until it is granted again.
+
+Retention. Data that is older than its class may be, by the active policy of its tenant, is out for
+every purpose (`retention_expired`). A class that the policy does not name, or none, has the time of
+`default`; without one it has no limit.
+
+An entry that cannot be understood might be a withdrawal. Until an entry of the same key replaces
+it, no data of its tenant may be used, or no data at all where it names no tenant
+(`rules_unreadable`).
+
+The fold is pure. The same entries give the same rules in every process, also after the log has been
+compacted.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from atdp.access.consent import CONSENT, ConsentDecision
+from atdp.access.errors import ConsentError
+from atdp.access.retention_terms import POLICY_ACTIVATED, RetentionTerms
+from atdp.runtime import RegisterEntry
+
+UseRefusal: TypeAlias = Literal[
+    "consent_withdrawn_since", "consent_expired", "retention_expired", "rules_unreadable"
+]
+WITHDRAWN_SINCE: Final = "consent_withdrawn_since"
+EXPIRED: Final = "consent_expired"
+RETENTION: Final = "retention_expired"
+UNREADABLE: Final = "rules_unreadable"
+
+_Place: TypeAlias = tuple[str, str, str | None]
+"""Tenant, scope and value of decisions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsedData:
+    """What the rules need to know about events that are to be used."""
+
+    tenant: str
+    session_id: str | None = None
+    subjects: tuple[str, ...] = ()
+    """Governed identifiers of the persons it is about: data subjects and the end user."""
+    retention_class: str | None = None
+    occurred_at: datetime | None = None
+    """The oldest of them, aware; None: not known, which is too old where there is a limit."""
+
+    def places(self) -> Iterator[_Place]:
+        """Yield the places whose decisions concern it."""
+        yield (self.tenant, "tenant", None)
+        if self.session_id is not None:
+            yield (self.tenant, "session", self.session_id)
+        for subject in self.subjects:
+            yield (self.tenant, "subject", subject)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StandingDecision:
+    """A decision as it stands in the register."""
+
+    decision: ConsentDecision
+    actor: str
+    recorded_at: datetime
+    order: int
+    """Its place among all entries; a later one has a higher number."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredEntry:
+    """An entry without effect, and the reason."""
+
+    offset: int
+    reason: str
+
+
+class UseRules:
+    """The rules after some entries of the register; see the module."""
+
+    def __init__(self) -> None:
+        self.refused: list[IgnoredEntry] = []
+        self._entries = 0
+        self._decisions: dict[_Place, dict[str, StandingDecision]] = {}
+        self._tenants: set[str] = set()
+        self._unreadable: dict[str, str | None] = {}
+        """Key of an entry that cannot be understood → its tenant; None: every tenant."""
+        self._retention = RetentionTerms()
+
+    def copy(self) -> "UseRules":
+        """Return rules that change on their own."""
+        copied = UseRules()
+        copied.refused = list(self.refused)
+        copied._entries = self._entries
+        copied._decisions = {place: dict(each) for place, each in self._decisions.items()}
+        copied._tenants = set(self._tenants)
+        copied._unreadable = dict(self._unreadable)
+        copied._retention = self._retention.copy()
+        return copied
+
+    def apply(self, entry: RegisterEntry) -> None:
+        """Take the next entry of the log. Entries of other kinds have no effect."""
+        if entry.kind not in (CONSENT, POLICY_ACTIVATED):
+            return
+        self._entries += 1
+        key = f"{entry.kind}|{entry.key}"
+        try:
+            if entry.kind == CONSENT:
+                self._decide(entry)
+                reason = None
+            else:
+                reason = self._retention.activate(entry.body)
+            self._unreadable.pop(key, None)
+        except (ConsentError, KeyError, TypeError, ValueError, AttributeError):
+            reason = UNREADABLE
+            tenant = entry.body.get("tenant")
+            self._unreadable[key] = tenant if isinstance(tenant, str) else None
+        if reason is not None:
+            self.refused.append(IgnoredEntry(entry.offset, reason))
+
+    def refusal(self, data: UsedData, purpose: str, now: datetime) -> UseRefusal | None:
+        """Return why data may not be used for a purpose now; None: nothing is against it."""
+        if self._is_unreadable(data.tenant):
+            return UNREADABLE
+        standing = self._standing(data, purpose)
+        if any(each.state == "withdrawn" for each in standing):
+            return WITHDRAWN_SINCE
+        if any(each.has_ended(now) for each in standing):
+            return EXPIRED
+        limit = self._retention.limit(data.tenant, data.retention_class)
+        if limit is not None and (data.occurred_at is None or now - data.occurred_at > limit):
+            return RETENTION
+        return None
+
+    def consent_at_capture(
+        self, data: UsedData, purpose: str, now: datetime
+    ) -> Literal["granted", "withdrawn", "unknown"] | None:
+        """Return what the register says about an event that is being governed.
+
+        None: it says nothing, so the policy decides. A subject's grant counts only when all
+        subjects of the event have granted.
+        """
+        if self._is_unreadable(data.tenant):
+            return "unknown"
+        standing = self._standing(data, purpose)
+        if any(each.state == "withdrawn" for each in standing):
+            return "withdrawn"
+        if any(each.has_ended(now) for each in standing):
+            return "unknown"
+        of_subjects = sum(each.scope == "subject" for each in standing)
+        if len(standing) > of_subjects or (of_subjects and of_subjects == len(set(data.subjects))):
+            return "granted"
+        return None
+
+    def may_refuse(self, tenant: str) -> bool:
+        """Return False when no data of a tenant is refused for any purpose at any time."""
+        return (
+            tenant in self._tenants or self._is_unreadable(tenant) or self._retention.limits(tenant)
+        )
+
+    def decisions(self, tenant: str | None = None) -> list[StandingDecision]:
+        """Return the newest decision of every place and set of purposes, oldest first.
+
+        A decision that a later one overrules for all of its purposes is left out.
+        """
+        return sorted(
+            (
+                each
+                for (owner, _, _), by_purposes in self._decisions.items()
+                for each in by_purposes.values()
+                if tenant is None or owner == tenant
+            ),
+            key=lambda each: each.order,
+        )
+
+    def _decide(self, entry: RegisterEntry) -> None:
+        decision = ConsentDecision.parse(entry.body)
+        if entry.key != decision.key:
+            raise ConsentError("the key of the entry is not that of its decision")
+        new = StandingDecision(
+            decision=decision,
+            actor=entry.actor,
+            recorded_at=entry.recorded_at,
+            order=self._entries,
+        )
+        place = (decision.tenant, decision.scope, decision.value)
+        before = self._decisions.get(place, {})
+        kept = {
+            key: each for key, each in before.items() if not _is_overruled(each.decision, decision)
+        }
+        self._decisions[place] = {**kept, decision.key: new}
+        self._tenants.add(decision.tenant)
+
+    def _standing(self, data: UsedData, purpose: str) -> list[ConsentDecision]:
+        """Return the newest decision about a purpose of every place that has one."""
+        found = []
+        for place in data.places():
+            about = [
+                each
+                for each in self._decisions.get(place, _NONE).values()
+                if each.decision.covers(purpose)
+            ]
+            if about:
+                found.append(max(about, key=lambda each: each.order).decision)
+        return found
+
+    def _is_unreadable(self, tenant: str) -> bool:
+        return bool(self._unreadable) and any(
+            named in (tenant, None) for named in self._unreadable.values()
+        )
+
+
+_NONE: Final[Mapping[str, StandingDecision]] = {}
+
+
+def _is_overruled(earlier: ConsentDecision, later: ConsentDecision) -> bool:
+    """Return whether a later decision of the same place leaves nothing of an earlier one."""
+    if not later.purposes:
+        return True
+    return bool(earlier.purposes) and set(earlier.purposes) <= set(later.purposes)
