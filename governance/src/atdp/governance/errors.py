@@ -51,6 +51,10 @@ class DetectorError(Refusal):
         super().__init__("detector_error", detail)
 
 
+class PreviewError(GovernanceError):
+    """A policy cannot be previewed. The message says what to do."""
+
+
 class UnreadableLabels(GovernanceError):
     """A file of labelled texts cannot be read. The message names the text by its number."""
 
@@ -61,3 +65,19 @@ class EventDropped(GovernanceError):
     def __init__(self, entity: str) -> None:
         super().__init__(f"the policy drops events that hold {entity}")
         self.entity = entity
+
+
+class PolicyUnknown(GovernanceError):
+    """There is no such policy or version, or the caller may not see it."""
+
+
+class PolicyDecisionRefused(GovernanceError):
+    """A decision about a policy breaks a rule of the register; it has no effect."""
+
+
+class PolicyDecisionDenied(GovernanceError):
+    """The caller's role or tenant does not allow the decision."""
+
+
+class PolicyDecisionUnconfirmed(GovernanceError):
+    """The register failed while a decision was written; it may or may not hold the decision."""

@@ -1,0 +1,1 @@
+"""The policy desk: drafts, approvals and activations of policies over the register."""
