@@ -19,6 +19,7 @@ from .errors import (
 from .guards import guard_refusal as guard_refusal
 from .rules_source import RegisterRules as RegisterRules, UseRulesSource as UseRulesSource
 from .use_rules import (
+    Reach as Reach,
     StandingDecision as StandingDecision,
     UsedData as UsedData,
     UseRefusal as UseRefusal,

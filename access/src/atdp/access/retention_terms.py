@@ -67,9 +67,9 @@ class RetentionTerms:
         ]
         return timedelta(days=min(days)) if days else None
 
-    def limits(self, tenant: str) -> bool:
-        """Return whether any data of a tenant has an end."""
-        return any(terms.days for terms in self._of(tenant))
+    def names(self, tenant: str) -> frozenset[str]:
+        """Return the classes that have a time of their own."""
+        return frozenset(name for terms in self._of(tenant) for name in terms.days)
 
     def _of(self, tenant: str) -> list[_ActiveTerms]:
         named = [terms for terms in self._active.values() if tenant in terms.tenants]

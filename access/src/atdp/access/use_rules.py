@@ -26,7 +26,7 @@ compacted.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -43,8 +43,8 @@ EXPIRED: Final = "consent_expired"
 RETENTION: Final = "retention_expired"
 UNREADABLE: Final = "rules_unreadable"
 
-_Place: TypeAlias = tuple[str, str, str | None]
-"""Tenant, scope and value of decisions."""
+_Place: TypeAlias = tuple[str, str | None]
+"""Scope and value of decisions of one tenant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,12 +60,12 @@ class UsedData:
     """The oldest of them, aware; None: not known, which is too old where there is a limit."""
 
     def places(self) -> Iterator[_Place]:
-        """Yield the places whose decisions concern it."""
-        yield (self.tenant, "tenant", None)
+        """Yield the places of its tenant whose decisions concern it."""
+        yield ("tenant", None)
         if self.session_id is not None:
-            yield (self.tenant, "session", self.session_id)
+            yield ("session", self.session_id)
         for subject in self.subjects:
-            yield (self.tenant, "subject", subject)
+            yield ("subject", subject)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,6 +79,25 @@ class StandingDecision:
     """Its place among all entries; a later one has a higher number."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reach:
+    """The data of one tenant that may be refused for a purpose now, in a form to look for it by."""
+
+    whole_tenant: UseRefusal | None = None
+    """Why all of its data is refused; None: not all of it is."""
+    sessions: frozenset[str] = frozenset()
+    subjects: frozenset[str] = frozenset()
+    oldest: Mapping[str, datetime] = field(default_factory=dict)
+    """Retention class → time before which its data is refused."""
+    oldest_of_others: datetime | None = None
+    """The same for every other class, and for data without one; None: there is no limit."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no data is refused."""
+        return self == Reach()
+
+
 @dataclass(frozen=True, slots=True)
 class IgnoredEntry:
     """An entry without effect, and the reason."""
@@ -87,14 +106,19 @@ class IgnoredEntry:
     reason: str
 
 
+_Standing: TypeAlias = Mapping[str, StandingDecision]
+"""Key of the register → decision, of one place."""
+_NONE: Final[_Standing] = {}
+
+
 class UseRules:
     """The rules after some entries of the register; see the module."""
 
     def __init__(self) -> None:
         self.refused: list[IgnoredEntry] = []
         self._entries = 0
-        self._decisions: dict[_Place, dict[str, StandingDecision]] = {}
-        self._tenants: set[str] = set()
+        self._decisions: dict[str, dict[_Place, _Standing]] = {}
+        """Tenant → place → its decisions."""
         self._unreadable: dict[str, str | None] = {}
         """Key of an entry that cannot be understood → its tenant; None: every tenant."""
         self._retention = RetentionTerms()
@@ -104,8 +128,7 @@ class UseRules:
         copied = UseRules()
         copied.refused = list(self.refused)
         copied._entries = self._entries
-        copied._decisions = {place: dict(each) for place, each in self._decisions.items()}
-        copied._tenants = set(self._tenants)
+        copied._decisions = {tenant: dict(each) for tenant, each in self._decisions.items()}
         copied._unreadable = dict(self._unreadable)
         copied._retention = self._retention.copy()
         return copied
@@ -164,10 +187,32 @@ class UseRules:
             return "granted"
         return None
 
-    def may_refuse(self, tenant: str) -> bool:
-        """Return False when no data of a tenant is refused for any purpose at any time."""
-        return (
-            tenant in self._tenants or self._is_unreadable(tenant) or self._retention.limits(tenant)
+    def reach(self, tenant: str, purpose: str, now: datetime) -> Reach:
+        """Return where the data of a tenant is that `refusal` refuses for a purpose now.
+
+        Everything that `refusal` refuses is in it.
+        """
+        if self._is_unreadable(tenant):
+            return Reach(whole_tenant=UNREADABLE)
+        places: dict[str, set[str]] = {"session": set(), "subject": set()}
+        for (scope, value), decisions in self._decisions.get(tenant, {}).items():
+            newest = _newest(decisions, purpose)
+            if newest is None or not (newest.state == "withdrawn" or newest.has_ended(now)):
+                continue
+            if value is None:
+                return Reach(
+                    whole_tenant=WITHDRAWN_SINCE if newest.state == "withdrawn" else EXPIRED
+                )
+            places[scope].add(value)
+        limits = {
+            name: self._retention.limit(tenant, name) for name in self._retention.names(tenant)
+        }
+        others = self._retention.limit(tenant, None)
+        return Reach(
+            sessions=frozenset(places["session"]),
+            subjects=frozenset(places["subject"]),
+            oldest={name: now - limit for name, limit in limits.items() if limit is not None},
+            oldest_of_others=None if others is None else now - others,
         )
 
     def decisions(self, tenant: str | None = None) -> list[StandingDecision]:
@@ -178,8 +223,9 @@ class UseRules:
         return sorted(
             (
                 each
-                for (owner, _, _), by_purposes in self._decisions.items()
-                for each in by_purposes.values()
+                for owner, places in self._decisions.items()
+                for decisions in places.values()
+                for each in decisions.values()
                 if tenant is None or owner == tenant
             ),
             key=lambda each: each.order,
@@ -195,26 +241,20 @@ class UseRules:
             recorded_at=entry.recorded_at,
             order=self._entries,
         )
-        place = (decision.tenant, decision.scope, decision.value)
-        before = self._decisions.get(place, {})
+        places = self._decisions.setdefault(decision.tenant, {})
+        place = (decision.scope, decision.value)
         kept = {
-            key: each for key, each in before.items() if not _is_overruled(each.decision, decision)
+            key: each
+            for key, each in places.get(place, _NONE).items()
+            if not _is_overruled(each.decision, decision)
         }
-        self._decisions[place] = {**kept, decision.key: new}
-        self._tenants.add(decision.tenant)
+        places[place] = {**kept, decision.key: new}
 
     def _standing(self, data: UsedData, purpose: str) -> list[ConsentDecision]:
         """Return the newest decision about a purpose of every place that has one."""
-        found = []
-        for place in data.places():
-            about = [
-                each
-                for each in self._decisions.get(place, _NONE).values()
-                if each.decision.covers(purpose)
-            ]
-            if about:
-                found.append(max(about, key=lambda each: each.order).decision)
-        return found
+        places = self._decisions.get(data.tenant, {})
+        newest = (_newest(places.get(place, _NONE), purpose) for place in data.places())
+        return [decision for decision in newest if decision is not None]
 
     def _is_unreadable(self, tenant: str) -> bool:
         return bool(self._unreadable) and any(
@@ -222,7 +262,10 @@ class UseRules:
         )
 
 
-_NONE: Final[Mapping[str, StandingDecision]] = {}
+def _newest(decisions: _Standing, purpose: str) -> ConsentDecision | None:
+    """Return the newest of the decisions about one place that is about a purpose."""
+    about = [each for each in decisions.values() if each.decision.covers(purpose)]
+    return max(about, key=lambda each: each.order).decision if about else None
 
 
 def _is_overruled(earlier: ConsentDecision, later: ConsentDecision) -> bool:
