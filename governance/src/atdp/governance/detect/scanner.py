@@ -8,12 +8,13 @@ Results are cached by a keyed hash of the text. The cache holds no text, and nob
 from a dump of it.
 """
 
+import copy
 import dataclasses
 import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import check_budget
@@ -34,6 +35,11 @@ _SPAN_BYTES: Final = 150
 """Approximate size of one cached `Span`."""
 _WRITTEN = re.compile(rf"{PSEUDONYM}|<[A-Z][A-Z0-9_]{{1,62}}>")
 """Pseudonyms and names of entities, which operators write in place of a value."""
+
+
+NoteRule: TypeAlias = Callable[[str, str], None]
+"""Called with the entity and the name of the rule by which a value was found."""
+LEARNED_RULE: Final = "learned from the trajectory"
 
 
 class Scanner:
@@ -62,6 +68,13 @@ class Scanner:
             threshold.context for threshold in thresholds.values() if threshold.context is not None
         ]
         self._context_words = frozenset().union(*own, *(detector.context for detector in detectors))
+        self._note: NoteRule | None = None
+
+    def noting(self, note: NoteRule) -> "Scanner":
+        """Return a scanner without cache that reports by which rules it finds values."""
+        scanner = copy.copy(self)
+        scanner._note, scanner._cache = note, ByteLru(0)
+        return scanner
 
     def scan(
         self,
@@ -113,6 +126,9 @@ class Scanner:
         counted = [span for span in learned if span.entity in self._thresholds]
         if not counted:
             return spans
+        if self._note is not None:
+            for each in counted:
+                self._note(each.entity, LEARNED_RULE)
         counted += [
             DetectedSpan(span.start, span.end, span.entity, 1.0, "", span.reading) for span in spans
         ]
@@ -209,6 +225,8 @@ class Scanner:
                     span, text, threshold.words_of(detector), nearby
                 ):
                     counted.append(span)
+                    if self._note is not None:
+                        self._note(span.entity, span.rule or type(detector).__name__)
         return counted
 
     def _needed_words(self, detector: Detector) -> frozenset[str] | None:

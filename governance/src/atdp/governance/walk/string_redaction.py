@@ -23,6 +23,7 @@ from atdp.governance.walk.protected_ranges import UNPROTECTED, Edit, ProtectedRa
 from atdp.governance.walk.split_values import joined_texts
 from atdp.governance.walk.string_fields import FieldClass
 
+KEY_RULE: Final = "name of the key"
 _ROUNDS: Final = 4
 _IDENTIFIER_OPERATOR: Final = RedactionOperator("pseudonym")
 
@@ -91,6 +92,8 @@ class StringRedaction:
         """Redact a whole value whose key names its entity."""
         if not value.strip() or is_pseudonym(value):
             return value
+        if self._policy.note is not None:
+            self._policy.note(entity, KEY_RULE)
         return self._redacted(entity, value, path, stated=True)
 
     def text(
