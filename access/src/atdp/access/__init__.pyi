@@ -1,5 +1,13 @@
 from .access_decision import AccessDecision as AccessDecision
+from .access_document import (
+    AccessPolicyDocument as AccessPolicyDocument,
+    AccessTestResult as AccessTestResult,
+    check_access_policy as check_access_policy,
+    parse_access_policy as parse_access_policy,
+    run_access_tests as run_access_tests,
+)
 from .actions import RESTRICTED_ACTIONS as RESTRICTED_ACTIONS, Action as Action
+from .authorizer import AccessPolicySource as AccessPolicySource, Authorizer as Authorizer
 from .consent import (
     CONSENT as CONSENT,
     USE_PURPOSES as USE_PURPOSES,
@@ -13,10 +21,12 @@ from .data_resource import (
 )
 from .errors import (
     AccessError as AccessError,
+    AccessPolicyError as AccessPolicyError,
     ConsentError as ConsentError,
     RulesUnavailable as RulesUnavailable,
 )
 from .guards import guard_refusal as guard_refusal
+from .rule_set import AccessRules as AccessRules
 from .rules_source import RegisterRules as RegisterRules, UseRulesSource as UseRulesSource
 from .use_rules import (
     Reach as Reach,
