@@ -47,8 +47,9 @@ class BadRelease:
     """True once it serves as the canary."""
     _free_since_s: float | None = None
     """Time since which there is no canary."""
-    _verdict: tuple[str, Verdict] | None = None
-    """The live version that replay has compared it with, and the verdict."""
+    _passed_against: str | None = None
+    """The live version against which it passed replay."""
+    _evaluations: int = 0
 
     def go_on(self, *, serves_well: bool) -> None:
         """Go on as far as is possible now.
@@ -68,9 +69,11 @@ class BadRelease:
                 self._free_since_s = None
                 return
             self._free_since_s = self._free_since_s or time.monotonic()
-            if self._verdict is None or self._verdict[0] != live:
-                self._verdict = (live, self._evaluate(version))
-            if self._verdict[1] is not Verdict.PASS:
+            # Few sessions, or an engine that is loading another version, leave replay without a
+            # verdict; then it is repeated with the sessions that came since.
+            if self._passed_against != live and self._evaluate(version) is Verdict.PASS:
+                self._passed_against = live
+            if self._passed_against != live:
                 return
             if time.monotonic() - self._free_since_s < self.settings.idle_end_s:
                 return
@@ -112,14 +115,14 @@ class BadRelease:
 
     def _evaluate(self, version: str) -> Verdict:
         flow, live = self.platform.flow, self.platform.flow.state().lineage[-1]
-        name = f"by-hand-against-{live}"
-        if not (self.platform.home.datasets / f"{name}.json").exists():
-            create_dataset(
-                self.platform.lake,
-                name,
-                f"{RECOGNISED_SQL} AND tenant_id = {sql_literal(CONSENTING)} "
-                f"AND weight_version = {sql_literal(live)} AND reward IS NOT NULL",
-            )
+        self._evaluations += 1
+        name = f"by-hand-against-{live}-{self._evaluations}"
+        create_dataset(
+            self.platform.lake,
+            name,
+            f"{RECOGNISED_SQL} AND tenant_id = {sql_literal(CONSENTING)} "
+            f"AND weight_version = {sql_literal(live)} AND reward IS NOT NULL",
+        )
         report = evaluate_dataset(
             self.platform.home,
             ReplayRequest(dataset=name, model=MODEL, candidate=version, baseline=live),
