@@ -32,6 +32,7 @@ SCHEMAS: tuple[SchemaName, ...] = (
     "event",
     "audit",
     "quarantine",
+    "quarantine_order",
     "control_event",
     "learned_values",
     "register_entry",

@@ -51,12 +51,18 @@ def test_every_topic_has_a_schema_and_topics_by_raw_partition_share_their_partit
         "events_raw",
         "events_governed",
         "events_quarantine",
+        "quarantine_orders",
         "audit",
         "control",
         "learned_values",
         "register",
     }
-    by_raw_partition: tuple[TopicRole, ...] = ("events_raw", "events_governed", "learned_values")
+    by_raw_partition: tuple[TopicRole, ...] = (
+        "events_raw",
+        "events_governed",
+        "learned_values",
+        "quarantine_orders",
+    )
     assert len({all_topics()[role].partitions for role in by_raw_partition}) == 1
 
 

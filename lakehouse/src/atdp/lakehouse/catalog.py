@@ -89,7 +89,7 @@ def ensure_tables(catalog: Catalog) -> None:
 
 
 def _create(catalog: Catalog, definition: TableDefinition) -> Table:
-    schema = definition.schema
+    schema = definition.first_schema
     try:
         return catalog.create_table(
             definition.identifier,

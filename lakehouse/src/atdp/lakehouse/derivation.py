@@ -14,6 +14,7 @@ A test compares them with the frozen copies of every release and fails on a chan
 readers.
 """
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ from atdp.schemas import TopicRole
 
 _TOKEN_ARRAYS = ("prompt_token_ids", "output_token_ids", "output_logprobs")
 _TRAJECTORY_ORDER = ("trajectory_id", "attempt", "seq")
+_ORDER = ("order_id", "ordered_by")
+"""Columns of `audit` that came with version 2 of its records."""
 _SOURCE_ORDER = ("source_partition", "source_offset")
 
 
@@ -50,10 +53,18 @@ class _DerivedTable:
     sort: Sequence[str]
     governed: bool
     plain_encoding: Sequence[str] = ()
+    later_columns: Sequence[NestedField] = ()
+    """Columns that were added after the first release. They stand last, with ids after all others,
+    so that those keep theirs."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as it is committed, with final field ids."""
-        schema = assign_fresh_schema_ids(Schema(*self.columns))
+        first = assign_fresh_schema_ids(Schema(*self.columns))
+        next_id = itertools.count(first.highest_field_id + 1)
+        later = [
+            field.model_copy(update={"field_id": next(next_id)}) for field in self.later_columns
+        ]
+        schema = Schema(*first.fields, *later)
         partition = ["tenant_id", "allowed_purposes"] if self.governed else ["tenant_id"]
         return {
             "name": self.name,
@@ -126,7 +137,8 @@ def _rewards() -> _DerivedTable:
 def _audit() -> _DerivedTable:
     return _DerivedTable(
         name="audit",
-        columns=[*contract_columns("audit"), *flat_columns(ORIGIN)],
+        columns=[*contract_columns("audit", without=_ORDER), *flat_columns(ORIGIN)],
+        later_columns=contract_columns("audit", only=_ORDER),
         source="audit",
         doc=(
             "One decision of the governance gate per row; never a value. "
@@ -141,7 +153,7 @@ def _quarantine_index() -> _DerivedTable:
     return _DerivedTable(
         name="quarantine_index",
         columns=[
-            *contract_columns("quarantine", without={"payload_encrypted"}),
+            *contract_columns("quarantine", without={"payload_encrypted", "envelope_encrypted"}),
             *flat_columns(ORIGIN),
         ],
         source="events_quarantine",

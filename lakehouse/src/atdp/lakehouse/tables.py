@@ -88,6 +88,16 @@ class TableDefinition:
         """Namespace and name in the catalog."""
         return (NAMESPACE, self.name)
 
+    @property
+    def first_schema(self) -> Schema:
+        """The columns of the first release: those that are numbered from 1 in their order.
+
+        Columns that came later have numbers after those of all nested fields. A catalog numbers the
+        columns of a new table itself, so the later ones are added to a table of these.
+        """
+        numbered = enumerate(self.schema.fields, start=1)
+        return Schema(*(field for number, field in numbered if field.field_id == number))
+
     def partition_spec(self, schema: Schema) -> PartitionSpec:
         """Return the partition spec with the field ids of `schema`."""
         transforms: dict[str, Transform[Any, Any]] = {

@@ -15,7 +15,13 @@ from atdp.schemas.contract_tree import AvroRecord, contract_tree
 from atdp.schemas.errors import UnknownSchema
 
 SchemaName: TypeAlias = Literal[
-    "event", "audit", "quarantine", "control_event", "learned_values", "register_entry"
+    "event",
+    "audit",
+    "quarantine",
+    "quarantine_order",
+    "control_event",
+    "learned_values",
+    "register_entry",
 ]
 
 MARKER = b"\xc3\x01"

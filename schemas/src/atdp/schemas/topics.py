@@ -13,6 +13,7 @@ TopicRole: TypeAlias = Literal[
     "events_raw",
     "events_governed",
     "events_quarantine",
+    "quarantine_orders",
     "audit",
     "control",
     "learned_values",

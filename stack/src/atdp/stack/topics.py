@@ -48,8 +48,9 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     `replication` -1 leaves the number of replicas to the cluster.
 
     Raises:
-        StackError: a topic cannot be created, or raw events, governed events and learned values
-            differ in their number of partitions (governance keeps the partition of a record).
+        StackError: a topic cannot be created, or raw events, governed events, learned values and
+            quarantine orders differ in their number of partitions (governance keeps the partition
+            of a record).
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
@@ -112,7 +113,12 @@ def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:
 
 
 def _check_partitions_agree(existing: Mapping[str, ExistingTopic]) -> None:
-    roles: tuple[TopicRole, ...] = ("events_raw", "events_governed", "learned_values")
+    roles: tuple[TopicRole, ...] = (
+        "events_raw",
+        "events_governed",
+        "learned_values",
+        "quarantine_orders",
+    )
     partitions = {
         topic.name: existing.get(topic.name, topic).partitions
         for topic in (all_topics()[role] for role in roles)
