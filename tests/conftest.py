@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from atdp.runtime import Home, MemoryLog, MemoryRegister, Register
 from atdp.stack.broker.kafka import KafkaBroker
 
 NewTopic = Callable[..., str]
+RegisterOf = Callable[[Home], Register]
 
 TOPIC_DEADLINE_S = 60.0
 
@@ -36,6 +38,22 @@ settings.register_profile(
     derandomize="CI" in os.environ,
 )
 settings.load_profile("atdp")
+
+
+@pytest.fixture(scope="module")
+def memory_registers() -> Iterator[RegisterOf]:
+    """Let lakes ask a register in memory, one for each home; returns a writer of a home's register.
+
+    It is for tests without a broker. Without it, a read for a purpose is refused there.
+    """
+    logs: dict[Path, MemoryLog] = {}
+
+    def register_of(home: Home) -> Register:
+        return MemoryRegister(logs.setdefault(home.root, MemoryLog()))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("atdp.lakehouse.lake.open_register", register_of)
+        yield register_of
 
 
 @pytest.fixture(scope="session")

@@ -233,7 +233,7 @@ def _derive_from(world: World, stale: dict[TableName, int]) -> int:
     """Derive from older snapshots, as a second worker does that is a moment behind."""
     STALE.clear()
     STALE.update(stale)
-    lake = StaleLake(world.lake.home, world.lake.settings, world.lake.catalog)
+    lake = StaleLake(world.lake.home, world.lake.settings, world.lake.catalog, world.lake.rules)
     rewarder = Rewarder(
         lake,
         RulesStore(world.home.reward_rules),

@@ -67,6 +67,11 @@ class RetentionTerms:
         ]
         return timedelta(days=min(days)) if days else None
 
+    @property
+    def exists(self) -> bool:
+        """Return whether a policy states any retention."""
+        return any(terms.days for terms in self._active.values())
+
     def names(self, tenant: str) -> frozenset[str]:
         """Return the classes that have a time of their own."""
         return frozenset(name for terms in self._of(tenant) for name in terms.days)

@@ -187,6 +187,11 @@ class UseRules:
             return "granted"
         return None
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no data of any tenant is refused, whatever the time."""
+        return not (self._decisions or self._unreadable or self._retention.exists)
+
     def reach(self, tenant: str, purpose: str, now: datetime) -> Reach:
         """Return where the data of a tenant is that `refusal` refuses for a purpose now.
 

@@ -22,6 +22,7 @@ from .errors import (
     LakehouseError as LakehouseError,
     QueryFailed as QueryFailed,
     QueryRefused as QueryRefused,
+    RulesUnreadable as RulesUnreadable,
     SnapshotGone as SnapshotGone,
 )
 from .http import sql_router as sql_router
@@ -36,3 +37,4 @@ from .trajectory_records import (
     StepReward as StepReward,
     TrajectoryRecord as TrajectoryRecord,
 )
+from .visible_files import ANY_PURPOSE as ANY_PURPOSE

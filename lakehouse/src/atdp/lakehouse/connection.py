@@ -10,11 +10,12 @@ a few milliseconds, since manifests are cached.
 import threading
 import weakref
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import pyarrow as pa
@@ -31,11 +32,16 @@ from atdp.lakehouse.visible_files import (
     attach_tables,
     lock_down,
 )
+from atdp.lakehouse.withheld import UseQuestion, Withheld
 from atdp.runtime import Home
 
 _BATCH_ROWS = 1024
 """Rows per batch of a result. One batch beyond the limits is held in memory. Smaller batches cost
 time, larger ones memory."""
+_LONG_S = 3600.0
+"""Time for a statement of the platform's own; a person's has 60 s."""
+_NO_LIMIT = 1 << 50
+"""Limit of rows and of bytes that no result reaches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +71,9 @@ class Connection:
         *,
         snapshots: Mapping[TableName, int] | None = None,
         limits: QueryLimits | None = None,
+        withheld: Withheld = Withheld(),  # noqa: B008 - it never changes
     ) -> None:
+        """Open the files of a scope, without the trajectories that are `withheld`."""
         self.tenant, self.purpose = scope.tenant, scope.purpose
         self._limits = limits or QueryLimits()
         self._duck = duckdb.connect(config={"threads": self._limits.threads})
@@ -74,7 +82,7 @@ class Connection:
         # that is still open.
         self._close = weakref.finalize(self, self._duck.close)
         try:
-            self.snapshots = attach_tables(self._duck, lake, scope, snapshots)
+            self.snapshots = attach_tables(self._duck, lake, scope, snapshots, withheld)
             lock_down(self._duck, memory=self._limits.memory)
         except BaseException:
             self._close()
@@ -117,6 +125,11 @@ class Connection:
                     "select fewer or smaller columns"
                 ) from error
 
+    def all_rows(self, query: str) -> list[dict[str, Any]]:
+        """Run one SELECT of the platform's own, without limits, and return its rows."""
+        result = self.sql(query, max_rows=_NO_LIMIT, max_bytes=_NO_LIMIT, timeout_s=_LONG_S)
+        return result.dicts()
+
     def close(self) -> None:
         """Release memory and files."""
         self._close()
@@ -155,6 +168,9 @@ def connect(
 ) -> Connection:
     """Open a connection to the lake of a home (default: `ATDP_HOME`).
 
+    A connection for a purpose shows no trajectory that consent or retention withhold now. One for
+    `ANY_PURPOSE` is the operator's and is not asked.
+
     Args:
         home: the home of the lake; ignored when `lake` is given.
         tenant: the tenant whose rows are shown; None is the operator, who sees all tenants.
@@ -168,10 +184,50 @@ def connect(
     Raises:
         SnapshotGone: a snapshot has been expired.
         CatalogError: the catalog cannot be opened.
+        RulesUnreadable: it is for a purpose, and the register cannot be read.
     """
     default = ANY_PURPOSE if tenant is None else ANALYTICS
     scope = Scope(tenant=tenant, purpose=default if purpose is None else purpose)
-    return Connection(lake or open_lake(home), scope, snapshots=snapshots, limits=limits)
+    lake = lake or open_lake(home)
+    if scope.purpose == ANY_PURPOSE:
+        return Connection(lake, scope, snapshots=snapshots, limits=limits)
+    withheld, snapshots = withheld_now(lake, scope, snapshots)
+    return Connection(lake, scope, snapshots=snapshots, limits=limits, withheld=withheld)
+
+
+def withheld_now(
+    lake: Lake,
+    scope: Scope,
+    snapshots: Mapping[TableName, int] | None = None,
+    named: str = "true",
+) -> tuple[Withheld, Mapping[TableName, int] | None]:
+    """Return what is withheld for the purpose of a scope now, and the snapshots it was read from.
+
+    `named` is an SQL condition over `events` that limits the trajectories. The snapshots are the
+    given ones where no row had to be read.
+
+    Raises:
+        RulesUnreadable: the register cannot be read.
+        SnapshotGone: a snapshot has been expired.
+    """
+    question = UseQuestion(
+        rules=lake.use_rules(),
+        tenant=scope.tenant,
+        purpose=scope.purpose,
+        now=datetime.now(UTC),
+        named=named,
+    )
+    everything = Scope(tenant=scope.tenant, purpose=ANY_PURPOSE)
+    with ExitStack() as opened:
+        pinned = snapshots
+
+        def select(statement: str) -> list[dict[str, Any]]:
+            nonlocal pinned
+            connection = opened.enter_context(Connection(lake, everything, snapshots=pinned))
+            pinned = connection.snapshots
+            return connection.all_rows(statement)
+
+        return question.ask(select), pinned
 
 
 def _read_at_most(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:

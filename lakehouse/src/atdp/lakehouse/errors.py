@@ -5,6 +5,7 @@ may do next:
 
 - `CommitRefused` and `WriteTooOld`: reload the table and continue from its own position.
 - `TopicChanged`, `PositionsLost` and `UndecodableRecord`: stop; a person has to decide.
+- `RulesUnreadable`: try again when the register can be read; no row was read.
 - `QueryRefused`, `QueryFailed`, `SnapshotGone` and `DatasetError`: answer the user who asked.
 """
 
@@ -53,6 +54,10 @@ class UndecodableRecord(LakehouseError):
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
         self.index = index
+
+
+class RulesUnreadable(LakehouseError):
+    """Consent and retention cannot be asked, so no row may be read."""
 
 
 class SnapshotGone(LakehouseError):

@@ -17,7 +17,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from atdp.lakehouse.connection import QueryLimits, connect
-from atdp.lakehouse.errors import CatalogError, LakehouseError, QueryFailed, QueryRefused
+from atdp.lakehouse.errors import (
+    CatalogError,
+    LakehouseError,
+    QueryFailed,
+    QueryRefused,
+    RulesUnreadable,
+)
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.visible_files import ANALYTICS
@@ -121,6 +127,8 @@ def sql_router(
                 raise HttpProblem(400, "query_failed", str(error)) from error
             except CatalogError as error:
                 raise HttpProblem(503, "lake_unavailable", str(error), retry_after_s=1) from error
+            except RulesUnreadable as error:
+                raise HttpProblem(503, "rules_unreadable", str(error), retry_after_s=1) from error
             except LakehouseError as error:
                 raise HttpProblem(500, "lake_error", str(error)) from error
         return Response(

@@ -7,12 +7,13 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from atdp.access import RegisterRules, RulesUnavailable, UseRules, UseRulesSource
 from atdp.lakehouse.catalog import ensure_tables, open_catalog
-from atdp.lakehouse.errors import LakehouseError
+from atdp.lakehouse.errors import LakehouseError, RulesUnreadable
 from atdp.lakehouse.positions import positions_of
 from atdp.lakehouse.settings import LakeSettings
 from atdp.lakehouse.tables import READ_ORDER, TableName, table_definitions
-from atdp.runtime import Home
+from atdp.runtime import Home, open_register
 
 NO_SNAPSHOT = -1
 """Snapshot id of a table that has no snapshot yet; it reads as empty."""
@@ -25,6 +26,19 @@ class Lake:
     home: Home
     settings: LakeSettings
     catalog: Catalog = field(repr=False)
+    rules: UseRulesSource = field(repr=False)
+    """Consent and retention, which every read for a purpose asks."""
+
+    def use_rules(self) -> UseRules:
+        """Return the rules about the use of data as they are now.
+
+        Raises:
+            RulesUnreadable: the register cannot be read.
+        """
+        try:
+            return self.rules.rules()
+        except RulesUnavailable as error:
+            raise RulesUnreadable(str(error)) from error
 
     def table(self, name: TableName) -> Table:
         """Return the table in its present state.
@@ -63,8 +77,15 @@ class Lake:
         return {} if positions is None else positions.next
 
 
-def open_lake(home: Home | Path | str | None = None, settings: LakeSettings | None = None) -> Lake:
+def open_lake(
+    home: Home | Path | str | None = None,
+    settings: LakeSettings | None = None,
+    rules: UseRulesSource | None = None,
+) -> Lake:
     """Open the lake of a home (default: `ATDP_HOME`) and create its tables where they are missing.
+
+    `rules` (default: the register of the home, opened at the first read for a purpose) say what
+    consent and retention permit.
 
     Raises:
         CatalogError: the catalog cannot be opened.
@@ -76,4 +97,6 @@ def open_lake(home: Home | Path | str | None = None, settings: LakeSettings | No
     chosen = settings or LakeSettings.from_env(home)
     catalog = open_catalog(chosen)
     ensure_tables(catalog)
-    return Lake(home, chosen, catalog)
+    if rules is None:
+        rules = RegisterRules(lambda: open_register(home))
+    return Lake(home, chosen, catalog, rules)

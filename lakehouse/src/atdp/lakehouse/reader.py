@@ -4,6 +4,8 @@ A trajectory is taken whole or not at all. One event without a stamp, without th
 training) without granted consent refuses it. For training by RL, so does a generation that is not
 eligible or not `exact`. A trajectory whose events are still to be governed again with values that
 were learned later is refused for every purpose, until the stamp of an event says that this is done.
+Consent that was withdrawn or has ended since then, and retention, refuse it too: the rules of the
+register are asked at every read (see `withheld`), and a register that cannot be read refuses all.
 
 Every generation says whether its context is complete: the messages that the events add up to are
 folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
@@ -21,9 +23,10 @@ list.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, TypeAlias, get_args
 
 from atdp.lakehouse import stamps
 from atdp.lakehouse.admission import EXACT
@@ -44,7 +47,8 @@ from atdp.lakehouse.trajectory_records import (
     StepReward,
     TrajectoryRecord,
 )
-from atdp.lakehouse.visible_files import ANY_PURPOSE
+from atdp.lakehouse.visible_files import ANY_PURPOSE, Scope
+from atdp.lakehouse.withheld import UseQuestion, Withheld
 from atdp.schemas import Message, Part, TokenFidelity, WholePrompts
 
 _NO_TIME_LIMIT_S = 3600.0
@@ -118,7 +122,7 @@ def governed_trajectories(
 
     Args:
         lake: the lake to read.
-        purpose: `train` or `replay`.
+        purpose: `train`, `replay` or `export`.
         tenant: one tenant, or all (None).
         where: SQL expression over the columns of `trajectories`, e.g. `reward IS NOT NULL AND
             status = 'completed'`.
@@ -128,12 +132,14 @@ def governed_trajectories(
     Raises:
         QueryFailed: `where` is wrong.
         SnapshotGone: a snapshot has been expired.
+        RulesUnreadable: the register of consent and retention cannot be read.
     """
-    if purpose not in ("train", "replay"):
+    if purpose not in get_args(Purpose):
         raise LakehouseError(
-            f"purpose {purpose!r} is not one that is read here; use 'train' or 'replay'"
+            f"purpose {purpose!r} is not one that is read here; use {', '.join(get_args(Purpose))}"
         )
     options = options or ReadOptions()
+    rules = lake.use_rules()
     with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamped:
         pinned = stamped.snapshots
         filters = {
@@ -141,8 +147,19 @@ def governed_trajectories(
             "purpose": sql_literal(purpose),
             **_newer(stamped, options.after),
         }
-        accepted, rejected = _judge_stamps(stamped, filters, purpose, options)
-    with connect(lake=lake, tenant=tenant, purpose=purpose, snapshots=pinned) as content:
+        withheld = UseQuestion(
+            rules=rules,
+            tenant=tenant,
+            purpose=purpose,
+            now=datetime.now(UTC),
+            named=filters["named"],
+        ).ask(stamped.all_rows)
+        accepted, rejected = _judge_stamps(
+            _rows(stamped, "candidates", filters), withheld, purpose, options
+        )
+    # Not `connect`, which would ask again: the rows of refused trajectories are left out below.
+    scope = Scope(tenant=tenant, purpose=purpose)
+    with Connection(lake, scope, snapshots=pinned) as content:
         contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
         generations = _generations(content, filters, accepted, contexts)
         rewards = _step_rewards(content, filters) if options.with_step_rewards else {}
@@ -174,13 +191,14 @@ def governed_trajectories(
 
 
 def _judge_stamps(
-    connection: Connection, filters: Mapping[str, str], purpose: Purpose, options: ReadOptions
+    candidates: Iterable[_Row], withheld: Withheld, purpose: Purpose, options: ReadOptions
 ) -> tuple[dict[Key, _Row], list[tuple[str, float | None]]]:
-    """Return the trajectories whose stamps allow the purpose; reason and reward of the others."""
+    """Return the trajectories that may be used; reason and reward of the others."""
     accepted: dict[Key, _Row] = {}
     rejected: list[tuple[str, float | None]] = []
-    for row in _rows(connection, "candidates", filters):
+    for row in candidates:
         reason = stamps.refusal(row, purpose, exact=options.demand)
+        reason = reason or withheld.reason(row["tenant_id"], row["trajectory_id"])
         if reason is None:
             accepted[_key(row)] = row
         else:

@@ -11,7 +11,7 @@ from atdp.lakehouse.admission import admitted_fidelities
 from atdp.lakehouse.trajectory_records import GenerationRecord
 from atdp.schemas import TokenFidelity
 
-Purpose = Literal["train", "replay"]
+Purpose = Literal["train", "replay", "export"]
 
 NO_STAMP = "no_stamp"
 NO_PURPOSE = "purpose_not_allowed"
@@ -36,6 +36,8 @@ def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: TokenFidelity | 
         return NO_STAMP
     if purpose == "train" and row["without_consent"] is not False:
         return WITHDRAWN if row["withdrawn"] else NO_CONSENT
+    if purpose == "export" and row["withdrawn"] is not False:
+        return WITHDRAWN
     if row["without_purpose"] is not False:
         return NO_PURPOSE
     if row["settled"] is not True:

@@ -5,13 +5,19 @@ the files of one tenant that allow one purpose hold no other rows. The DuckDB in
 connection may open these files and no other path of the machine: `allowed_paths` names them, then
 `enable_external_access=false` and `lock_configuration=true` make that final. A view is no such
 boundary, since whoever can read the file of a view can read the whole file.
+
+Trajectories that consent or retention withhold now (see `withheld`) stand in files together with
+others. The governed files of a tenant that has such trajectories are therefore not listed: they are
+scanned outside DuckDB, without these trajectories, and no statement can open them.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import duckdb
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import Table
 
 from atdp.lakehouse.duckdb_sql import (
@@ -31,6 +37,10 @@ from atdp.lakehouse.tables import (
     TableName,
     table_definitions,
 )
+from atdp.lakehouse.withheld import Withheld
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 VIEWS: Sequence[str] = ("latest_rewards", "rewards_effective", "steps", "trajectories")
 MACROS: Sequence[str] = ("held_out", "whole_prompts")
@@ -67,8 +77,11 @@ def attach_tables(
     lake: Lake,
     scope: Scope,
     wanted: Mapping[TableName, int] | None,
+    withheld: Withheld,
 ) -> dict[TableName, int]:
     """Create the views and macros of the lake in a DuckDB instance, over the files of a scope.
+
+    Trajectories that are `withheld` are in none of the governed tables.
 
     Returns:
         The snapshot of each table that the views show: the `wanted` ones, or else the newest.
@@ -87,7 +100,8 @@ def attach_tables(
             for file in files_of(table, chosen[name])
             if scope.contains(table_definitions()[name], file)
         ]
-        local_paths += _create_view(duck, name, table, files)
+        governed = table_definitions()[name].governed
+        local_paths += _create_view(duck, name, table, files, withheld if governed else Withheld())
     duck.execute("SET TimeZone = 'UTC'")
     duck.execute(f"SET allowed_paths = [{', '.join(map(sql_literal, local_paths))}]")
     for folder, names in (("macros", MACROS), ("views", VIEWS)):
@@ -144,24 +158,51 @@ def _snapshot(table: Table, name: TableName, wanted: Mapping[TableName, int] | N
 
 
 def _create_view(
-    duck: duckdb.DuckDBPyConnection, name: TableName, table: Table, files: Sequence[ListedFile]
+    duck: duckdb.DuckDBPyConnection,
+    name: TableName,
+    table: Table,
+    files: Sequence[ListedFile],
+    withheld: Withheld,
 ) -> list[str]:
     """Create the view of a table over some of its files; returns the local paths that it opens."""
     schema = table.schema()
-    if not files:
-        duck.execute(f"CREATE VIEW {sql_identifier(name)} AS {empty_relation(schema)}")
-        return []
-    paths = [path_in_filesystem(file.path) for file in files]
-    if not is_local(table.location()):
-        # DuckDB's wheel has no httpfs, so pyarrow reads the files; DuckDB pushes columns down.
-        import pyarrow.dataset as ds  # takes longer to import than a query to run
+    by_tenant: dict[str, list[str]] = {}
+    for file in files:
+        tenant = str(file.partition[0])
+        if tenant not in withheld.tenants:
+            by_tenant.setdefault(tenant, []).append(path_in_filesystem(file.path))
+    remote = not is_local(table.location())
+    # DuckDB's wheel has no httpfs, so pyarrow reads remote files; DuckDB pushes columns down.
+    scanned = {tenant for tenant in by_tenant if remote or withheld.of(tenant)}
+    listed = [path for tenant in by_tenant if tenant not in scanned for path in by_tenant[tenant]]
+    parts = []
+    if listed:
+        paths = ", ".join(map(sql_literal, listed))
+        parts.append(f"FROM read_parquet([{paths}], schema = {parquet_schema(schema)})")
+    if scanned:
+        rows = {tenant: by_tenant[tenant] for tenant in sorted(scanned)}
+        duck.register(f"{name}_scanned", _rows_outside(table, rows, withheld))
+        parts.append(f"FROM {sql_identifier(f'{name}_scanned')}")
+    text = " UNION ALL BY NAME ".join(parts) or empty_relation(schema)
+    duck.execute(f"CREATE VIEW {sql_identifier(name)} AS {text}")
+    return listed
 
-        dataset = ds.dataset(paths, filesystem=filesystem_of(table), format="parquet")
-        duck.register(name, dataset)
-        return []
-    listed = ", ".join(map(sql_literal, paths))
-    duck.execute(
-        f"CREATE VIEW {sql_identifier(name)} AS FROM read_parquet([{listed}], "
-        f"schema = {parquet_schema(schema)})"
-    )
-    return paths
+
+def _rows_outside(
+    table: Table, paths: Mapping[str, Sequence[str]], withheld: Withheld
+) -> "ds.Dataset":
+    """Return the rows of files, by tenant, without the withheld trajectories."""
+    import pyarrow.compute as pc  # both take longer to import than a query to run
+    import pyarrow.dataset as ds
+
+    datasets = []
+    for tenant, files in paths.items():
+        rows = ds.dataset(
+            list(files),
+            schema=schema_to_pyarrow(table.schema(), include_field_ids=False),
+            filesystem=filesystem_of(table),
+            format="parquet",
+        )
+        names = list(withheld.of(tenant))
+        datasets.append(rows.filter(~pc.field("trajectory_id").isin(names)) if names else rows)
+    return datasets[0] if len(datasets) == 1 else ds.dataset(datasets)
