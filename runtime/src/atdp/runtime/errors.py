@@ -25,4 +25,11 @@ class RegisterUnavailable(PlatformError):
 
 
 class DocumentError(PlatformError):
-    """A file that a person wrote is wrong; the message names line and column of each problem."""
+    """A file that a person wrote is wrong; the message names line and column of each problem.
+
+    `place`: line and column of a text that cannot be parsed at all, from 1; None where unknown.
+    """
+
+    def __init__(self, message: str, place: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.place = place

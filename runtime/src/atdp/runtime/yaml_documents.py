@@ -4,7 +4,7 @@ Every problem is reported with line and column. A key that occurs twice is refus
 loaders keep the last of two equal keys and drop the first without an error.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -17,6 +17,22 @@ M = TypeVar("M", bound=BaseModel)
 
 _SHOWN_PROBLEMS = 8
 _MOST_CHARACTERS = 4_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentProblem:
+    """A wrong part of a document.
+
+    `line` and `column` count from 1. `location` holds the keys and indexes that lead to the part,
+    `path` the same as text. `kind` is pydantic's name of the error, such as `extra_forbidden`.
+    """
+
+    line: int
+    column: int
+    location: tuple[int | str, ...]
+    path: str
+    kind: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +58,9 @@ class YamlDocument:
             value: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
         except yaml.YAMLError as error:
             problem = getattr(error, "problem", None) or str(error)
-            raise DocumentError(
-                f"{where}{_error_place(error, text)}: not valid YAML: {problem}"
-            ) from error
+            place = _error_place(error, text)
+            at = "" if place is None else f":{place[0]}:{place[1]}"
+            raise DocumentError(f"{where}{at}: not valid YAML: {problem}", place) from error
         except RecursionError as error:
             raise DocumentError(f"{where}: not valid YAML: it is nested too deeply") from error
         return cls(value, where, node)
@@ -58,10 +74,31 @@ class YamlDocument:
         try:
             return model.model_validate(self.value)
         except ValidationError as error:
-            raise DocumentError("; ".join(self._problems(error))) from error
+            problems = self._problems(error)
+            shown = [
+                f"{self.where}:{each.line}:{each.column}: {each.path or 'the document'}: "
+                f"{each.message}"
+                for each in problems[:_SHOWN_PROBLEMS]
+            ]
+            if len(problems) > _SHOWN_PROBLEMS:
+                shown.append(f"and {len(problems) - _SHOWN_PROBLEMS} further problems")
+            raise DocumentError("; ".join(shown)) from error
 
-    def _problems(self, error: ValidationError) -> Iterator[str]:
-        """Yield one sentence for each of the first problems.
+    def problems(self, model: type[BaseModel]) -> Sequence[DocumentProblem]:
+        """Return everything that makes the document no value of `model`."""
+        try:
+            model.model_validate(self.value)
+        except ValidationError as error:
+            return self._problems(error)
+        return ()
+
+    def place_of(self, location: tuple[int | str, ...]) -> tuple[int, int]:
+        """Return line and column, from 1, at which the deepest existing part of a location is."""
+        mark, _ = self._place(location)
+        return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+
+    def _problems(self, error: ValidationError) -> Sequence[DocumentProblem]:
+        """Return the problems of a failed validation.
 
         A list of which every item is wrong has a problem of its own, that it has too few items; it
         is left out.
@@ -70,15 +107,22 @@ class YamlDocument:
         inner = {
             problem["loc"][:length] for problem in problems for length in range(len(problem["loc"]))
         }
-        problems = [
-            each for each in problems if each["type"] != "too_short" or each["loc"] not in inner
+        return [
+            self._problem(each["loc"], each["type"], each["msg"])
+            for each in problems
+            if each["type"] != "too_short" or each["loc"] not in inner
         ]
-        for problem in problems[:_SHOWN_PROBLEMS]:
-            mark, path = self._place(problem["loc"])
-            place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
-            yield f"{self.where}{place}: {path or 'the document'}: {problem['msg']}"
-        if len(problems) > _SHOWN_PROBLEMS:
-            yield f"and {len(problems) - _SHOWN_PROBLEMS} further problems"
+
+    def _problem(self, location: tuple[int | str, ...], kind: str, message: str) -> DocumentProblem:
+        line, column = self.place_of(location)
+        return DocumentProblem(
+            line=line,
+            column=column,
+            location=location,
+            path=self._place(location)[1],
+            kind=kind,
+            message=message,
+        )
 
     def _place(self, location: tuple[int | str, ...]) -> tuple[yaml.Mark | None, str]:
         """Return where the deepest node on a location begins, and its path.
@@ -110,13 +154,13 @@ def _child(node: yaml.Node | None, part: int | str) -> tuple[yaml.Node | None, y
     return None, None
 
 
-def _error_place(error: yaml.YAMLError, text: str) -> str:
-    """Return `:line:column` of an error; empty where it names no place."""
+def _error_place(error: yaml.YAMLError, text: str) -> tuple[int, int] | None:
+    """Return line and column of an error; None where it names no place."""
     if isinstance(error, yaml.reader.ReaderError) and isinstance(error.position, int):
         before = text[: error.position].split("\n")
-        return f":{len(before)}:{len(before[-1]) + 1}"
+        return len(before), len(before[-1]) + 1
     mark = getattr(error, "problem_mark", None)
-    return "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+    return None if mark is None else (mark.line + 1, mark.column + 1)
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

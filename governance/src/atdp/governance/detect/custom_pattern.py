@@ -1,20 +1,24 @@
 """Patterns that a policy defines.
 
-They run on the `regex` engine with a time limit per string. A pattern that exceeds it raises an
-error; its text is never skipped. When a policy is compiled, each pattern is tried on short
-repetitive texts, and one that is slow on them is refused, so that it does not quarantine real
-events later.
+Those of stewards run on RE2 (`syntax: re2`). The rules that the package ships need look-around and
+run on the `regex` module, with a time limit for each string (`syntax: regex`). A pattern that
+exceeds its limit raises an error; its text is never skipped. When a policy is compiled, each
+pattern is tried on repetitive texts, and one that is slow on them is refused, so that it does not
+quarantine real events later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, Protocol, TypeAlias
 
 import regex
 
 from atdp.governance.detect.detector import DetectedSpan
+from atdp.governance.detect.linear_patterns import LinearPattern
 from atdp.governance.errors import DetectorError, PolicyError
 from atdp.governance.redact.pseudonyms import is_pseudonym
+
+PatternSyntax: TypeAlias = Literal["re2", "regex"]
 
 _PROBE_TIMEOUT_S: Final = 1.0
 _PROBE_CHARS: Final = 6_000
@@ -45,17 +49,25 @@ _PROBES = tuple(
 class PatternDefinition:
     """One pattern of a policy.
 
-    `group` (number or name, 0 is the whole match) is what is detected. `flags` are those of
-    `regex.compile`.
+    `group` (number or name, 0 is the whole match) is what is detected. `verbose` is for the syntax
+    `regex` alone.
     """
 
     name: str
     entity: str
+    syntax: PatternSyntax
     pattern: str
     group: int | str
-    flags: int
+    ignore_case: bool
+    verbose: bool
     score: float
     context: frozenset[str]
+
+
+class _Pattern(Protocol):
+    def spans(self, text: str, timeout_s: float) -> Iterator[tuple[int, int]]: ...
+
+    def refuse_if_slow(self) -> None: ...
 
 
 class CustomPattern:
@@ -71,54 +83,78 @@ class CustomPattern:
         self.best_score = definition.score
         self.entity: str | None = definition.entity
         self._definition = definition
-        self._pattern = _compiled(definition)
         self._timeout_s = timeout_s
-        self._refuse_slow_pattern()
+        try:
+            self._pattern = compiled_pattern(definition)
+            self._pattern.refuse_if_slow()
+        except PolicyError as error:
+            raise PolicyError(f"pattern {definition.name!r}: {error}") from error
 
     def scan(self, text: str) -> Sequence[DetectedSpan]:
         """Return every match of the pattern that is not a pseudonym already."""
-        return self._scan(text, self._timeout_s)
-
-    def _scan(self, text: str, timeout_s: float) -> Sequence[DetectedSpan]:
         definition = self._definition
         rule = f"policy:{definition.name}"
-        spans = []
+        try:
+            return [
+                DetectedSpan(start, end, definition.entity, definition.score, rule)
+                for start, end in self._pattern.spans(text, self._timeout_s)
+                if end > start and not is_pseudonym(text[start:end])
+            ]
+        except DetectorError as error:
+            raise DetectorError(
+                f"pattern {definition.name} ran longer than {self._timeout_s} s on one string"
+            ) from error
+
+
+def compiled_pattern(definition: PatternDefinition) -> _Pattern:
+    """Compile a pattern in its syntax.
+
+    Raises:
+        PolicyError: it does not compile, has no such group, or matches the empty text. The message
+            does not name the pattern.
+    """
+    if definition.syntax == "regex":
+        return _TimedPattern(definition)
+    if definition.verbose:
+        raise PolicyError("RE2 has no verbose patterns; write it in one line, without spaces")
+    return LinearPattern(
+        definition.pattern, ignore_case=definition.ignore_case, group=definition.group
+    )
+
+
+class _TimedPattern:
+    """A pattern on the `regex` module."""
+
+    def __init__(self, definition: PatternDefinition) -> None:
+        flags = regex.IGNORECASE if definition.ignore_case else 0
+        flags |= regex.VERBOSE if definition.verbose else 0
+        group = definition.group
+        try:
+            pattern = regex.compile(definition.pattern, flags)
+        except regex.error as error:
+            raise PolicyError(f"does not compile: {error}") from error
+        if isinstance(group, int) and group > pattern.groups:
+            raise PolicyError(f"has no group {group}; it has {pattern.groups}")
+        if isinstance(group, str) and group not in pattern.groupindex:
+            raise PolicyError(f"has no group {group!r}")
+        if pattern.search("") is not None:
+            raise PolicyError("matches the empty text; make it match at least one character")
+        self._pattern = pattern
+        self._group = group
+
+    def spans(self, text: str, timeout_s: float) -> Iterator[tuple[int, int]]:
         try:
             for match in self._pattern.finditer(text, timeout=timeout_s):
-                start, end = match.span(definition.group)
-                if end > start and not is_pseudonym(text[start:end]):
-                    spans.append(
-                        DetectedSpan(start, end, definition.entity, definition.score, rule)
-                    )
+                yield match.span(self._group)
         except TimeoutError as error:
-            raise DetectorError(
-                f"pattern {definition.name} ran longer than {timeout_s} s on one string"
-            ) from error
-        return spans
+            raise DetectorError(f"a pattern needs more than {timeout_s} s on one string") from error
 
-    def _refuse_slow_pattern(self) -> None:
+    def refuse_if_slow(self) -> None:
         for probe in _PROBES:
             try:
-                self._scan(probe, _PROBE_TIMEOUT_S)
+                for _span in self.spans(probe, _PROBE_TIMEOUT_S):
+                    pass
             except DetectorError as error:
                 raise PolicyError(
-                    f"pattern {self._definition.name!r} takes too long on repetitive text; "
-                    "bound its repetitions ({1,40} instead of +)"
+                    "takes too long on repetitive text; bound its repetitions ({1,40} instead of +)"
                 ) from error
-
-
-def _compiled(definition: PatternDefinition) -> regex.Pattern[str]:
-    name, group = definition.name, definition.group
-    try:
-        pattern = regex.compile(definition.pattern, definition.flags)
-    except regex.error as error:
-        raise PolicyError(f"pattern {name!r} does not compile: {error}") from error
-    if isinstance(group, int) and group > pattern.groups:
-        raise PolicyError(f"pattern {name!r} has no group {group}; it has {pattern.groups}")
-    if isinstance(group, str) and group not in pattern.groupindex:
-        raise PolicyError(f"pattern {name!r} has no group {group!r}")
-    if pattern.search("") is not None:
-        raise PolicyError(
-            f"pattern {name!r} matches the empty text; make it match at least one character"
-        )
-    return pattern

@@ -50,6 +50,13 @@ class EntityThreshold:
         """Return the context words of a detector's spans."""
         return detector.context if self.context is None else self.context
 
+    def can_be_reached(self, score: float, words: frozenset[str]) -> bool:
+        """Return whether a span of this score counts, near one of the context `words` if need be.
+
+        A span of digits alone may need a context word even so.
+        """
+        return score >= self.min_score or (bool(words) and _raised(score) >= self.min_score)
+
     def admits(
         self, span: DetectedSpan, text: str, words: frozenset[str], nearby: frozenset[str]
     ) -> bool:
@@ -64,12 +71,17 @@ class EntityThreshold:
         )
         if not needs_context:
             return True
-        if max(span.score + _CONTEXT_BONUS, _LEAST_WITH_CONTEXT) < self.min_score:
+        if _raised(span.score) < self.min_score:
             return False
         if nearby & words:
             return True
         window = text[max(0, span.start - _WINDOW_CHARS) : span.start]
         return not words.isdisjoint(lower_words(window)[-_WORDS_BEFORE:])
+
+
+def _raised(score: float) -> float:
+    """Return the score of a span near a context word."""
+    return max(score + _CONTEXT_BONUS, _LEAST_WITH_CONTEXT)
 
 
 def lower_words(text: str) -> list[str]:

@@ -4,14 +4,12 @@ Compiling refuses what would let values pass at run time: an entity that nothing
 that does not compile or takes too long, a field rule without effect.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import regex
-
 from atdp.governance.detect.checked_codes import CheckedCodes
-from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
+from atdp.governance.detect.custom_pattern import CustomPattern
 from atdp.governance.detect.detector import Detector
 from atdp.governance.detect.glued_addresses import GluedAddresses
 from atdp.governance.detect.key_names import KeyNameRule, KeyNames, key_name
@@ -26,14 +24,9 @@ from atdp.governance.engine_version import engine_version, engine_with_model
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import event_paths
 from atdp.governance.path_keys import PathKeys
-from atdp.governance.policy.document import (
-    ConsentTerms,
-    KeyRule,
-    PatternRule,
-    PolicyDocument,
-    Purpose,
-)
+from atdp.governance.policy.document import ConsentTerms, PolicyDocument, Purpose
 from atdp.governance.policy.field_rules import dropped_places, drops_context, drops_leaf
+from atdp.governance.policy.rules import EntityRule, KeyRule
 from atdp.governance.redact.operators import SEVERITY, RedactionOperator
 
 _GLUED: Final = frozenset({"IP_ADDRESS", "MAC_ADDRESS"})
@@ -107,20 +100,13 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
         PolicyError: an entity has no recognizer, a pattern is bad, a phone region is unknown, a key
             has two entities, or a field rule cannot have its effect.
     """
-    dropped = dropped_places(document.fields, policy=document.metadata.id)
+    try:
+        dropped = dropped_places(document.fields)
+    except PolicyError as error:
+        raise PolicyError(f"policy {document.metadata.id}: {error}") from error
     keys = _key_names(document)
     detectors = _detectors(document, keys)
-    thresholds = {
-        name: EntityThreshold(
-            min_score=rule.min_score,
-            severity=SEVERITY[rule.do],
-            context=None
-            if rule.context is None
-            else frozenset(word.lower() for word in rule.context),
-            bare_digits=rule.bare_digits == "find",
-        )
-        for name, rule in document.entities.items()
-    }
+    thresholds = {name: threshold(rule) for name, rule in document.entities.items()}
     return CompiledPolicy(
         document=document,
         content_hash=document.content_hash,
@@ -149,36 +135,61 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
     )
 
 
-def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
+def threshold(rule: EntityRule) -> EntityThreshold:
+    """Return the conditions under which findings of an entity count."""
+    return EntityThreshold(
+        min_score=rule.min_score,
+        severity=SEVERITY[rule.do],
+        context=None if rule.context is None else frozenset(word.lower() for word in rule.context),
+        bare_digits=rule.bare_digits == "find",
+    )
+
+
+def recognizers(
+    entity: str, *, timeout_s: float, phone_regions: Sequence[str]
+) -> Sequence[Detector]:
+    """Return the recognizers of the package for an entity; empty when it has none.
+
+    Raises:
+        PolicyError: a phone region is unknown.
+    """
     # Imported here, so that reading a policy does not load phonenumbers and Presidio.
     from atdp.governance.detect.phones import ENTITY as PHONE_ENTITY, PhoneDetector
     from atdp.governance.detect.presidio import pattern_detectors
 
+    if entity == PHONE_ENTITY:
+        return [PhoneDetector(phone_regions)]
+    if entity == SECRET_ENTITY:
+        return [SecretDetector(timeout_s)]
+    return pattern_detectors(entity, timeout_s=timeout_s)
+
+
+def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
     timeout_s = document.limits.pattern_timeout_s
     detectors: list[Detector] = [SurrogateForms()]
     custom = {rule.entity for rule in document.patterns} | {rule.entity for rule in document.keys}
     custom.update(document.ner.entities if document.ner is not None else ())
     for entity in document.entities:
-        if entity == PHONE_ENTITY:
-            detectors.append(PhoneDetector(document.phone_regions))
-        elif entity == SECRET_ENTITY:
-            detectors.append(SecretDetector(timeout_s))
-        else:
-            recognizers = pattern_detectors(entity, timeout_s=timeout_s)
-            if not recognizers and entity not in custom:
-                raise PolicyError(
-                    f"policy {document.metadata.id}: no recognizer finds {entity}; "
-                    "add a pattern or a key rule for it, or take it out of entities"
-                )
-            detectors += recognizers
+        shipped = recognizers(entity, timeout_s=timeout_s, phone_regions=document.phone_regions)
+        if not shipped and entity not in custom:
+            raise PolicyError(f"policy {document.metadata.id}: {no_recognizer(entity)}")
+        detectors += shipped
     if not _GLUED.isdisjoint(document.entities):
         detectors.append(GluedAddresses())
     if not _CHECKED.isdisjoint(document.entities):
         detectors.append(CheckedCodes())
-    detectors += [CustomPattern(_definition(rule), timeout_s) for rule in document.patterns]
+    detectors += [CustomPattern(rule.definition, timeout_s) for rule in document.patterns]
     if document.keys:
         detectors += [QuotedPairs(keys, timeout_s), QueryPairs(keys, timeout_s)]
     return detectors
+
+
+def no_recognizer(entity: str) -> str:
+    """Return the problem that nothing finds an entity."""
+    return (
+        f"no recognizer finds {entity}; add a pattern or a key rule for it, "
+        "or take it out of entities"
+    )
 
 
 def _prose_detectors(document: PolicyDocument) -> list[Detector]:
@@ -189,46 +200,26 @@ def _prose_detectors(document: PolicyDocument) -> list[Detector]:
     return [ner_detector(document.ner.model, document.ner.entities)]
 
 
-def _definition(rule: PatternRule) -> PatternDefinition:
-    ignore_case = regex.IGNORECASE if rule.ignore_case else 0
-    verbose = regex.VERBOSE if rule.verbose else 0
-    return PatternDefinition(
-        name=rule.id,
-        entity=rule.entity,
-        pattern=rule.pattern,
-        group=rule.group,
-        flags=ignore_case | verbose,
-        score=rule.score,
-        context=frozenset(word.lower() for word in rule.context),
-    )
-
-
 def _number_entities(document: PolicyDocument) -> frozenset[str]:
     entities = frozenset(name for name, rule in document.entities.items() if rule.numbers == "find")
     if formless := sorted(entities - NUMBER_FORMS.keys()):
-        raise PolicyError(
-            f"policy {document.metadata.id}: numbers have no form of {', '.join(formless)}; "
-            f"`numbers: find` is for {', '.join(sorted(NUMBER_FORMS))}"
-        )
+        raise PolicyError(f"policy {document.metadata.id}: {without_number_form(formless)}")
     return entities
 
 
+def without_number_form(entities: Sequence[str]) -> str:
+    """Return the problem that numbers cannot have the form of some entities."""
+    return (
+        f"numbers have no form of {', '.join(entities)}; "
+        f"`numbers: find` is for {', '.join(sorted(NUMBER_FORMS))}"
+    )
+
+
 def _key_names(document: PolicyDocument) -> KeyNames:
-    entities: dict[str, str | None] = {}
+    for _, problem in key_conflicts(dict(enumerate(document.keys))):
+        raise PolicyError(f"policy {document.metadata.id}: {problem}")
     rules: list[KeyNameRule] = []
     for rule in document.keys:
-        kept = (*rule.names, *rule.whole, *rule.anywhere)
-        for name, entity in (*((name, rule.entity) for name in kept), *_excepted(rule)):
-            normalised = key_name(name)
-            if not normalised:
-                raise PolicyError(
-                    f"policy {document.metadata.id}: the key name {name!r} has no letter or digit"
-                )
-            if entities.setdefault(normalised, entity) != entity:
-                raise PolicyError(
-                    f"policy {document.metadata.id}: the key {name!r} is both "
-                    f"{entities[normalised] or 'without entity'} and {entity or 'without entity'}"
-                )
         rules += [
             KeyNameRule(
                 entity=rule.entity,
@@ -240,6 +231,20 @@ def _key_names(document: PolicyDocument) -> KeyNames:
             KeyNameRule(entity=None, ending=rule.unless),
         ]
     return KeyNames(rules)
+
+
+def key_conflicts(rules: Mapping[int, KeyRule]) -> Iterator[tuple[int, str]]:
+    """Yield the rules whose names have two entities or no letter, by index, with the problem."""
+    entities: dict[str, str | None] = {}
+    for index, rule in rules.items():
+        kept = (*rule.names, *rule.whole, *rule.anywhere)
+        for name, entity in (*((name, rule.entity) for name in kept), *_excepted(rule)):
+            normalised = key_name(name)
+            if not normalised:
+                yield index, f"the key name {name!r} has no letter or digit"
+            elif entities.setdefault(normalised, entity) != entity:
+                before = entities[normalised] or "without entity"
+                yield index, f"the key {name!r} is both {before} and {entity or 'without entity'}"
 
 
 def _excepted(rule: KeyRule) -> Iterator[tuple[str, None]]:

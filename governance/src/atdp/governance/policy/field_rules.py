@@ -14,7 +14,7 @@ from typing import Final
 
 from atdp.governance.errors import PolicyError
 from atdp.governance.event_paths import NOT_EMPTIABLE, containers, event_paths, leaves_below
-from atdp.governance.policy.document import CATCH_ALL, FieldRule
+from atdp.governance.policy.rules import CATCH_ALL, FieldRule
 
 _REQUIRED: Final = ("event_id", "tenant_id", "trajectory_id", "producer_id", "kind")
 """Fields that the schema would let be empty, but without which an event has no owner or place."""
@@ -31,7 +31,7 @@ _SHOWN_FIELDS: Final = 5
 """Fields that one message lists."""
 
 
-def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]:
+def dropped_places(rules: Sequence[FieldRule]) -> frozenset[str]:
     """Return the paths (without indexes) of the places that are emptied as a whole.
 
     Places within them are not listed.
@@ -39,7 +39,12 @@ def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]
     Raises:
         PolicyError: a rule's path matches nothing, or matches what an event must have.
     """
-    _refuse_unmatched(rules, policy)
+    for rule in rules:
+        if matches_nothing(rule.path):
+            raise PolicyError(
+                f"the field rule {rule.path!r} matches no field of an event; "
+                "the reference of events lists their paths"
+            )
     dropped_leaves = {
         path for path, place in event_paths().items() if place.is_leaf and drops_leaf(rules, path)
     }
@@ -47,7 +52,7 @@ def dropped_places(rules: Sequence[FieldRule], *, policy: str) -> frozenset[str]
     covered = {leaf for path in emptied for leaf in leaves_below(path)}
     if uncovered := sorted(dropped_leaves - covered):
         raise PolicyError(
-            f"policy {policy}: the field rules would drop {', '.join(uncovered[:_SHOWN_FIELDS])}, "
+            f"the field rules would drop {', '.join(uncovered[:_SHOWN_FIELDS])}, "
             "without which an event has no owner or does not match the schema; "
             "put a rule {path: …, do: scan} for it before the others, "
             "or name the place that contains it"
@@ -72,13 +77,9 @@ def drops_context(dropped: frozenset[str]) -> bool:
     )
 
 
-def _refuse_unmatched(rules: Sequence[FieldRule], policy: str) -> None:
-    for rule in rules:
-        if not any(_matches(path, rule.path) for path in event_paths()):
-            raise PolicyError(
-                f"policy {policy}: the field rule {rule.path!r} matches no field of an event; "
-                "the reference of events lists their paths"
-            )
+def matches_nothing(pattern: str) -> bool:
+    """Return True for the path of a rule that is that of no field of an event."""
+    return not any(_matches(path, pattern) for path in event_paths())
 
 
 def _can_be_emptied(path: str, dropped_leaves: set[str]) -> bool:
