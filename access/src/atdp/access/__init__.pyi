@@ -26,6 +26,11 @@ from .errors import (
     RulesUnavailable as RulesUnavailable,
 )
 from .guards import guard_refusal as guard_refusal
+from .oidc.settings import IssuerSettings as IssuerSettings, OidcSettings as OidcSettings
+from .oidc.token_verifier import (
+    OidcVerifier as OidcVerifier,
+    open_token_verifier as open_token_verifier,
+)
 from .rule_set import AccessRules as AccessRules
 from .rules_source import RegisterRules as RegisterRules, UseRulesSource as UseRulesSource
 from .use_rules import (

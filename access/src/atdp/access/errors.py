@@ -18,15 +18,3 @@ class RulesUnavailable(AccessError):
 
 class AccessPolicyError(AccessError):
     """An access policy is not valid; the message names line and problem."""
-
-
-class SignInError(AccessError):
-    """A token was refused. `code` is one word for programs."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class IssuerUnavailable(AccessError):
-    """The issuer's keys cannot be read, so no token can be checked."""

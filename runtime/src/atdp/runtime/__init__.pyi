@@ -37,6 +37,7 @@ from .register.register import (
 from .secret_keys import load_secret_key as load_secret_key
 from .service.authentication import (
     Caller as Caller,
+    TokenVerifier as TokenVerifier,
     authenticate as authenticate,
     tenant_of as tenant_of,
 )
@@ -49,4 +50,4 @@ from .service.http_problem import (
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
 from .stop_signals import call_on_signals as call_on_signals, stop_event as stop_event
-from .yaml_documents import YamlDocument as YamlDocument
+from .yaml_documents import DocumentProblem as DocumentProblem, YamlDocument as YamlDocument

@@ -79,6 +79,11 @@ class Home:
         return self.secrets / "register.key"
 
     @property
+    def oidc_file(self) -> Path:
+        """The issuers whose tokens are accepted, and what their claims mean, YAML."""
+        return self.root / "oidc.yaml"
+
+    @property
     def policies(self) -> Path:
         """Governance policies, one YAML file each."""
         return self.root / "policies"

@@ -1,6 +1,11 @@
-"""Authentication of HTTP requests by the API key in their `Authorization` header."""
+"""Authentication of HTTP requests by the API key or token in their `Authorization` header.
+
+A key stands for a program or a person of a tenant; a token (JWT) for a person who signed in at an
+issuer that the home trusts. Only a key can sign records, so events are sent with a key.
+"""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from fastapi import Request
 
@@ -8,24 +13,60 @@ from atdp.runtime.keys import ANY_TENANT, KeyStore, Permission, Principal, tenan
 from atdp.runtime.service.http_problem import HttpProblem
 from atdp.schemas import SigningKey
 
+_KEY_PREFIX = "atdp_"
+_DOTS = 2
+"""Dots in a token: header, claims and signature."""
+_SIGNED: frozenset[str] = frozenset({"emit", "generate"})
+"""Permissions whose use writes records, which need the signature of a key."""
+
+
+class TokenVerifier(Protocol):
+    """Checks tokens that an issuer has signed; `atdp.access` has the one for OIDC."""
+
+    def principal_of(self, token: str) -> Principal:
+        """Return the principal of a token; it may ask the issuer for its keys and wait for them.
+
+        Raises:
+            HttpProblem: 401 when the token is not valid, 403 when it is valid and stands for no
+                tenant or role, 503 when the issuer's keys cannot be read.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A verified caller.
-
-    Records that are sent on its behalf are signed with `signing_key`, so that governance can tell
-    who sent them.
-    """
+    """A verified caller; `key` is None for the caller of a token."""
 
     principal: Principal
-    signing_key: SigningKey
+    key: SigningKey | None
+
+    @property
+    def signing_key(self) -> SigningKey:
+        """Signs records that are sent on its behalf, so that governance can tell who sent them.
+
+        Raises:
+            HttpProblem: 403 for the caller of a token, which signs nothing.
+        """
+        if self.key is None:
+            raise _key_needed()
+        return self.key
 
 
-def authenticate(request: Request, keys: KeyStore, permission: Permission) -> Caller:
+def authenticate(
+    request: Request,
+    keys: KeyStore,
+    permission: Permission,
+    *,
+    tokens: TokenVerifier | None = None,
+) -> Caller:
     """Return the caller of a request that needs `permission`.
 
+    `tokens` may wait for an issuer: pass it in routes that run in a thread (`def`), not in those of
+    the event loop. None: only keys are accepted.
+
     Raises:
-        HttpProblem: 401 without a valid key, 403 when the caller's role lacks the permission.
+        HttpProblem: 401 without a valid key or token, 403 when the caller's role lacks the
+            permission, 503 when a token cannot be checked.
     """
     scheme, _, text = request.headers.get("authorization", "").partition(" ")
     text = text.strip()
@@ -36,6 +77,29 @@ def authenticate(request: Request, keys: KeyStore, permission: Permission) -> Ca
             "no API key: send `Authorization: Bearer atdp_…` (OpenAI clients: api_key=). "
             "`atdp keys create` makes one",
         )
+    if text.startswith(_KEY_PREFIX) or text.count(".") != _DOTS:
+        principal, key = _principal_of_key(text, keys), SigningKey.parse(text)
+    elif permission in _SIGNED:
+        raise _key_needed()
+    elif tokens is None:
+        raise HttpProblem(
+            401,
+            "tokens_not_accepted",
+            "no token is accepted here: send an API key, or name the issuer in oidc.yaml",
+        )
+    else:
+        principal, key = tokens.principal_of(text), None
+    if not principal.may(permission):
+        raise HttpProblem(
+            403,
+            "role_denied",
+            f"role {', '.join(map(repr, principal.roles))} may not {permission}; "
+            "use a key of a role that may",
+        )
+    return Caller(principal, key)
+
+
+def _principal_of_key(text: str, keys: KeyStore) -> Principal:
     principal = keys.verify(text)
     if principal is None:
         raise HttpProblem(
@@ -43,13 +107,16 @@ def authenticate(request: Request, keys: KeyStore, permission: Permission) -> Ca
             "invalid_key",
             "this API key is unknown, wrong or revoked; `atdp keys create` makes a new one",
         )
-    if not principal.may(permission):
-        raise HttpProblem(
-            403,
-            "role_denied",
-            f"role {principal.role!r} may not {permission}; use a key of a role that may",
-        )
-    return Caller(principal, SigningKey.parse(text))
+    return principal
+
+
+def _key_needed() -> HttpProblem:
+    return HttpProblem(
+        403,
+        "key_needed",
+        "a token sends no events, because records are signed with an API key; "
+        "`atdp keys create` makes one",
+    )
 
 
 def tenant_of(caller: Caller, request: Request) -> str:

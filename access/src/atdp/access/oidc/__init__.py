@@ -1,0 +1,1 @@
+"""Sign-in by OIDC: tokens of trusted issuers become principals."""
