@@ -28,7 +28,11 @@ from .errors import (
 from .http import sql_router as sql_router
 from .lake import Lake as Lake, open_lake as open_lake
 from .query_result import QueryResult as QueryResult
-from .reader import ReadOptions as ReadOptions, governed_trajectories as governed_trajectories
+from .reader import (
+    ReadOptions as ReadOptions,
+    governed_trajectories as governed_trajectories,
+    withheld_among as withheld_among,
+)
 from .settings import LakeSettings as LakeSettings
 from .tables import TableName as TableName, table_definitions as table_definitions
 from .trajectory_records import (

@@ -196,15 +196,11 @@ def connect(
 
 
 def withheld_now(
-    lake: Lake,
-    scope: Scope,
-    snapshots: Mapping[TableName, int] | None = None,
-    named: str = "true",
+    lake: Lake, scope: Scope, snapshots: Mapping[TableName, int] | None = None
 ) -> tuple[Withheld, Mapping[TableName, int] | None]:
     """Return what is withheld for the purpose of a scope now, and the snapshots it was read from.
 
-    `named` is an SQL condition over `events` that limits the trajectories. The snapshots are the
-    given ones where no row had to be read.
+    The snapshots are the given ones where no row had to be read.
 
     Raises:
         RulesUnreadable: the register cannot be read.
@@ -212,12 +208,24 @@ def withheld_now(
     """
     question = UseQuestion(
         rules=lake.use_rules(),
-        tenant=scope.tenant,
+        tenants=None if scope.tenant is None else [scope.tenant],
         purpose=scope.purpose,
         now=datetime.now(UTC),
-        named=named,
     )
-    everything = Scope(tenant=scope.tenant, purpose=ANY_PURPOSE)
+    return ask_lake(question, lake, snapshots)
+
+
+def ask_lake(
+    question: UseQuestion, lake: Lake, snapshots: Mapping[TableName, int] | None
+) -> tuple[Withheld, Mapping[TableName, int] | None]:
+    """Ask a question about some snapshots (None: the newest), which are opened only if needed.
+
+    Returns:
+        What is withheld, and the snapshots that the answer is from.
+    """
+    tenants = question.tenants
+    only = next(iter(tenants)) if tenants is not None and len(tenants) == 1 else None
+    everything = Scope(tenant=only, purpose=ANY_PURPOSE)
     with ExitStack() as opened:
         pinned = snapshots
 

@@ -23,14 +23,14 @@ list.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, get_args
 
 from atdp.lakehouse import stamps
 from atdp.lakehouse.admission import EXACT
-from atdp.lakehouse.connection import Connection, connect
+from atdp.lakehouse.connection import Connection, ask_lake, connect
 from atdp.lakehouse.context_check import CheckedContext
 from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.errors import LakehouseError
@@ -149,7 +149,7 @@ def governed_trajectories(
         }
         withheld = UseQuestion(
             rules=rules,
-            tenant=tenant,
+            tenants=None if tenant is None else [tenant],
             purpose=purpose,
             now=datetime.now(UTC),
             named=filters["named"],
@@ -188,6 +188,32 @@ def governed_trajectories(
         snapshots=pinned,
         position=position,
     )
+
+
+def withheld_among(
+    lake: Lake,
+    purpose: Purpose,
+    trajectories: Collection[tuple[str, str]],
+    snapshots: Mapping[TableName, int],
+) -> dict[tuple[str, str], str]:
+    """Return those trajectories (tenant, name) that are withheld now, with the reasons.
+
+    It is for readers that keep what they have read: they ask again before they use it. `snapshots`
+    are those that it was read from.
+
+    Raises:
+        RulesUnreadable: the register of consent and retention cannot be read.
+    """
+    question = UseQuestion(
+        rules=lake.use_rules(),
+        tenants={tenant for tenant, _ in trajectories},
+        purpose=purpose,
+        now=datetime.now(UTC),
+        named=_named([name for _, name in trajectories]),
+    )
+    withheld, _ = ask_lake(question, lake, snapshots)
+    reasons = {key: withheld.reason(*key) for key in trajectories}
+    return {key: reason for key, reason in reasons.items() if reason is not None}
 
 
 def _judge_stamps(
@@ -302,6 +328,12 @@ def _newer(connection: Connection, after: Mapping[int, int] | None) -> dict[str,
     touched = [
         name for (name,) in _without_limits(connection, query("touched", floor=floor)).rows()
     ]
-    listed = ", ".join(map(sql_literal, touched)) or "NULL"
-    named = "true" if len(touched) > _MOST_NAMES else f"trajectory_id IN ({listed})"
+    named = _named(touched)
     return {"after": f"last_offset >= {floor} AND {named}", "named": named}
+
+
+def _named(trajectories: Collection[str]) -> str:
+    """Return an SQL condition that holds for events of these trajectories, and maybe for others."""
+    if len(trajectories) > _MOST_NAMES:
+        return "true"
+    return f"trajectory_id IN ({', '.join(map(sql_literal, trajectories)) or 'NULL'})"

@@ -44,8 +44,8 @@ class UseQuestion:
     """The question for what is withheld: whose data, for which purpose, and when."""
 
     rules: UseRules
-    tenant: str | None
-    """None: all tenants."""
+    tenants: Collection[str] | None
+    """None: all tenants of the rows."""
     purpose: str
     now: datetime
     named: str = "true"
@@ -55,9 +55,10 @@ class UseQuestion:
         """Return what is withheld. Rows are read only where the rules can concern them."""
         if self.rules.is_empty:
             return Withheld()
-        tenants = [self.tenant] if self.tenant is not None else _tenants(select)
+        tenants = _tenants(select) if self.tenants is None else self.tenants
         reaches = {
-            tenant: self.rules.reach(tenant, self.purpose, self.now) for tenant in sorted(tenants)
+            tenant: self.rules.reach(tenant, self.purpose, self.now)
+            for tenant in sorted(set(tenants))
         }
         conditions = [
             f"(tenant_id = {sql_literal(tenant)} AND ({_condition(reach)}))"

@@ -125,7 +125,8 @@ class GrpoRun:
                     break
                 _wait(pace, time.monotonic() - polled_at_s)
                 continue
-            self._do_step(plan)
+            if not self._do_step(plan):
+                continue  # another plan is made without what may not be used any more
             waited_since = time.monotonic()
             if self._state.step % pace.checkpoint_every == 0 or self._publishes_now:
                 self._save()
@@ -195,14 +196,18 @@ class GrpoRun:
 
     # --- steps ---
 
-    def _do_step(self, plan: StepPlan) -> None:
+    def _do_step(self, plan: StepPlan) -> bool:
+        """Train on a plan; False when its data may not be used any more, and nothing was done."""
         self._files.write_plan(plan)
         self._hooks.on_point("plan written")
         members = planned_trajectories(plan, self._source.fetch(plan.trained))
         if members is None:
-            raise PlanError(
-                f"a trajectory of plan {plan.step} vanished while the plan was made; run again"
+            _log.warning(
+                "a trajectory of plan %d may no longer be used or was erased while the plan was "
+                "made; the step is planned again",
+                plan.step,
             )
+            return False
         logged, advantages, forks = _training_rows(plan, members)
         rows = [self._stale.refreshed(row, turns) for row, turns in logged]
         wall, cpu = time.perf_counter(), time.process_time()
@@ -230,6 +235,7 @@ class GrpoRun:
         self._files.write_report(plan.step, report)
         self._hooks.on_point("step done")
         self._hooks.on_step(plan.step, report)
+        return True
 
     def _save(self) -> None:
         self._checkpoints.save(self._model, self._optimizer, self._state)

@@ -5,10 +5,14 @@ stream: a poll reads the newest committed snapshots, unless the position has mov
 before. Then a step was made of what was read, and the rest of it may suffice for the next step. A
 read costs as much as many steps when sessions arrive faster than they are trained on.
 
-The reader enforces purpose, consent and eligibility, and counts what it refuses by reason.
+The reader enforces purpose, consent and eligibility, and counts what it refuses by reason. What was
+read before is asked about again at every poll and before every step, since consent may have been
+withdrawn in between.
 """
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from atdp.lakehouse import (
@@ -19,6 +23,7 @@ from atdp.lakehouse import (
     TableName,
     connect,
     governed_trajectories,
+    withheld_among,
 )
 from atdp.schemas import TokenFidelity
 from atdp.trainer.errors import SourceError
@@ -31,6 +36,9 @@ _START_COLUMNS = "kafka_partition, first_offset"
 _NO_ROW_LIMIT = 1 << 40
 _NO_TIME_LIMIT_S = 3600.0
 """Time limit of a read of offsets; the governed reader has the same."""
+_ANSWERS_HOLD_S = 60.0
+"""Time after which it is asked again whether a trajectory may be used although nobody has decided
+anything since: the time of a grant or of a retention class may have ended."""
 
 
 class LakeSource:
@@ -69,20 +77,32 @@ class LakeSource:
         self._fidelity: TokenFidelity = fidelity
         self._last_read: _LakeRead | None = None
         self._polled_at: StreamPosition | None = None
+        self._answers: dict[TrajectoryKey, str | None] = {}
+        self._answers_of: object = None
+        self._answers_until_s = 0.0
 
     def poll(self, position: StreamPosition) -> Poll:
         """See `TrajectorySource`; reads the pinned or the newest snapshots."""
         read = self._current(position)
         undecided = [t for t in read.trajectories.values() if not position.is_decided(t)]
+        withheld = self.withheld([t.key for t in undecided])
+        refused = Counter(read.refused)
+        rewards: dict[str, list[float]] = defaultdict(list)
+        for reason, values in read.refused_rewards.items():
+            rewards[reason].extend(values)
+        for trajectory in undecided:
+            if (gone := withheld.get(trajectory.key)) is not None:
+                refused[gone] += 1
+                rewards[gone] += [] if trajectory.reward is None else [trajectory.reward]
         return Poll(
-            trajectories=tuple(t for t in undecided if t.status != OPEN),
+            trajectories=tuple(t for t in undecided if t.status != OPEN and t.key not in withheld),
             open_starts=tuple(
                 start for start in read.later if start[1] > position.marks.get(start[0], -1)
             ),
             exhausted=self._snapshots is not None,
             snapshots={str(table): snapshot for table, snapshot in read.snapshots.items()},
-            refused=read.refused,
-            refused_rewards=read.refused_rewards,
+            refused=refused,
+            refused_rewards=rewards,
         )
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
@@ -92,7 +112,28 @@ class LakeSource:
         if missing:
             ids = ", ".join("'" + key.trajectory.replace("'", "''") + "'" for key in missing)
             known |= _by_key(self._read(f"trajectory_id IN ({ids})", None))
-        return [known[key] for key in keys if key in known]
+        withheld = self.withheld(keys)
+        return [known[key] for key in keys if key in known and key not in withheld]
+
+    def withheld(self, keys: Collection[TrajectoryKey]) -> Mapping[TrajectoryKey, str]:
+        """See `TrajectorySource`; an answer is kept until the rules change, at most a minute."""
+        snapshots = self._lake.snapshots() if self._last_read is None else self._last_read.snapshots
+        try:
+            rules = self._lake.use_rules()
+            if rules is not self._answers_of or time.monotonic() > self._answers_until_s:
+                self._answers, self._answers_of = {}, rules
+                self._answers_until_s = time.monotonic() + _ANSWERS_HOLD_S
+            names = {(key.tenant, key.trajectory) for key in keys if key not in self._answers}
+            if names:
+                reasons = withheld_among(self._lake, "train", names, snapshots)
+                self._answers |= {
+                    key: reasons.get((key.tenant, key.trajectory))
+                    for key in keys
+                    if key not in self._answers
+                }
+        except LakehouseError as error:
+            raise SourceError(f"the lake cannot be read for training: {error}") from error
+        return {key: reason for key in keys if (reason := self._answers[key]) is not None}
 
     def _current(self, position: StreamPosition) -> "_LakeRead":
         """Return the trajectories after the position.

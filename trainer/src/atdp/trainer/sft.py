@@ -54,7 +54,12 @@ def train_sft(job: TrainingJob) -> TrainResult:
             model = load_model(base.path)
         template, tokenizer = _load_language(tokenizer_from)
         rows = [conversation_row(t.messages, t.tools, template, tokenizer) for t in conversations]
-        metrics = train_on_rows(model, rows, rules, on_step=job.report_step)
+
+        def withheld() -> list[int]:
+            gone = job.source.withheld([t.key for t in conversations])
+            return [n for n, t in enumerate(conversations) if t.key in gone]
+
+        metrics = train_on_rows(model, rows, rules, on_step=job.report_step, withheld=withheld)
         published = registry.publish(
             options.model,
             lambda path: save_model(model, path, tokenizer_from=tokenizer_from),

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,14 +43,16 @@ def train_on_rows(
     rules: SftRules,
     *,
     on_step: Callable[[int, Mapping[str, Any]], None] = lambda _step, _metrics: None,
+    withheld: Callable[[], Collection[int]] = tuple,
 ) -> dict[str, Any]:
     """Train `model` for `rules.steps`, and return the metrics of the whole training.
 
-    The seed determines the order of the rows in every epoch.
+    The seed determines the order of the rows in every epoch. `withheld` is asked before every step
+    for the indices of the rows that may not be used any more; when there are new ones, an epoch
+    begins with the others.
     """
-    usable = [row for row in rows if row.loss_tokens]
-    if not usable:
-        raise TrainingError("nothing to train on: no logged conversation with an assistant message")
+    gone = frozenset(withheld())
+    usable = _usable(rows, gone)
     seed_everything(rules.seed)
     shuffle = np.random.default_rng(rules.seed)
     optimizer = torch.optim.AdamW(
@@ -62,6 +64,9 @@ def train_on_rows(
     started, tokens, loss = time.perf_counter(), 0, math.nan
     order: list[int] = []
     for step in range(1, rules.steps + 1):
+        if step > 1 and (now_gone := frozenset(withheld())) != gone:
+            gone, order = now_gone, []
+            usable = _usable(rows, gone)
         while len(order) < min(rules.batch, len(usable)):
             order += shuffle.permutation(len(usable)).tolist()
         chosen, order = order[: rules.batch], order[rules.batch :]
@@ -79,6 +84,15 @@ def train_on_rows(
         "tokens": tokens,
         "seconds": time.perf_counter() - started,
     }
+
+
+def _usable(rows: Sequence[Row], gone: Collection[int]) -> list[Row]:
+    usable = [row for n, row in enumerate(rows) if row.loss_tokens and n not in gone]
+    if not usable:
+        raise TrainingError(
+            "nothing to train on: no logged conversation with an assistant message that may be used"
+        )
+    return usable
 
 
 def learning_rate_share(step: int, rules: SftRules) -> float:

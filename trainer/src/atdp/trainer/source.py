@@ -4,7 +4,7 @@ A source offers *governed* trajectories only: admitted for purpose `train` and e
 the trajectories that the store refuses by reason.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -50,7 +50,17 @@ class TrajectorySource(Protocol):
         ...
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
-        """Return those of the named trajectories that still exist, to repeat a written plan."""
+        """Return those of the named trajectories that still exist and may still be used."""
+        ...
+
+    def withheld(self, keys: Collection[TrajectoryKey]) -> Mapping[TrajectoryKey, str]:
+        """Return those of the trajectories, offered before, that may not be used now, with reasons.
+
+        Consent may be withdrawn or end after a trajectory was read, so a run asks before each use.
+
+        Raises:
+            SourceError: it cannot be known; then none may be used.
+        """
         ...
 
 
@@ -71,6 +81,11 @@ class MemorySource:
         self._trajectories = {t.key: t for t in trajectories}
         self._exhausted = exhausted
         self._where = where
+        self._withheld: dict[TrajectoryKey, str] = {}
+
+    def withhold(self, keys: Iterable[TrajectoryKey], reason: str) -> None:
+        """Let trajectories not be used any more."""
+        self._withheld |= dict.fromkeys(keys, reason)
 
     def add(self, trajectories: Iterable[TrainingTrajectory], *, last: bool = False) -> None:
         """Add trajectories, or replace them by later states; `last` ends the stream."""
@@ -80,6 +95,7 @@ class MemorySource:
     def poll(self, position: StreamPosition) -> Poll:
         """See `TrajectorySource`."""
         undecided = [t for t in self._trajectories.values() if not position.is_decided(t)]
+        undecided = [t for t in undecided if t.key not in self._withheld]
         offered = {t.key for t in undecided if t.status != OPEN and self._where(t)}
         return Poll(
             trajectories=tuple(t for t in undecided if t.key in offered),
@@ -91,4 +107,9 @@ class MemorySource:
 
     def fetch(self, keys: Sequence[TrajectoryKey]) -> list[TrainingTrajectory]:
         """See `TrajectorySource`."""
-        return [self._trajectories[key] for key in keys if key in self._trajectories]
+        known = self._trajectories.keys() - self._withheld
+        return [self._trajectories[key] for key in keys if key in known]
+
+    def withheld(self, keys: Collection[TrajectoryKey]) -> Mapping[TrajectoryKey, str]:
+        """See `TrajectorySource`."""
+        return {key: self._withheld[key] for key in keys if key in self._withheld}
