@@ -12,14 +12,13 @@ from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import (
     CompiledPolicy,
     PolicyDocument,
-    PolicyStore,
     compile_policy,
-    install_default_policy,
     parse_policy,
 )
-from atdp.governance.policy.store import default_policy_text
+from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.pseudonyms import TenantKey
+from atdp.governance.testing import PolicyWriter, policy_store
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey
@@ -63,12 +62,9 @@ def store(tmp_path: Path) -> KeyStore:
 
 @pytest.fixture
 def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
-    install_default_policy(tmp_path / "policies")
-    policies = PolicyStore(tmp_path / "policies")
-    policies.refresh()
     return RecordGovernor(
         keys=store.get,
-        policies=policies,
+        policies=policy_store(),
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
         tenant_keys=key_files(tmp_path / "tenant-keys"),
@@ -102,17 +98,15 @@ def workers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> MemoryWorkers:
     keys, key = key_store
-    folder = tmp_path_factory.mktemp("policies")
-    (folder / "names.yaml").write_text(POLICY)
-    policies = PolicyStore(folder)
-    policies.refresh()
+    policies = PolicyWriter()
+    policies.activate(POLICY)
     governor = RecordGovernor(
         keys=keys.get,
-        policies=policies,
+        policies=policies.store(),
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
-        tenant_keys=key_files(folder / "tenant-keys"),
+        tenant_keys=key_files(tmp_path_factory.mktemp("tenant-keys")),
     )
     return MemoryWorkers(
-        log=MemoryLog(key), governor=governor, policies=folder, monkeypatch=monkeypatch
+        log=MemoryLog(key), governor=governor, policies=policies, monkeypatch=monkeypatch
     )

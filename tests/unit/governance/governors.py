@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from atdp.governance.consent import RegisteredConsent, nothing_registered
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.secret_files import create_once
 from atdp.governance.tenant_governor import TenantGovernor
@@ -48,9 +48,11 @@ def without_names(document: PolicyDocument) -> PolicyDocument:
     return document.model_copy(update={"ner": None, "entities": entities, "keys": keys})
 
 
-def governor_of(policy: CompiledPolicy, terms: TenantTerms | None = None) -> TenantGovernor:
+def governor_of(
+    policy: CompiledPolicy, consent: RegisteredConsent = nothing_registered
+) -> TenantGovernor:
     """Return the governor of the tenant acme under a policy."""
-    return TenantGovernor.of("acme", policy, terms or TenantTerms(), KEY, NoTokenizers())
+    return TenantGovernor.of("acme", policy, consent, KEY, NoTokenizers())
 
 
 def with_entities(document: PolicyDocument, **rules: dict[str, Any]) -> CompiledPolicy:

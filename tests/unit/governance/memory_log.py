@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
+from atdp.governance.testing import PolicyWriter
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
 
@@ -190,7 +190,7 @@ class MemoryWorkers:
 
     log: MemoryLog
     governor: RecordGovernor
-    policies: Path
+    policies: PolicyWriter
     monkeypatch: pytest.MonkeyPatch
     atomic: bool = True
     restores: bool = True

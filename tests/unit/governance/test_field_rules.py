@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from atdp.governance.consent import nothing_registered
 from atdp.governance.errors import PolicyError
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.schemas import decode_record, encode_record
@@ -42,7 +42,9 @@ def policy(document: PolicyDocument, *rules: tuple[str, str]) -> CompiledPolicy:
 
 def govern(compiled: CompiledPolicy, event: dict[str, Any]) -> GovernedEvent:
     key = TenantKey(b"k" * 32)
-    return TenantGovernor.of("acme", compiled, TenantTerms(), key, CodePoints()).govern(event, NOW)
+    return TenantGovernor.of("acme", compiled, nothing_registered, key, CodePoints()).govern(
+        event, NOW
+    )
 
 
 def planted(kind: str) -> dict[str, Any]:

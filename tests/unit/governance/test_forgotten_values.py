@@ -39,7 +39,7 @@ def after_the_topic_is_lost(workers: MemoryWorkers) -> None:
 
 
 def under_a_policy_that_learns_nothing(workers: MemoryWorkers) -> None:
-    (workers.policies / "names.yaml").write_text(POLICY + "learn: {scope: 'off'}\n")
+    workers.policies.activate(POLICY + "learn: {scope: 'off'}\n")
 
 
 FORGETS = pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_value_that_is_learned_when_earlier_events_are_forgotten_ends_the_use_
         forget(workers)
     workers.log.send(trajectory(0)[:2])
     workers.run()
-    (workers.policies / "names.yaml").write_text(POLICY)
+    workers.policies.activate(POLICY)
     if forget is not under_a_policy_that_learns_nothing:
         forget(workers)
     workers.log.send(trajectory(0)[2:])
@@ -134,8 +134,7 @@ def test_a_late_judgement_without_text_leaves_its_trajectory_usable(
 def test_a_running_worker_uses_a_new_key_when_the_tenants_key_is_destroyed(
     workers: MemoryWorkers,
 ) -> None:
-    policy = workers.policies / "names.yaml"
-    policy.write_text(POLICY.replace('do: replace, text: "<P>"', "do: surrogate"))
+    workers.policies.activate(POLICY.replace('do: replace, text: "<P>"', "do: surrogate"))
     taught = f'{{"full_name": "{NAME.title()}"}}'
     events = [late(said(taught), number) for number in range(3)]
     stage, folder = workers.worker(), workers.governor.tenant_keys.folder

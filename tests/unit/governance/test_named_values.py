@@ -8,7 +8,7 @@ import pytest
 from tests.unit.governance.governors import governor_of, without_names
 
 from atdp.governance.policy import PolicyDocument, compile_policy, parse_policy
-from atdp.governance.policy.store import default_policy_text
+from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.tenant_governor import TenantGovernor
 
 _NAME = "Zbigniew Kowalski"

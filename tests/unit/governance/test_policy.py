@@ -1,7 +1,5 @@
 """The policy file: its content, what is refused, and the moment at which a change is noticed."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +8,9 @@ import yaml
 from atdp.governance.errors import PolicyError
 from atdp.governance.policy import (
     PolicyDocument,
-    PolicyStore,
     compile_policy,
-    install_default_policy,
     parse_policy,
-    set_consent,
 )
-from atdp.governance.policy.store import default_policy_text
 
 SMALL: dict[str, Any] = {
     "apiVersion": "atdp.governance/v1",
@@ -107,70 +101,3 @@ def test_the_hash_is_of_the_content_not_of_the_spelling() -> None:
 
     assert of(text()) == of("# a comment\n" + yaml.safe_dump(SMALL, sort_keys=False))
     assert of(text()) != of(text(metadata={"id": "small", "version": 2}))
-
-
-def test_a_named_tenant_takes_its_own_policy_and_others_take_the_default(tmp_path: Path) -> None:
-    folder = tmp_path / "policies"
-    install_default_policy(folder)
-    (folder / "small.yaml").write_text(text())
-    store = PolicyStore(folder)
-    assert store.refresh()
-    chosen = [store.policy_for(tenant) for tenant in ("acme", "globex")]
-    assert [policy.id for policy in chosen if policy] == ["small", "default"]
-    assert not store.refresh()
-
-
-def test_without_a_policy_for_all_an_unnamed_tenant_has_none(tmp_path: Path) -> None:
-    (tmp_path / "small.yaml").write_text(text())
-    store = PolicyStore(tmp_path)
-    store.refresh()
-    assert store.policy_for("globex") is None
-
-
-def test_a_change_is_seen_even_with_the_same_size_and_time(tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(text())
-    store = PolicyStore(tmp_path)
-    store.refresh()
-    stat = file.stat()
-    file.write_text(text(metadata={"id": "small", "version": 2}))
-    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert store.refresh()
-    policy = store.policy_for("acme")
-    assert policy is not None
-    assert policy.version == 2
-
-
-@pytest.mark.parametrize("broken", ["{", "kind: Other", "\xff", "[]"])
-def test_a_broken_file_leaves_no_policy_at_all(tmp_path: Path, broken: str) -> None:
-    (tmp_path / "small.yaml").write_text(text())
-    store = PolicyStore(tmp_path)
-    store.refresh()
-    (tmp_path / "other.yaml").write_text(broken, "latin-1")
-    for _ in range(2):
-        with pytest.raises(PolicyError, match=r"other\.yaml"):
-            store.refresh()
-        assert store.policy_for("acme") is None
-    (tmp_path / "other.yaml").unlink()
-    assert store.refresh()
-    assert store.policy_for("acme") is not None
-
-
-def test_two_policies_for_one_tenant_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.yaml").write_text(text())
-    (tmp_path / "b.yaml").write_text(text(metadata={"id": "other", "version": 1}))
-    with pytest.raises(PolicyError, match="both apply to tenant 'acme'"):
-        PolicyStore(tmp_path).refresh()
-
-
-def test_setting_consent_adds_to_the_register_and_keeps_the_default_policy(tmp_path: Path) -> None:
-    folder = tmp_path / "policies"
-    set_consent(folder, "acme", train="withdrawn")
-    set_consent(folder, "globex", train="granted")
-    assert (folder / "default.yaml").read_text() == default_policy_text()
-    store = PolicyStore(folder)
-    store.refresh()
-    consents = [store.terms_of(tenant).consent for tenant in ("acme", "globex", "initech")]
-    assert [consent and consent.train for consent in consents] == ["withdrawn", "granted", None]
-    with pytest.raises(PolicyError, match="maybe"):
-        set_consent(folder, "acme", train="maybe")

@@ -14,8 +14,8 @@ import pytest
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
+from atdp.governance.consent import nothing_registered
 from atdp.governance.policy import CompiledPolicy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.governance.tokenizer_folder import TokenizerFolder
@@ -53,7 +53,11 @@ def test_no_personal_value_of_a_retail_row_comes_out_anywhere(
     orders = json.loads((DATA / "pii_ground_truth_retail" / "orders.json").read_text())
     rows = json.loads(run.read_text())
     governor = TenantGovernor.of(
-        "retail", default_policy, TenantTerms(), TenantKey(b"k" * 32), TokenizerFolder(tmp_path)
+        "retail",
+        default_policy,
+        nothing_registered,
+        TenantKey(b"k" * 32),
+        TokenizerFolder(tmp_path),
     )
     occurred: Counter[str] = Counter()
     remaining: Counter[str] = Counter()

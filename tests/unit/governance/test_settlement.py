@@ -176,8 +176,7 @@ def test_decoded_states_are_limited_by_their_size_and_read_again(
 def test_a_policy_can_find_values_in_all_later_trajectories_of_the_tenant(
     workers: MemoryWorkers, scope: str
 ) -> None:
-    policy = workers.policies / "names.yaml"
-    policy.write_text(POLICY + f"learn: {{scope: {scope}}}\n")
+    workers.policies.activate(POLICY + f"learn: {{scope: {scope}}}\n")
     workers.governor.policies.refresh()
     workers.log.send([*trajectory(0), trajectory(1)[0]])
     workers.run()
@@ -190,7 +189,7 @@ def test_a_policy_can_find_values_in_all_later_trajectories_of_the_tenant(
 def test_states_without_events_are_deleted_after_their_retention_but_not_the_tenants(
     workers: MemoryWorkers,
 ) -> None:
-    (workers.policies / "names.yaml").write_text(POLICY + "learn: {scope: tenant}\n")
+    workers.policies.activate(POLICY + "learn: {scope: tenant}\n")
     workers.log.send(trajectory(0))
     workers.run()
     workers.log.now += RETENTION

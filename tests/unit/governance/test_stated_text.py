@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from atdp.governance.consent import nothing_registered
 from atdp.governance.policy import CompiledPolicy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.stated_text import stated_tokens
 from atdp.governance.tenant_governor import TenantGovernor
 
@@ -224,7 +224,7 @@ def test_the_gate_drops_ids_that_are_not_those_of_the_message(
         loss_mask=None,
         token_splices=[],
     )
-    governor = TenantGovernor.of("acme", default_policy, TenantTerms(), KEY, CodePoints())
+    governor = TenantGovernor.of("acme", default_policy, nothing_registered, KEY, CodePoints())
     once = governor.govern(event, NOW)
     stamp, generation = once.record["governance"], once.record["action"]["generation"]
     assert (stamp["token_fidelity"], stamp["eligibility_reason"]) == (fidelity, reason)

@@ -12,7 +12,7 @@ from atdp.governance.consent import permission
 from atdp.governance.detect.key_names import KeyNames
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
-from atdp.governance.policy.document import ConsentTerms, FidelityTerms, TenantTerms
+from atdp.governance.policy.document import FidelityTerms
 from atdp.governance.redact.pseudonyms import is_pseudonym
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.token_fidelity import TokenDecision
@@ -172,10 +172,13 @@ def test_training_needs_everyones_consent(
     purposes: list[str],
     expected: tuple[bool, str, str],
 ) -> None:
-    terms = TenantTerms(consent=ConsentTerms(train=registered) if registered else None)
     planted = record("reward", lambda n: "x")
     planted["governance"].update(consent=given, purposes=purposes, policy_hash=None)
-    stamp = governor_of(default_policy, terms).govern(planted, NOW).record["governance"]
+    stamp = (
+        governor_of(default_policy, lambda data, purpose, now: registered)
+        .govern(planted, NOW)
+        .record["governance"]
+    )
     assert (stamp["training_eligible"], stamp["consent"], stamp["eligibility_reason"]) == expected
     assert ("train" in stamp["purposes"]) is expected[0]
 
@@ -210,12 +213,13 @@ def test_two_processes_with_other_hash_seeds_give_the_same_bytes() -> None:
         "from planted import *\n"
         "from atdp.governance.tenant_governor import TenantGovernor\n"
         "from atdp.governance.policy import compile_policy, parse_policy\n"
-        "from atdp.governance.policy.document import TenantTerms\n"
-        "from atdp.governance.policy.store import default_policy_text\n"
+        "from atdp.governance.consent import nothing_registered\n"
+        "from atdp.governance.policy.default_policy import default_policy_text\n"
         "from atdp.governance.redact.pseudonyms import TenantKey\n"
         "from atdp.schemas import encode_record\n"
         "policy = compile_policy(parse_policy(default_policy_text(), where='x'))\n"
-        "governor = TenantGovernor.of('acme', policy, TenantTerms(), TenantKey(b'k' * 32), None)\n"
+        "key = TenantKey(b'k' * 32)\n"
+        "governor = TenantGovernor.of('acme', policy, nothing_registered, key, None)\n"
         "def govern(plant):\n"
         "    governed = governor.govern(record('observation', plant), NOW)\n"
         "    return encode_record('event', governed.record)\n"
@@ -300,8 +304,8 @@ def test_the_policy_limits_by_purpose_how_much_redaction_may_have_changed_the_to
     )
     allowed = permission(
         dataclasses.replace(default_policy, document=document),
-        TenantTerms(),
         "acme",
+        registered=lambda purpose: None,
         event_consent="unknown",
         event_purposes=None,
         tokens=TokenDecision(fidelity),

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from atdp.governance.decisions import DecisionName, GovernanceDecision, OutputRecord, RawRecord
+from atdp.governance.decisions import (
+    DecisionName,
+    GovernanceDecision,
+    OrderFacts,
+    OutputRecord,
+    RawRecord,
+)
 from atdp.governance.engine_version import engine_version
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.quarantine import record_place, seal
+from atdp.governance.quarantine import record_place, seal, seal_envelope
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
 from atdp.runtime import UNKNOWN_TENANT
@@ -24,6 +30,8 @@ holds for compressed bytes, so larger values do arrive. Only their hash and size
 MAX_AUDIT_BYTES: Final = 900_000
 """Largest audit record. It is below Kafka's default bound on a record, which an audit topic may
 have that `atdp up` did not create."""
+RELEASED: Final = "released"
+"""Reason in the audit of a record that passes out of quarantine."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,6 +52,13 @@ class RecordFacts:
     """Id, version and content hash."""
     engine: str | None = None
     """The code and the model that decide under the policy."""
+    order: OrderFacts | None = None
+    """The order about a quarantined record; None: the record is new."""
+
+    @classmethod
+    def of_order(cls, raw: RawRecord, now: datetime, order: OrderFacts) -> "RecordFacts":
+        """Return what is known of a record that was quarantined and that an order is about."""
+        return cls(raw=raw, now=now, tenant=order.tenant, event_id=order.event_id, order=order)
 
 
 def passed(
@@ -94,13 +109,27 @@ def dropped(facts: RecordFacts, drop: EventDropped) -> GovernanceDecision:
     )
 
 
+def about_order(
+    facts: RecordFacts, decision: DecisionName, reason: str | None
+) -> GovernanceDecision:
+    """Return the decision about an order that lets no record pass."""
+    return GovernanceDecision(
+        decision=decision,
+        reason=reason,
+        tenant=facts.tenant,
+        replacements=(),
+        audit=_audit(facts, decision, reason=reason),
+    )
+
+
 def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> GovernanceDecision:
     """Return the decision about a record that is refused."""
     raw = facts.raw
-    detail, sealed = refusal.detail, b""
+    detail, sealed, envelope = refusal.detail, b"", None
     if len(raw.value) <= MAX_RAW_BYTES:
         place = record_place(raw.topic, raw.partition, raw.offset)
         sealed = seal(secret, facts.tenant, raw.value, place)
+        envelope = seal_envelope(secret, facts.tenant, raw)
     else:
         digest = hashlib.sha256(raw.value).hexdigest()
         detail += f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
@@ -114,6 +143,7 @@ def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> G
         "source_offset": raw.offset,
         "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
         "payload_encrypted": sealed,
+        "envelope_encrypted": envelope,
         "encryption_key_id": secret.key_id,
         "occurred_at": raw.timestamp,
         "quarantined_at": facts.now,
@@ -143,7 +173,12 @@ def _audit(
 ) -> OutputRecord:
     raw = facts.raw
     audit_id = f"{raw.topic}/{raw.partition}/{raw.offset}"
-    if reason is not None and decision in {"passed", "changed"}:
+    order = facts.order
+    if order is not None:
+        audit_id += f"#order:{order.place}"
+        if decision in {"passed", "changed"}:
+            reason = RELEASED
+    elif reason is not None and decision in {"passed", "changed"}:
         # A second decision about the same record.
         audit_id += f"#{reason}"
     policy_id, policy_version, policy_hash = facts.policy or (None, None, None)
@@ -167,6 +202,8 @@ def _audit(
         "occurred_at": facts.occurred_at or raw.timestamp,
         "decided_at": facts.now,
         "redelivered": raw.redelivered,
+        "order_id": None if order is None else order.order_id,
+        "ordered_by": None if order is None else order.actor,
     }
     value = encode_record("audit", record)
     if len(value) > MAX_AUDIT_BYTES:

@@ -10,7 +10,9 @@ from atdp.governance.learned.trajectory_state import TrajectoryState
 from atdp.governance.replacements import Replacement
 from atdp.schemas import REDELIVERY, header
 
-DecisionName: TypeAlias = Literal["passed", "changed", "quarantined", "dropped"]
+DecisionName: TypeAlias = Literal[
+    "passed", "changed", "quarantined", "dropped", "discarded", "not_carried_out"
+]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +35,23 @@ class RawRecord:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OrderFacts:
+    """The facts about an order to release or discard a quarantined record, for its audit."""
+
+    order_id: str
+    actor: str
+    """Principal who gave the order."""
+    place: str
+    """Partition and offset of the order."""
+    tenant: str
+    """Tenant of the quarantined record."""
+    event_id: str | None = None
+    sender: str | None = None
+    """Tenant of the sender, if the quarantine record does not keep the headers but shows that the
+    sender was authenticated."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OutputRecord:
     """A record to write to Kafka. An empty value deletes the key of a compacted topic."""
 
@@ -45,8 +64,8 @@ class OutputRecord:
 class GovernanceDecision:
     """The decision about one raw record, with all records that it writes.
 
-    `governed` is set for `passed` and `changed`, `quarantined` for `quarantined`; `dropped` sets
-    neither. `audit` is always set.
+    `governed` is set for `passed` and `changed`, `quarantined` for `quarantined` (unless the record
+    is in quarantine already); all others set neither. `audit` is always set.
     """
 
     decision: DecisionName

@@ -1,8 +1,8 @@
 """The home's master secret, and the keys that are derived from it.
 
 The secret is one file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex
-digits}`. HKDF-SHA256 derives from it one key per tenant for quarantined payloads. If the file is
-lost, quarantined payloads cannot be opened. The keys of pseudonyms and surrogates are files of
+digits}`. HKDF-SHA256 derives from it one key per tenant for quarantined payloads, and the key that
+signs orders about them. If the file is lost, quarantined payloads cannot be opened. The keys of pseudonyms and surrogates are files of
 their own (`atdp.governance.tenant_keys`).
 """
 
@@ -29,7 +29,15 @@ class MasterSecret:
 
     def quarantine_key(self, tenant: str) -> bytes:
         """Return the AES-256 key of a tenant's quarantined payloads."""
-        info = f"atdp quarantine v1|{tenant}".encode()
+        return self._derived(f"atdp quarantine v1|{tenant}")
+
+    @property
+    def order_key(self) -> bytes:
+        """The HMAC key of orders about quarantined records."""
+        return self._derived("atdp quarantine orders v1")
+
+    def _derived(self, purpose: str) -> bytes:
+        info = purpose.encode()
         return HKDF(algorithm=SHA256(), length=_BYTES, salt=None, info=info).derive(self.master)
 
 

@@ -14,6 +14,8 @@ limited.
 
 What is learned from a trajectory is part of the transaction as well: its state is written to the
 topic of learned values beside the events that taught it (`atdp.governance.stage.settlement`).
+Orders about quarantined records are consumed beside the raw records, and are carried out in the
+same transactions (`atdp.governance.release`).
 
 A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are
 paused, the group membership is kept, and nothing passes until the cause is repaired. Partitions are
@@ -29,10 +31,11 @@ from typing import Final
 
 from confluent_kafka import Message
 
-from atdp.governance.decisions import GovernanceDecision, OutputRecord
-from atdp.governance.errors import HomeUnavailable, PolicyError
+from atdp.governance.decisions import GovernanceDecision, OutputRecord, RawRecord
+from atdp.governance.errors import HomeUnavailable
 from atdp.governance.learned.learned_store import LearnedStore
 from atdp.governance.record_governor import RecordGovernor
+from atdp.governance.release.order_execution import OrderExecution
 from atdp.governance.stage.messages import raw_record
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.place_reader import PlaceReader
@@ -71,10 +74,12 @@ class GovernanceStage:
         self._now = now
         self._on_state = on_state
         self._halted: str | None = None
+        self._orders_topic = settings.topic("quarantine_orders")
         self._reader = PlaceReader(settings)
         self._learned = LearnedStore(self._reader.states, settings.learned_retention)
         self._settlement = Settlement(governor, self._learned, self._reader, metrics, self._write)
-        self._consumer = RawConsumer(settings, on_assignment=self._learned.forget)
+        self._orders = OrderExecution(governor, self._reader, settings.topic("events_raw"))
+        self._consumer = RawConsumer(settings, on_assignment=self._forget)
 
     def start(self) -> None:
         """Check the topics, fence earlier workers, join the group.
@@ -116,36 +121,46 @@ class GovernanceStage:
         self._metrics.transactions.labels("committed").inc()
         self._metrics.seconds.observe(time.monotonic() - started)
         for message, decision in zip(messages, decisions, strict=False):
+            if decision is None:
+                continue
             self._metrics.count_committed(decision, len(message.value() or b""))
         self._consumer.read_again(messages[len(decisions) :])
         for partition, records in self._consumer.lag():
             self._metrics.lag.labels(str(partition)).set(records)
         return len(decisions)
 
+    def _forget(self, partitions: Sequence[int]) -> None:
+        """Forget what is kept about partitions that are assigned or taken away."""
+        self._learned.forget(partitions)
+        self._orders.done.forget(partitions)
+
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
         self._reader.close()
 
-    def _transact(self, messages: Sequence[Message]) -> list[GovernanceDecision]:
+    def _transact(self, messages: Sequence[Message]) -> list[GovernanceDecision | None]:
         """Govern messages in one transaction.
 
-        Returns the decisions that are committed. They are about the first of `messages`. There is
-        at least one, unless the first message needs several transactions.
+        Returns the decisions that are committed. They are about the first of `messages`; None
+        stands for a message that asks for none. There is at least one, unless the first message
+        needs several transactions.
         """
         self._transaction.begin()
         budget = TransactionBudget(
             time.monotonic() + self._settings.batch_s, self._settings.batch_bytes
         )
         self._settlement.begin(budget, self._now())
-        decisions: list[GovernanceDecision] = []
+        decisions: list[GovernanceDecision | None] = []
         for message in messages:
-            raw = raw_record(message)
             try:
-                decision = self._governor.decide(raw, self._now(), self._settlement)
+                decision, raw = self._decide(message)
             except SettlementUnfinished:
                 break
-            budget.bytes_left -= self._write(decision, raw.partition)
+            decisions.append(decision)
+            if decision is None:
+                continue
+            budget.bytes_left -= self._write(decision, message.partition())
             for key, state in decision.states:
                 self._learned.put(key, state)
             if decision.states:
@@ -155,15 +170,30 @@ class GovernanceStage:
                     "an event came after the learned values of its trajectory were deleted",
                     extra={"partition": raw.partition, "offset": raw.offset},
                 )
-            decisions.append(decision)
             if budget.is_used_up:
                 break
         self._write_states()
         offsets = self._consumer.offsets_after(messages[: len(decisions)])
         self._transaction.commit(offsets, self._consumer.group_metadata())
         self._learned.commit()
+        self._orders.done.commit()
         self._metrics.trajectories.set(len(self._learned))
         return decisions
+
+    def _decide(self, message: Message) -> tuple[GovernanceDecision | None, RawRecord]:
+        """Return the decision about a raw record, or about the one that an order names.
+
+        A note on an order leads to none.
+        """
+        if message.topic() != self._orders_topic:
+            raw = raw_record(message)
+            return self._governor.decide(raw, self._now(), self._settlement), raw
+        carried = self._orders.carry_out(message, self._now(), self._settlement)
+        if carried is None:
+            return None, raw_record(message)
+        if carried.note is not None:
+            self._transaction.write(self._orders_topic, message.partition(), carried.note)
+        return carried.decision, carried.raw
 
     def _write_states(self) -> None:
         """Add the changed states of trajectories to the transaction."""
@@ -193,6 +223,7 @@ class GovernanceStage:
         """
         self._metrics.transactions.labels("aborted").inc()
         self._learned.rollback()
+        self._orders.done.rollback()
         self._transaction.abort()
         self._consumer.rewind()
 
@@ -203,7 +234,7 @@ class GovernanceStage:
             if self._governor.policies.refresh():
                 self._governor.forget_tenants()
                 _log.info("policies loaded")
-        except (PolicyError, HomeUnavailable) as error:
+        except HomeUnavailable as error:
             self._halt(str(error))
             return False
         if self._halted is not None:

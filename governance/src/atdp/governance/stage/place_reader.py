@@ -1,8 +1,9 @@
 """Reads records at places of their own choice, beside the group's consumer.
 
-Two things are read so: the topic of learned values from its beginning, when a partition is
-assigned, and raw records whose trajectory is settled. Recent raw records are kept in memory, with
-a bound in bytes, so that a trajectory that was just active needs no second read.
+The topics of learned values and of quarantine orders are read from their beginning, when a
+partition is assigned or its first order comes. Single records are read where a trajectory is
+settled (raw ones) or an order names them (quarantined ones). Recent raw records are kept in memory,
+with a bound in bytes, so that a trajectory that was just active needs no second read.
 """
 
 import struct
@@ -27,22 +28,30 @@ from atdp.governance.learned.learned_store import StoredState
 from atdp.governance.stage.messages import message_time, raw_record
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import TransactionFailed
+from atdp.schemas import TopicRole
 
 _TIMEOUT_S: Final = 30.0
+_NOT_THERE: Final = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET,
+        KafkaError.OFFSET_OUT_OF_RANGE,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
 _AHEAD: Final = 500
 """Records that are read and skipped rather than sought: a seek costs a round trip."""
 
 
 class PlaceReader:
-    """Reads single raw records and whole partitions of learned values. Not thread-safe."""
+    """Reads single records, and whole partitions of small topics. Not thread-safe."""
 
     def __init__(self, settings: StageSettings) -> None:
         self._settings = settings
         self._raw_topic = settings.topic("events_raw")
         self._recent = ByteLru[RawRecord](settings.raw_cache_bytes)
         self._consumer: Any = None
-        self._at: tuple[int, int] | None = None
-        """Partition and offset that the consumer reads next."""
+        self._at: tuple[str, int, int] | None = None
+        """Topic, partition and offset that the consumer reads next."""
 
     def remember(self, raw: RawRecord) -> None:
         """Keep a record that may be read again soon."""
@@ -57,16 +66,17 @@ class PlaceReader:
         recent = self._recent.get(_key(partition, offset))
         if recent is not None:
             return recent
-        if self._at is None or self._at[0] != partition or not 0 <= offset - self._at[1] <= _AHEAD:
-            self._start(self._raw_topic, partition, offset)
-        for message in self._messages():
-            self._at = partition, message.offset() + 1
-            if message.offset() == offset:
-                return raw_record(message)
-            if message.offset() > offset:
-                break
-        self._at = None
-        return None
+        message = self._message(self._raw_topic, partition, offset)
+        return None if message is None else raw_record(message)
+
+    def quarantined(self, partition: int, offset: int) -> bytes | None:
+        """Return a quarantine record, or None when the topic does not hold it.
+
+        Raises:
+            TransactionFailed: see `raw`.
+        """
+        message = self._message(self._settings.topic("events_quarantine"), partition, offset)
+        return None if message is None else message.value()
 
     def states(self, partition: int) -> Iterator[StoredState]:
         """Yield the records of learned values of a partition.
@@ -74,20 +84,47 @@ class PlaceReader:
         Raises:
             TransactionFailed: the broker does not answer; the transaction is to be repeated.
         """
-        topic = self._settings.topic("learned_values")
-        end = self._end(topic, partition)
-        if end == 0:
-            return
-        self._start(topic, partition, OFFSET_BEGINNING)
-        self._at = None
-        for message in self._messages(until=end):
+        for message in self._all("learned_values", partition):
             yield StoredState(message.key() or b"", message.value() or b"", message_time(message))
+
+    def orders(self, partition: int) -> Iterator[Message]:
+        """Yield the orders about quarantined records, and the notes on them, of a partition.
+
+        Raises:
+            TransactionFailed: see `states`.
+        """
+        return self._all("quarantine_orders", partition)
 
     def close(self) -> None:
         """Close the consumer."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
+
+    def _all(self, role: TopicRole, partition: int) -> Iterator[Message]:
+        topic = self._settings.topic(role)
+        end = self._end(topic, partition)
+        if end == 0:
+            return
+        self._start(topic, partition, OFFSET_BEGINNING)
+        self._at = None
+        yield from self._messages(until=end)
+
+    def _message(self, topic: str, partition: int, offset: int) -> Message | None:
+        if self._at is None or self._at[:2] != (topic, partition):
+            ahead = -1
+        else:
+            ahead = offset - self._at[2]
+        if not 0 <= ahead <= _AHEAD:
+            self._start(topic, partition, offset)
+        for message in self._messages():
+            self._at = topic, partition, message.offset() + 1
+            if message.offset() == offset:
+                return message
+            if message.offset() > offset:
+                break
+        self._at = None
+        return None
 
     def _start(self, topic: str, partition: int, offset: int) -> None:
         if self._consumer is None:
@@ -111,7 +148,7 @@ class PlaceReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 if until is None or message.offset() >= until:
                     return
-            elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
+            elif error.code() in _NOT_THERE:
                 return
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise TransactionFailed(f"a record cannot be read again: {error.str()}")

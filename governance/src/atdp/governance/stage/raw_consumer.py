@@ -1,4 +1,9 @@
-"""The consumer of the raw topic, with positions that follow the committed transactions."""
+"""The consumer of the raw topic and of the orders about quarantined records.
+
+Its positions follow the committed transactions. Both topics have the same number of partitions, and
+the strategy of assignment gives the same numbers of both to one worker, which so has the learned
+values of the trajectories that an order is about.
+"""
 
 import logging
 import time
@@ -28,12 +33,13 @@ _ROLES: Sequence[TopicRole] = (
     "events_quarantine",
     "audit",
     "learned_values",
+    "quarantine_orders",
 )
-_BY_RAW_PARTITION: Sequence[TopicRole] = ("events_governed", "learned_values")
+_BY_RAW_PARTITION: Sequence[TopicRole] = ("events_governed", "learned_values", "quarantine_orders")
 
 
 class RawConsumer:
-    """Reads the raw topic as a member of the governance group. Not thread-safe."""
+    """Reads raw records and orders as a member of the governance group. Not thread-safe."""
 
     def __init__(
         self, settings: StageSettings, *, on_assignment: Callable[[Sequence[int]], None]
@@ -74,7 +80,7 @@ class RawConsumer:
     def subscribe(self) -> None:
         """Join the group."""
         self._consumer.subscribe(
-            [self._topic],
+            [self._topic, self._settings.topic("quarantine_orders")],
             on_assign=self._assignment_changed,
             on_revoke=self._assignment_changed,
             on_lost=self._assignment_changed,
@@ -95,8 +101,8 @@ class RawConsumer:
 
     def offsets_after(self, messages: Sequence[Message]) -> list[TopicPartition]:
         """Return the offsets to commit when all of `messages` are done."""
-        last = {message.partition(): message.offset() for message in messages}
-        return [TopicPartition(self._topic, partition, at + 1) for partition, at in last.items()]
+        last = {(each.topic(), each.partition()): each.offset() for each in messages}
+        return [TopicPartition(*place, at + 1) for place, at in last.items()]
 
     def group_metadata(self) -> Any:
         """Return the group membership that a transaction commits offsets for."""
@@ -104,10 +110,10 @@ class RawConsumer:
 
     def read_again(self, messages: Sequence[Message]) -> None:
         """Go back to the first of `messages` in each partition."""
-        first: dict[int, int] = {}
+        first: dict[tuple[str, int], int] = {}
         for message in messages:
-            first.setdefault(message.partition(), message.offset())
-        self._seek([TopicPartition(self._topic, partition, at) for partition, at in first.items()])
+            first.setdefault((message.topic(), message.partition()), message.offset())
+        self._seek([TopicPartition(*place, at) for place, at in first.items()])
 
     def rewind(self) -> None:
         """Go back to the committed offsets."""
@@ -142,8 +148,9 @@ class RawConsumer:
         self._consumer.resume(self._consumer.assignment())
 
     def lag(self) -> Iterator[tuple[int, int]]:
-        """Yield each partition with the number of its records that are not read yet."""
-        for position in self._consumer.position(self._consumer.assignment()):
+        """Yield each raw partition with the number of its records that are not read yet."""
+        assigned = [each for each in self._consumer.assignment() if each.topic == self._topic]
+        for position in self._consumer.position(assigned):
             _, high = self._consumer.get_watermark_offsets(position, cached=True)
             if position.offset >= 0 and high >= 0:
                 yield position.partition, max(0, high - position.offset)

@@ -64,6 +64,8 @@ class StageSettings:
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
+            # It gives the same partition numbers of all its topics to one worker.
+            "partition.assignment.strategy": "range",
             "session.timeout.ms": self.session_timeout_ms,
             "heartbeat.interval.ms": min(3_000, self.session_timeout_ms // 3),
             "fetch.wait.max.ms": 50,
