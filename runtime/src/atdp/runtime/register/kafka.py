@@ -167,7 +167,6 @@ class KafkaRegister:
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
-                    "fetch.wait.max.ms": 20,
                     "log_level": 0,
                 }
             )
@@ -200,7 +199,7 @@ class KafkaRegister:
         self._next = self._valid = self.unsigned = 0
 
 
-def open_register(home: Home) -> KafkaRegister:
+def open_register(home: Home, *, topic_prefix: str = "") -> KafkaRegister:
     """Return the register of the stack of a home.
 
     Raises:
@@ -210,11 +209,11 @@ def open_register(home: Home) -> KafkaRegister:
     secret = load_secret_key(
         home.register_secret_file, if_lost="no decision in the register holds any more"
     )
-    return KafkaRegister(KafkaSettings.from_env(home), secret)
+    return KafkaRegister(KafkaSettings.from_env(home), secret, topic_prefix=topic_prefix)
 
 
 def _offset(message: "Message") -> int:
-    offset = message.offset()
+    offset: int | None = message.offset()
     if offset is None:
         raise RegisterUnavailable("the broker gave a record without an offset")
     return offset
