@@ -33,10 +33,11 @@ from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.policy import PolicyStore, compile_policy, install_default_policy
+from atdp.governance.policy import compile_policy
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
+from atdp.governance.testing import policy_store
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.governance.walk import json_text
 from atdp.runtime.keys import KeyStore
@@ -169,14 +170,11 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     if not paths:
         paths = [home / "tool-calling-generated.json"]
         paths[0].write_text(json.dumps([conversation(number) for number in range(100)]))
-    install_default_policy(home / "policies")
-    policies = PolicyStore(home / "policies")
-    policies.refresh()
     with KeyStore(home / "keys.sqlite") as keys:
         key, _ = keys.create("bench", "agent")
         governor = RecordGovernor(
             keys=keys.get,
-            policies=policies,
+            policies=policy_store(),
             secret=MasterSecret("k", b"m" * 32),
             tokenizers=TokenizerFolder(home / "tokenizers"),
             tenant_keys=TenantKeyStore(home / "tenant-keys"),
@@ -185,8 +183,7 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
         size = sum(len(record.value) for record in records)
         new_s, again_s = timed_governance(governor, records), timed_governance(governor, records)
 
-    compiled = policies.policy_for("bench")
-    assert compiled is not None
+    compiled = governor.policies.policy_for("bench")
     unique = list(
         dict.fromkeys(
             text for record in records for text in strings(decode_record(record.value)[1]) if text

@@ -34,13 +34,13 @@ from governance.ner.samples import heldout_samples
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
+from atdp.governance.consent import nothing_registered
 from atdp.governance.evaluation.policy_evaluation import PolicyFinder, evaluate
 from atdp.governance.evaluation.span_scores import ALL
 from atdp.governance.learned.learned_set import NOTHING_LEARNED
 from atdp.governance.policy import PolicyDocument, compile_policy, parse_policy
 from atdp.governance.policy.compiled import CompiledPolicy
-from atdp.governance.policy.document import TenantTerms
-from atdp.governance.policy.store import default_policy_text
+from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.governance.tokenizer_folder import TokenizerFolder
@@ -50,7 +50,6 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 DATA: Final = Path(__file__).resolve().parents[2] / "shared/data"
 PACKAGES: Final = ("requests", "jinja2", "networkx", "pydantic", "uvicorn", "httpx", "click")
 KEY: Final = TenantKey(b"benchmark of names, 32 bytes key")
-TERMS: Final = TenantTerms()
 SEED: Final = 4711
 """Another seed than that of training."""
 
@@ -137,7 +136,7 @@ def measure_retail(policy: CompiledPolicy, runs: Sequence[Path]) -> Truth:
     users = json.loads((DATA / "pii_ground_truth_retail/users.json").read_text())
     orders = json.loads((DATA / "pii_ground_truth_retail/orders.json").read_text())
     truth = Truth()
-    governor = TenantGovernor.of("retail", policy, TERMS, KEY, TokenizerFolder(DATA))
+    governor = TenantGovernor.of("retail", policy, nothing_registered, KEY, TokenizerFolder(DATA))
     for run in runs:
         rows = json.loads(run.read_text())
         for number, (row, trajectory) in enumerate(
@@ -196,7 +195,7 @@ def source_texts(kilobytes: int) -> Iterator[str]:
 
 def false_alarms(policy: CompiledPolicy, kilobytes: int) -> tuple[float, Counter[str]]:
     """Return replacements per 10 kB of Python source, and their entities."""
-    governor = TenantGovernor.of("code", policy, TERMS, KEY, TokenizerFolder(DATA))
+    governor = TenantGovernor.of("code", policy, nothing_registered, KEY, TokenizerFolder(DATA))
     found: Counter[str] = Counter()
     chars = 0
     for text in source_texts(kilobytes):

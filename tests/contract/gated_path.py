@@ -7,9 +7,9 @@ from pathlib import Path
 
 from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.policy import PolicyStore
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
+from atdp.governance.testing import policy_store
 from atdp.lakehouse import connect, open_lake
 from atdp.lakehouse.testing import LogDouble
 from atdp.lakehouse.visible_files import ANY_PURPOSE
@@ -61,19 +61,15 @@ class GatedPath:
 
     def __init__(self, folder: Path, pattern: str = NEVER) -> None:
         self.home = Home(folder / "home")
-        policies = folder / "policies"
-        policies.mkdir()
-        (policies / "nothing.yaml").write_text(POLICY.format(pattern=pattern), "utf-8")
         self.keys = KeyStore(self.home.keys_db)
         self.key = SigningKey.parse(self.keys.create(TENANT, "agent")[0])
         self.gate = RecordGovernor(
             keys=self.keys.get,
-            policies=PolicyStore(policies),
+            policies=policy_store(POLICY.format(pattern=pattern)),
             secret=MasterSecret("k1", b"m" * 32),
             tokenizers=ReadableTokens(),
             tenant_keys=TenantKeyStore(self.home.tenant_keys),
         )
-        self.gate.policies.refresh()
         self.log = LogDouble(open_lake(self.home))
 
     def land(self, events: Sequence[Event]) -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from atdp.governance.consent import nothing_registered
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.lakehouse import Lake, connect, governed_trajectories, open_lake
@@ -175,7 +175,7 @@ def generation_of(prompt: list[int], output: list[int], draw: random.Random) -> 
 
 
 def governed(events: Sequence[Event], tokenizer: CodePoints) -> list[Event]:
-    gate = TenantGovernor.of("acme", policy(), TenantTerms(), TenantKey(b"k" * 32), tokenizer)
+    gate = TenantGovernor.of("acme", policy(), nothing_registered, TenantKey(b"k" * 32), tokenizer)
     return [
         record_to_event(gate.govern(decode_record(encode(event))[1], NOW).record)
         for event in events

@@ -32,9 +32,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.governance.policy.store import default_policy_text
+from atdp.governance.policy.default_policy import default_policy_text
+from atdp.governance.testing import PolicyWriter
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import TableName
+from atdp.runtime import KafkaRegister, KafkaSettings, load_secret_key
 from atdp.runtime.home import Home
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
@@ -80,8 +82,7 @@ class Stack:
         policy["applies_to"] = {"tenants": ["retail", "acme", "unmarked"]}
         policy["entities"]["FORBIDDEN"] = {"do": "drop_event"}
         policy["patterns"].append({"id": "forbidden", "entity": "FORBIDDEN", "pattern": FORBIDDEN})
-        self.home.policies.mkdir(parents=True)
-        (self.home.policies / "chaos.yaml").write_text(yaml.safe_dump(policy), "utf-8")
+        self._policy: str | None = yaml.safe_dump(policy)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -95,10 +96,20 @@ class Stack:
                 alive = supervisor.exit_code() is None and time.monotonic() < deadline
                 assert alive, f"the stack did not come up\n{log.read_text()}"
                 time.sleep(0.1)
+            self._activate_policy()
             yield
         finally:
             supervisor.terminate()
             supervisor.wait(time.monotonic() + DEADLINE_S)
+
+    def _activate_policy(self) -> None:
+        """Put the policy of these tests in force in place of the default one, once."""
+        if self._policy is not None:
+            secret = load_secret_key(self.home.register_secret_file, if_lost="the test fails")
+            register = KafkaRegister(KafkaSettings(self.bootstrap), secret)
+            PolicyWriter(register).activate(self._policy)
+            register.close()
+        self._policy = None
 
     @property
     def bootstrap(self) -> str:

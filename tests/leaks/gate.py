@@ -7,10 +7,10 @@ from typing import Any
 
 from atdp.governance.decisions import RawRecord
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.policy import PolicyStore, install_default_policy
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.secret_files import create_once
 from atdp.governance.tenant_keys import TenantKeyStore
+from atdp.governance.testing import policy_store
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey, decode_record, encode_record, signed_headers
@@ -33,9 +33,6 @@ class Gate:
 
     def __init__(self, home: Path, *, governed: bool = True) -> None:
         self._governed = governed
-        install_default_policy(home / "policies")
-        policies = PolicyStore(home / "policies")
-        policies.refresh()
         store = KeyStore(home / "keys.sqlite")
         key, _ = store.create(TENANT, "agent")
         tenant_keys = home / "tenant-keys"
@@ -44,7 +41,7 @@ class Gate:
         self._key = SigningKey.parse(key)
         self._governor = RecordGovernor(
             keys=store.get,
-            policies=policies,
+            policies=policy_store(),
             secret=MasterSecret("k1", b"m" * 32),
             tokenizers=TokenizerFolder(home / "tokenizers"),
             tenant_keys=TenantKeyStore(tenant_keys),

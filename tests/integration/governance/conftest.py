@@ -5,11 +5,23 @@ from pathlib import Path
 
 import pytest
 
+from atdp.governance.policy import default_policy_text
+
 from .rig import Rig, new_rig
 
 
 @pytest.fixture
 def rig(kafka_bootstrap: str, tmp_path: Path) -> Iterator[Rig]:
+    made = new_rig(kafka_bootstrap, tmp_path, "it")
+    made.activate(default_policy_text())
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def rig_without_policy(kafka_bootstrap: str, tmp_path: Path) -> Iterator[Rig]:
     made = new_rig(kafka_bootstrap, tmp_path, "it")
     try:
         yield made

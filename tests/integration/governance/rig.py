@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, Message, Produ
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from atdp.governance.policy import install_default_policy
 from atdp.governance.stage.settings import StageSettings
+from atdp.governance.testing import PolicyWriter
+from atdp.runtime import KafkaRegister, RegisterEntry, load_secret_key
 from atdp.runtime.home import Home
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.keys import ApiKey, KeyStore
@@ -26,10 +27,12 @@ ROLES: Sequence[TopicRole] = (
     "events_raw",
     "events_governed",
     "events_quarantine",
+    "quarantine_orders",
     "audit",
     "learned_values",
+    "register",
 )
-BY_RAW_PARTITION = {"events_raw", "events_governed", "learned_values"}
+BY_RAW_PARTITION = {"events_raw", "events_governed", "learned_values", "quarantine_orders"}
 
 # The beginning of a variant of the worker that is killed or frozen: the next worker waits for the
 # end of its session.
@@ -42,13 +45,6 @@ class Short(settings.StageSettings):
 worker.StageSettings = Short
 """
 KILLABLE = SHORT_SESSION + "\nraise SystemExit(worker.main())\n"
-
-
-def replace(policy: Path, text: str) -> None:
-    """Replace a policy file in one step, so that no worker reads half of it."""
-    partial = policy.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(policy)
 
 
 @dataclass(slots=True)
@@ -71,7 +67,6 @@ class Rig:
         ]
         for future in admin.create_topics(topics).values():
             future.result(DEADLINE_S)
-        install_default_policy(self.home.policies)
         with KeyStore(self.home.keys_db) as keys:
             self.keys = {tenant: keys.create(tenant, "agent")[0] for tenant in ("acme", "globex")}
             self.keys["analyst"] = keys.create("acme", "analyst")[0]
@@ -88,6 +83,21 @@ class Rig:
 
     def topic(self, role: TopicRole) -> str:
         return self.settings.topic(role)
+
+    def register(self) -> KafkaRegister:
+        secret = load_secret_key(self.home.register_secret_file, if_lost="the test fails")
+        return KafkaRegister(KafkaSettings(self.bootstrap), secret, topic_prefix=self.prefix)
+
+    def activate(self, policy: str) -> None:
+        """Put a policy in force; its version rises by itself."""
+        register = self.register()
+        PolicyWriter(register).activate(policy)
+        register.close()
+
+    def decide(self, entry: RegisterEntry) -> None:
+        register = self.register()
+        register.append(entry)
+        register.close()
 
     def send(
         self, events: Iterable[Event], *, key: ApiKey | None = None, redelivery: bool = False

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from atdp.governance.policy import default_policy_text
 from atdp.stack.broker.kafka import KafkaBroker
 
-from .rig import DEADLINE_S, SHORT_SESSION, Rig, new_rig, replace
+from .rig import DEADLINE_S, SHORT_SESSION, Rig, new_rig
 from .worker_events import trajectories
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(900)]
@@ -139,6 +140,7 @@ def test_a_broker_killed_while_governance_writes_costs_nothing(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     rig = new_rig(kafka_broker.bootstrap, tmp_path, "broker")
+    rig.activate(default_policy_text())
     try:
         sent = trajectories(40, 60)
         rig.send(sent)
@@ -199,11 +201,9 @@ sys.exit(worker.main())
     ids=["guarded", "guard off"],
 )
 def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
-    rig: Rig, guard: str, *, lost: bool
+    rig_without_policy: Rig, guard: str, *, lost: bool
 ) -> None:
-    policy = rig.home.policies / "default.yaml"
-    usable = policy.read_text()
-    policy.write_text(usable.replace("do: surrogate", "do: encrypt"))
+    rig = rig_without_policy
     sent = trajectories(20, 3)
     rig.send(sent)
     rig.worker(NOT_PAUSED.replace("{guard}", guard))
@@ -211,7 +211,7 @@ def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
         lambda: rig.logs().count("came to a halted loop") >= 2, "records come to the halted loop"
     )
     assert rig.read("audit") == []
-    replace(policy, usable)
+    rig.activate(default_policy_text())
     rig.wait(rig.everything_is_read, "the worker reads to the end")
     assert (len(rig.records("audit")) < len(sent)) is lost
 

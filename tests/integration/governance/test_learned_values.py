@@ -74,7 +74,7 @@ sys.exit(worker.main())
 POLICY = """
 apiVersion: atdp.governance/v1
 kind: GovernancePolicy
-metadata: {id: names, version: 1}
+metadata: {id: default, version: 1}
 applies_to: {tenants: ["*"]}
 consent: {train: granted}
 entities: {PERSON: {do: replace, text: "<P>"}, USER_ID: {do: replace, text: "<U>"}}
@@ -85,7 +85,7 @@ fields: [{path: "**", do: scan}]
 
 @pytest.fixture(autouse=True)
 def _policy(rig: Rig) -> None:
-    (rig.home.policies / "default.yaml").write_text(POLICY)
+    rig.activate(POLICY)
 
 
 def wait_for_the_end(rig: Rig) -> None:

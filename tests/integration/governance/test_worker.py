@@ -7,17 +7,19 @@ import urllib.request
 from collections import Counter, defaultdict
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from atdp.access import ConsentDecision
 from atdp.governance.master_secret import load_master_secret
-from atdp.governance.policy import set_consent
-from atdp.governance.policy.store import default_policy_text
+from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.quarantine import unseal
+from atdp.runtime import utc_now
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, SigningKey, encode, header, signed_headers
 
-from .rig import DEADLINE_S, Rig, replace
+from .rig import DEADLINE_S, Rig
 from .worker_events import event, trajectories
 
 pytestmark = pytest.mark.kafka
@@ -78,12 +80,8 @@ def test_an_untrusted_record_is_quarantined_with_its_reason_and_only_its_home_ca
     )
 
 
-def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_everything_until_mended(
-    rig: Rig,
-) -> None:
-    only_acme = default_policy_text().replace('tenants: ["*"]', "tenants: [acme]")
-    policy = rig.home.policies / "default.yaml"
-    policy.write_text(only_acme)
+def test_a_tenant_without_a_policy_is_quarantined(rig: Rig) -> None:
+    rig.activate(default_policy_text().replace('tenants: ["*"]', "tenants: [acme]"))
     rig.send([event("t", 0, "hello"), event("t", 0, "hello", tenant="globex")])
     rig.worker()
     audits = rig.wait_for_audits(2)
@@ -92,28 +90,62 @@ def test_a_tenant_without_a_policy_is_quarantined_and_a_broken_policy_stops_ever
         ("globex", "quarantined", "no_policy"),
     }
 
-    replace(policy, only_acme.replace("do: surrogate", "do: encrypt"))
+
+def test_a_policy_that_cannot_be_used_closes_the_gate_of_its_tenants_only(rig: Rig) -> None:
+    own = yaml.safe_load(default_policy_text())
+    own["metadata"]["id"] = "acme"
+    own["applies_to"] = {"tenants": ["acme"]}
+    rig.activate(yaml.safe_dump(own))
+    rig.worker()
+    both = [event("t", 0, "hello"), event("t", 0, "hello", tenant="globex")]
+    rig.send(both)
+    rig.wait_for_audits(2)
+
+    own["ner"]["model"] = "transformers:/no/such/model"
+    rig.activate(yaml.safe_dump(own))
+    rig.wait(lambda: "cannot be used" in rig.logs(), "the worker cannot use the policy")
+    rig.send([event("t", 1, "hello"), event("t", 1, "hello", tenant="globex")])
+    audits = rig.wait_for_audits(4)[2:]
+    assert {(audit["tenant_id"], audit["decision"], audit["reason"]) for audit in audits} == {
+        ("acme", "quarantined", "policy_unusable"),
+        ("globex", "passed", None),
+    }
+
+    own["ner"]["model"] = "atdp:names"
+    rig.activate(yaml.safe_dump(own))
+    rig.wait(lambda: rig.logs().count("policies loaded") == 3, "the worker takes the next version")
+    rig.send([event("t", 2, "hello")])
+    last = rig.wait_for_audits(5)[-1]
+    assert (last["decision"], last["policy_version"]) == ("passed", 3)
+
+
+def test_without_any_active_policy_the_worker_waits(rig_without_policy: Rig) -> None:
+    rig = rig_without_policy
+    rig.send([event("t", 0, "hello")])
+    rig.worker()
     rig.wait(lambda: "governance is halted" in rig.logs(), "governance halts")
-    rig.send([event("t", 1, "hello")])
     url = json.loads((rig.home.run / "governance.json").read_text())["url"]
     with pytest.raises(urllib.error.HTTPError) as answer:
         urllib.request.urlopen(url + "/readyz", timeout=DEADLINE_S)
-    assert "EMAIL_ADDRESS" in answer.value.read().decode()
+    assert "atdp policy activate" in answer.value.read().decode()
     answer.value.close()
-    assert len(rig.read("audit")) == 2
+    assert rig.read("audit") == []
 
-    replace(policy, only_acme)
-    assert rig.wait_for_audits(3)[-1]["decision"] == "passed"
+    rig.activate(default_policy_text())
+    assert rig.wait_for_audits(1)[0]["decision"] == "passed"
 
 
 def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: Rig) -> None:
     rig.send([event("t", 0, "hello")])
     rig.worker()
     rig.wait_for_audits(1)
-    set_consent(rig.home.policies, "acme", train="withdrawn")
-    # The worker reads its policies before it waits for records. Records that arrive during that
-    # wait are governed by the previous policies.
-    rig.wait(lambda: rig.logs().count("policies loaded") == 2, "the policies are loaded again")
+    withdrawn = ConsentDecision(
+        tenant="acme", scope="tenant", value=None, purposes=("train",), state="withdrawn"
+    )
+    rig.decide(withdrawn.entry("key:0123456789ab", utc_now()))
+    # The worker reads the register before it waits for records. Records that arrive during that
+    # wait are governed by what held before.
+    rig.wait(lambda: "consent changed" in rig.logs(), "the worker knows the decision")
     rig.send([event("t", 1, "hello")])
     rig.wait_for_audits(2)
     before, after = (record["governance"] for record in rig.records("events_governed"))

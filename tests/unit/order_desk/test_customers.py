@@ -40,7 +40,7 @@ def test_the_check_digit_is_that_of_the_standards_example() -> None:
 def test_governance_finds_every_kind_of_value_that_customers_write() -> None:
     """Otherwise the demo would report leaks of values that no policy names."""
     from atdp.governance.policy import PolicyDocument, compile_policy, parse_policy
-    from atdp.governance.policy.store import default_policy_text
+    from atdp.governance.policy.default_policy import default_policy_text
 
     document = parse_policy(default_policy_text(), where="default")
     assert isinstance(document, PolicyDocument)

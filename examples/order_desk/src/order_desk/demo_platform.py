@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import httpx
 
+from atdp.access import ConsentDecision
 from atdp.control import ReleaseFlow, ReleaseStore, open_flow
-from atdp.governance import set_consent
 from atdp.lakehouse import Lake, open_lake
-from atdp.runtime import Home, KafkaSettings, KeyStore
+from atdp.runtime import Home, KafkaSettings, KeyStore, open_register, utc_now
 from atdp.sdk import KafkaSender, Recorder
 from atdp.stack import KafkaLog, stages, wait_until_read
 from order_desk.emitted_events import EmittedEvents
@@ -67,7 +67,7 @@ def open_platform(home: Home, *, concurrency: int) -> Iterator[DemoPlatform]:
     flow.
     """
     endpoints = home.endpoints()
-    set_consent(home.policies, WITHDRAWN, train="withdrawn")
+    _withdraw_consent(home, WITHDRAWN)
     kafka, emitted = KafkaSettings.from_env(home), EmittedEvents()
     with ExitStack() as opened:
         with KeyStore(home.keys_db) as keys:
@@ -91,6 +91,18 @@ def open_platform(home: Home, *, concurrency: int) -> Iterator[DemoPlatform]:
             flow=open_flow(home, store, client, model=MODEL, actor="demo"),
             log=opened.enter_context(KafkaLog(kafka)),
         )
+
+
+def _withdraw_consent(home: Home, tenant: str) -> None:
+    """Withdraw a tenant's consent to training. The gate knows it before its next transaction."""
+    decision = ConsentDecision(
+        tenant=tenant, scope="tenant", value=None, purposes=("train",), state="withdrawn"
+    )
+    register = open_register(home)
+    try:
+        register.append(decision.entry("demo", utc_now()))
+    finally:
+        register.close()
 
 
 def _tenant(

@@ -1,7 +1,11 @@
+from .desk.first_policy import install_default_policy as install_default_policy
+from .desk.policy_log import PolicyLog as PolicyLog
+from .desk.policy_choice import ContentChoice as ContentChoice
 from .errors import (
     DetectorError as DetectorError,
     GovernanceError as GovernanceError,
     PolicyError as PolicyError,
+    PreviewError as PreviewError,
     Refusal as Refusal,
     SecretsError as SecretsError,
     UnreadableLabels as UnreadableLabels,
@@ -11,11 +15,53 @@ from .evaluation.policy_evaluation import (
     evaluate_policy as evaluate_policy,
     read_policy as read_policy,
 )
-from .master_secret import load_master_secret as load_master_secret
-from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
-from .policy.store import (
-    install_default_policy as install_default_policy,
-    set_consent as set_consent,
+from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
+from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
+from .policy.document import (
+    AccessPolicyDocument as AccessPolicyDocument,
+    PolicyDocument as PolicyDocument,
+    parse_policy as parse_policy,
 )
-from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP
+from .policy.example_runs import (
+    PolicyTestResult as PolicyTestResult,
+    run_policy_tests as run_policy_tests,
+)
+from .policy.json_schema import policy_schema_text as policy_schema_text
+from .policy.lint import LintProblem as LintProblem, lint_policy as lint_policy
+from .policy.rule_packs import PACK_NAMES as PACK_NAMES, pack_text as pack_text
+from .policy.templates import TEMPLATES as TEMPLATES, template_text as template_text
+from .preview.decided import (
+    DecidedPolicies as DecidedPolicies,
+    preview_document as preview_document,
+)
+from .preview.report import (
+    PreviewReport as PreviewReport,
+    SampleComparison as SampleComparison,
+)
+from .preview.report_page import (
+    render_preview_page as render_preview_page,
+    share_text as share_text,
+)
+from .preview.request import (
+    PreviewPlace as PreviewPlace,
+    PreviewRequest as PreviewRequest,
+    preview_policy as preview_policy,
+)
+from .preview.samples import (
+    SAMPLE_SOURCES as SAMPLE_SOURCES,
+    SampleSource as SampleSource,
+    SampleWindow as SampleWindow,
+)
+from .release.inspection import (
+    RecordGone as RecordGone,
+    open_payload as open_payload,
+    read_quarantined as read_quarantined,
+)
+from .release.order import (
+    BadPlace as BadPlace,
+    QuarantineOrder as QuarantineOrder,
+    QuarantinePlace as QuarantinePlace,
+)
+from .release.order_log import OrdersNotSent as OrdersNotSent, send_orders as send_orders
+from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP, StageSettings as StageSettings
 from .tenant_keys import TenantKeyStore as TenantKeyStore

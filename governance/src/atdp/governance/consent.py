@@ -2,24 +2,35 @@
 
 Consent is read from everyone who can withhold it: the event itself, the register of consent, and
 the policy. One withdrawal is enough to withdraw. A grant counts only when nobody withdrew. A word
-other than `granted` and `withdrawn` is neither. Training needs a grant.
+other than `granted` and `withdrawn` is neither. Training needs a grant; the other purposes end with
+a withdrawal in the register.
 
 The policy also says how much redaction may have changed the tokens of a model call for each purpose
 (`min_fidelity`). A call whose tokens it changed more is not eligible for RL, or not for replay.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Final, TypeAlias
 
+from atdp.access import USE_PURPOSES, UsedData
 from atdp.governance.policy.compiled import CompiledPolicy
-from atdp.governance.policy.document import GRANTED, WITHDRAWN, TenantTerms
+from atdp.governance.policy.document import GRANTED, WITHDRAWN
 from atdp.governance.token_fidelity import BEST_TO_WORST, DROPPED, UNKNOWN, TokenDecision
+
+RegisteredConsent: TypeAlias = Callable[[UsedData, str, datetime], str | None]
+"""Returns what the register says about an event and a purpose: `granted`, `withdrawn` or another
+word; None when it says nothing."""
+
+
+def nothing_registered(data: UsedData, purpose: str, now: datetime) -> None:
+    """Say nothing about any event, as a register without decisions about consent."""
+
 
 _UNKNOWN_CONSENT: Final = "unknown"
 _TRAIN: Final = "train"
 _REPLAY: Final = "replay"
-_ALL_PURPOSES: Final = (_TRAIN, _REPLAY, "analytics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +49,23 @@ class Permission:
 
 def permission(
     policy: CompiledPolicy,
-    terms: TenantTerms,
     tenant: str,
     *,
+    registered: Callable[[str], str | None],
     event_consent: str,
     event_purposes: Sequence[str] | None,
     tokens: TokenDecision,
 ) -> Permission:
     """Return what the policy, the register and the event permit together.
 
-    `event_purposes`: the purposes that the event itself allows; None sets no limit, empty allows
-    none. `tokens`: the decision about the event's token ids.
+    `registered`: what the register says about the event, by purpose. `event_purposes`: the purposes
+    that the event itself allows; None sets no limit, empty allows none. `tokens`: the decision
+    about the event's token ids.
     """
-    consent = _consent(policy, terms, tenant, event_consent)
-    allowed = set(policy.purposes_of(tenant))
-    if terms.purposes is not None:
-        allowed &= set(terms.purposes)
+    consent = _consent(policy, tenant, registered(_TRAIN), event_consent)
+    allowed = {
+        purpose for purpose in policy.purposes_of(tenant) if registered(purpose) in {None, GRANTED}
+    }
     if event_purposes is not None:
         allowed &= set(event_purposes)
     if consent != GRANTED:
@@ -63,19 +75,21 @@ def permission(
         allowed.discard(_REPLAY)
     obstacle = _obstacle(consent, allowed, tokens, limits.train)
     return Permission(
-        purposes=tuple(purpose for purpose in _ALL_PURPOSES if purpose in allowed),
+        purposes=tuple(purpose for purpose in USE_PURPOSES if purpose in allowed),
         consent=consent,
         eligible=obstacle is None,
         reason=obstacle or "ok",
     )
 
 
-def _consent(policy: CompiledPolicy, terms: TenantTerms, tenant: str, event_consent: str) -> str:
+def _consent(
+    policy: CompiledPolicy, tenant: str, registered: str | None, event_consent: str
+) -> str:
     by_policy = policy.consent_of(tenant).train
-    registered = by_policy if terms.consent is None else terms.consent.train
-    if WITHDRAWN in {event_consent, registered, by_policy}:
+    word = by_policy if registered is None else registered
+    if WITHDRAWN in {event_consent, word, by_policy}:
         return WITHDRAWN
-    if registered == GRANTED and event_consent in {GRANTED, _UNKNOWN_CONSENT}:
+    if word == GRANTED and event_consent in {GRANTED, _UNKNOWN_CONSENT}:
         return GRANTED
     return _UNKNOWN_CONSENT
 

@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from atdp.access import UsedData
 from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import RECORD_S, cpu_budget
@@ -23,7 +24,7 @@ from atdp.governance.decision_records import (
     passed,
     quarantined,
 )
-from atdp.governance.decisions import GovernanceDecision, RawRecord
+from atdp.governance.decisions import GovernanceDecision, OrderFacts, RawRecord
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
 from atdp.governance.learned.late_events import LATE_KINDS, may_be_copy
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
@@ -36,7 +37,7 @@ from atdp.governance.learned.trajectory_state import (
     content_of,
 )
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.policy.store import PolicyStore
+from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
@@ -52,6 +53,26 @@ MOST_SHARED: Final = 5_000
 event that teaches something new."""
 _T = TypeVar("_T")
 _log = logging.getLogger("atdp.governance")
+
+
+class TenantPolicies(Protocol):
+    """The policies that hold now, by tenant."""
+
+    def refresh(self) -> bool:
+        """Take over what has changed; return whether anything has."""
+        ...
+
+    def policy_for(self, tenant: str, /) -> CompiledPolicy:
+        """Return the policy of a tenant.
+
+        Raises:
+            Refusal: there is none that can be used.
+        """
+        ...
+
+    def consent_at_capture(self, data: UsedData, purpose: str, now: datetime, /) -> str | None:
+        """Return what the register says about consent; None: nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +114,7 @@ class RecordGovernor:
     """
 
     keys: KeyLookup
-    policies: PolicyStore
+    policies: TenantPolicies
     secret: MasterSecret
     tokenizers: Tokenizers
     tenant_keys: TenantKeyStore
@@ -105,16 +126,23 @@ class RecordGovernor:
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
 
     def decide(
-        self, raw: RawRecord, now: datetime, trajectories: Trajectories = NO_TRAJECTORIES
+        self,
+        raw: RawRecord,
+        now: datetime,
+        trajectories: Trajectories = NO_TRAJECTORIES,
+        order: OrderFacts | None = None,
     ) -> GovernanceDecision:
         """Return the decision about one record; faults of the record itself never raise.
 
-        The decision holds the state of its trajectory after it, which the caller keeps.
+        The decision holds the state of its trajectory after it, which the caller keeps. `order`:
+        the record was quarantined, and is released by it.
 
         Raises:
             HomeUnavailable: nothing can be decided now; the record is to be read again.
         """
         facts = RecordFacts(raw=raw, now=now)
+        if order is not None:
+            facts = RecordFacts.of_order(raw, now, order)
 
         def govern() -> _GovernedRecord:
             with cpu_budget(self.record_s):
@@ -241,14 +269,7 @@ class RecordGovernor:
         raw = facts.raw
         if len(raw.value) > MAX_RAW_BYTES:
             raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
-        principal = authenticate(
-            raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
-        )
-        # A key of the role operator belongs to no tenant; then only the event names one.
-        if principal.role != "operator":
-            facts.tenant = principal.tenant
-        record = _decoded(raw)
-        check_tenant(principal, record["tenant_id"])
+        record = self._authenticated(facts)
         governor, key = self._opened(facts, record)
         learns = bool(governor.policy.learned_entities)
         known = trajectories.state(key) if learns else EMPTY_STATE
@@ -257,6 +278,24 @@ class RecordGovernor:
             shared = trajectories.state(key.of_tenant).learned
         event = governor.govern(record, facts.now, known.learned, shared or NOTHING_LEARNED)
         return _GovernedRecord(event, key, known, shared, learns)
+
+    def _authenticated(self, facts: RecordFacts) -> dict[str, Any]:
+        """Return the event of a record whose sender may send it."""
+        raw, order = facts.raw, facts.order
+        if order is not None and order.sender is not None:
+            record = _decoded(raw)
+            if record["tenant_id"] != order.sender:
+                raise Refusal("tenant_mismatch", "the event names a tenant other than its sender's")
+            return record
+        principal = authenticate(
+            raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
+        )
+        # A key of the role operator belongs to no tenant; then only the event names one.
+        if principal.role != "operator":
+            facts.tenant = principal.tenant
+        record = _decoded(raw)
+        check_tenant(principal, record["tenant_id"])
+        return record
 
     def _opened(
         self, facts: RecordFacts, record: Mapping[str, Any]
@@ -279,15 +318,13 @@ class RecordGovernor:
 
     def _tenant_governor(self, tenant: str) -> TenantGovernor:
         policy = self.policies.policy_for(tenant)
-        if policy is None:
-            raise Refusal("no_policy", "no policy applies to the tenant")
         key = tenant, policy.content_hash
         governor = self._tenants.get(key)
         if governor is None:
             governor = self._tenants[key] = TenantGovernor.of(
                 tenant,
                 policy,
-                self.policies.terms_of(tenant),
+                self.policies.consent_at_capture,
                 self.tenant_keys.key_of(tenant),
                 self.tokenizers,
                 self._cache,

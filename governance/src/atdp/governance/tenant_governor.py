@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from atdp.access import UsedData
 from atdp.governance.byte_lru import ByteLru
-from atdp.governance.consent import permission
+from atdp.governance.consent import RegisteredConsent, permission
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.policy.compiled import CompiledPolicy
-from atdp.governance.policy.document import TenantTerms
 from atdp.governance.redact.operators import SEVERITY
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.replacements import Replacement, finding_records, merge_replacements
@@ -68,7 +68,7 @@ class TenantGovernor:
 
     tenant: str
     policy: CompiledPolicy
-    terms: TenantTerms
+    consent: RegisteredConsent
     strings: StringGovernor
     tokenizers: Tokenizers
 
@@ -77,18 +77,19 @@ class TenantGovernor:
         cls,
         tenant: str,
         policy: CompiledPolicy,
-        terms: TenantTerms,
+        consent: RegisteredConsent,
         key: TenantKey,
         tokenizers: Tokenizers,
         cache: ByteLru[GovernedString] | None = None,
     ) -> "TenantGovernor":
         """Return the governor of a tenant under a policy.
 
+        `consent` is asked for every event what the register says about it.
         `cache` may be shared with other tenants' governors; by default the governor has its own.
         """
         strings = StringGovernor(policy, key, cache)
         return cls(
-            tenant=tenant, policy=policy, terms=terms, strings=strings, tokenizers=tokenizers
+            tenant=tenant, policy=policy, consent=consent, strings=strings, tokenizers=tokenizers
         )
 
     def govern(
@@ -177,10 +178,11 @@ class TenantGovernor:
     ) -> dict[str, Any]:
         """Return the governance stamp of an event, whatever stamp its producer wrote."""
         before = record["governance"] or {}
+        used = self._used(governed)
         allowed = permission(
             self.policy,
-            self.terms,
             self.tenant,
+            registered=lambda purpose: self.consent(used, purpose, now),
             event_consent=before.get("consent", "unknown"),
             # A producer that names no purpose sets no limit. A stamp of an earlier governance that
             # names none allows none.
@@ -204,6 +206,16 @@ class TenantGovernor:
             "learned_version": 0,
             "settled_version": 0,
         }
+
+    def _used(self, governed: Mapping[str, Any]) -> UsedData:
+        """Return what decisions about consent can concern in a governed event."""
+        stamp = governed["governance"] or _UNSTAMPED
+        end_user = governed["end_user_id"]
+        return UsedData(
+            tenant=self.tenant,
+            session_id=governed["session_id"],
+            subjects=(*stamp["data_subjects"], *([] if end_user is None else [end_user])),
+        )
 
     def _earlier_replacements(self, before: Mapping[str, Any]) -> tuple[Replacement, ...]:
         """Return what an earlier pass under this same policy replaced.

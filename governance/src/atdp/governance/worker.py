@@ -14,7 +14,7 @@ from typing import Final
 
 from atdp.governance.errors import GovernanceError
 from atdp.governance.master_secret import load_master_secret
-from atdp.governance.policy.store import PolicyStore, install_default_policy
+from atdp.governance.policy_store import PolicyStore
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.metrics import StageMetrics
@@ -22,7 +22,16 @@ from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
-from atdp.runtime import Home, KafkaSettings, KeyStore, PlatformError, Service, utc_now
+from atdp.runtime import (
+    Home,
+    KafkaSettings,
+    KeyStore,
+    PlatformError,
+    Register,
+    Service,
+    open_register,
+    utc_now,
+)
 
 _log = logging.getLogger("atdp.governance")
 _RETRY_S: Final = 0.5
@@ -31,18 +40,17 @@ _HUNG_S: Final = 300.0
 any transaction that can still succeed, because each call of a transaction gives up after 120 s."""
 
 
-def build_governor(home: Home) -> RecordGovernor:
-    """Return the governor of a home: with its keys, policies, secrets and tokenizers.
+def build_governor(home: Home, register: Register) -> RecordGovernor:
+    """Return the governor of a home: with its keys, secrets and tokenizers.
 
-    The first start creates the default policy and the master secret.
+    Its policies are those in force in `register`. The first start creates the master secret.
 
     Raises:
         SecretsError, KeyStoreError: the home cannot be used.
     """
-    install_default_policy(home.policies)
     return RecordGovernor(
         keys=KeyStore(home.keys_db).get,
-        policies=PolicyStore(home.policies),
+        policies=PolicyStore(register),
         secret=load_master_secret(home.governance_secret_file),
         tokenizers=TokenizerFolder(home.tokenizers),
         tenant_keys=TenantKeyStore(home.tenant_keys),
@@ -83,7 +91,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = StageSettings(
             kafka=KafkaSettings.from_env(service.home), topic_prefix=service.options.topic_prefix
         )
-        governor = build_governor(service.home)
+        register = open_register(service.home, topic_prefix=settings.topic_prefix)
+        governor = build_governor(service.home, register)
         with service.serving():
             stage = GovernanceStage(
                 settings,

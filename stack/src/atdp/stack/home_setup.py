@@ -1,4 +1,5 @@
-"""Preparation of a home: folders, the operator's key, governance's secret, first policy, prices.
+"""Preparation of a home: folders, the operator's key, the secrets of governance and of the
+register, prices.
 
 Running it again changes nothing.
 """
@@ -6,8 +7,8 @@ Running it again changes nothing.
 import shutil
 
 from atdp.gateway import DEFAULT_PRICES
-from atdp.governance import install_default_policy, load_master_secret
-from atdp.runtime import Home, KeyStore, write_durably
+from atdp.governance import load_master_secret
+from atdp.runtime import Home, KeyStore, load_secret_key, write_durably
 from atdp.stack.errors import HomeUnusable, home_unwritable
 
 _LEAST_FREE_BYTES = 500_000_000
@@ -42,7 +43,7 @@ def prepare_home(home: Home) -> None:
             )
         with KeyStore(home.keys_db) as keys:
             keys.ensure_operator(home.operator_key_file)
-        install_default_policy(home.policies)
+        load_secret_key(home.register_secret_file, if_lost="decisions in the register end")
         load_master_secret(home.governance_secret_file)
         if not home.prices_file.exists():
             write_durably(home.prices_file, DEFAULT_PRICES)

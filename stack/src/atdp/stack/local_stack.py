@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 import psutil
 
-from atdp.runtime import Home, JsonFormatter, KafkaSettings, call_on_signals
+from atdp.governance import install_default_policy
+from atdp.runtime import (
+    ApiKey,
+    Home,
+    JsonFormatter,
+    KafkaSettings,
+    call_on_signals,
+    open_register,
+    utc_now,
+)
 from atdp.stack.broker.jars import Progress
 from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker
 from atdp.stack.broker.kafka_client import answers, quiet_client
@@ -141,7 +150,7 @@ class LocalStack:
             settings = KafkaSettings.from_env(self.home, self.environ)
             _require_answer(settings)
             self.state.publish_endpoints({"kafka": settings.bootstrap, **endpoints})
-            _ensure_topics(settings, -1, report)
+            self._prepare_cluster(settings, -1, report)
             return python_services(self.home, ports, after=())
         broker = KafkaBroker(self.home.kafka, progress=progress)
         broker.prepare()
@@ -155,10 +164,22 @@ class LocalStack:
             port=broker.port,
             wave=0,
             when_orphaned=WHEN_ORPHANED,
-            on_ready=lambda: _ensure_topics(settings, 1, report),
+            on_ready=lambda: self._prepare_cluster(settings, 1, report),
             log_tail=broker.log_tail,
         )
         return [kafka, *python_services(self.home, ports, after=("kafka",))]
+
+    def _prepare_cluster(self, settings: KafkaSettings, replication: int, report: Report) -> None:
+        """Create the topics, and activate the default policy where no policy was ever decided."""
+        for difference in ensure_topics(settings, replication=replication):
+            report(f"topic differs from its definition: {difference}")
+        register = open_register(self.home)
+        operator = ApiKey(self.home.operator_key_file.read_text("utf-8").strip())
+        try:
+            if install_default_policy(register, actor=f"key:{operator.key_id}", now=utc_now()):
+                report("activated the default policy; `atdp policy list` shows the policies")
+        finally:
+            register.close()
 
 
 def _require_answer(settings: KafkaSettings) -> None:
@@ -173,8 +194,3 @@ def _require_answer(settings: KafkaSettings) -> None:
 def _probe_broker(broker: KafkaBroker) -> Probe:
     ready = broker.is_ready()
     return Probe(live=ready, ready=ready, reason="" if ready else "does not answer yet")
-
-
-def _ensure_topics(settings: KafkaSettings, replication: int, report: Report) -> None:
-    for difference in ensure_topics(settings, replication=replication):
-        report(f"topic differs from its definition: {difference}")

@@ -12,7 +12,7 @@ import httpx
 from atdp.governance import GovernanceError
 from atdp.inference import EngineClient, EngineError
 from atdp.lakehouse import LakehouseError
-from atdp.runtime import Home, KafkaSettings, PlatformError
+from atdp.runtime import Home, KafkaSettings, PlatformError, open_register
 from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
 from atdp.stack.kafka_log import KafkaLog
@@ -126,21 +126,22 @@ def _waiting(home: Home) -> int:
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
-    from atdp.governance import PolicyDocument, parse_policy
+    from atdp.governance import PolicyLog
 
-    documents = [
-        parse_policy(file.read_text(encoding="utf-8"), where=str(file))
-        for file in sorted(home.policies.glob("*.y*ml"))
-    ]
+    register, log = open_register(home), PolicyLog()
+    try:
+        for entry in register.read():
+            log.apply(entry)
+    finally:
+        register.close()
     return tuple(
         {
-            "id": document.metadata.id,
-            "version": document.metadata.version,
-            "tenants": ",".join(document.applies_to.tenants),
-            "hash": document.content_hash[:12],
+            "id": active.content.id,
+            "version": active.content.version,
+            "tenants": ",".join(active.content.tenants),
+            "hash": active.content.hash[:12],
         }
-        for document in documents
-        if isinstance(document, PolicyDocument)
+        for _, active in sorted(log.active.items())
     )
 
 

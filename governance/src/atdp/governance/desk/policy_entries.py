@@ -41,10 +41,10 @@ class DraftedContent(ApprovedContent):
 class ActivatedContent(DraftedContent):
     """A version that applies to its tenants. Body of `policy_activated`.
 
-    `retention`: days for which records may be used, by class.
+    `retention`: days for which events may be used, by retention class.
     """
 
-    retention: Mapping[str, int] = {}
+    retention: Mapping[str, float] = {}
     reason: str = ""
 
 

@@ -1,49 +1,104 @@
-"""The text of a policy with another version: the identity changes, everything else stays."""
+"""The text of a policy with its parsed document; the same text with another version."""
 
 import json
 from collections.abc import Iterator
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 import yaml
 
+from atdp.access import AccessPolicyDocument, AccessPolicyError, parse_access_policy
+from atdp.governance.desk.policy_entries import ActivatedContent, DraftedContent
 from atdp.governance.errors import PolicyError
 from atdp.governance.policy.document import PolicyDocument, parse_policy
+from atdp.runtime import DocumentError, YamlDocument
 
 MOST_CHARACTERS: Final = 500_000
 """Longest text of a policy. An entry of the register holds it once, and has at most 2 MiB."""
 
 
-def read_document(text: str, *, where: str) -> PolicyDocument:
-    """Return the policy of a text.
+@dataclass(frozen=True, slots=True)
+class PolicyText:
+    """A policy as it was written, and as it is read. `where` names it in messages."""
 
-    Raises:
-        PolicyError: the text is too long or no policy. The message names line and column.
-    """
-    if len(text) > MOST_CHARACTERS:
-        raise PolicyError(f"{where}: longer than {MOST_CHARACTERS} characters")
+    text: str
+    document: PolicyDocument | AccessPolicyDocument
+    where: str
+
+    @classmethod
+    def parse(cls, text: str, *, where: str) -> Self:
+        """Return the policy of a text.
+
+        Raises:
+            PolicyError: the text is too long or no policy. The message names line and column.
+        """
+        if len(text) > MOST_CHARACTERS:
+            raise PolicyError(f"{where}: longer than {MOST_CHARACTERS} characters")
+        return cls(text, _parsed(text, where), where)
+
+    @property
+    def content(self) -> DraftedContent:
+        """The body of its draft."""
+        metadata = self.document.metadata
+        return DraftedContent(
+            id=metadata.id,
+            version=metadata.version,
+            hash=self.document.content_hash,
+            document_kind=self.document.kind,
+            tenants=tuple(self.document.applies_to.tenants),
+            text=self.text,
+        )
+
+    def activation(self, approved: DraftedContent, reason: str) -> ActivatedContent:
+        """Return the body of the activation of this policy as it was approved."""
+        retention = getattr(self.document, "retention", {})  # access policies have none
+        return ActivatedContent(
+            **approved.model_dump(),
+            retention=retention,
+            reason=reason or self.document.metadata.reason,
+        )
+
+    def with_version(self, version: int, *, reason: str) -> "PolicyText":
+        """Return the policy with this version and reason in its metadata; comments are kept.
+
+        Raises:
+            PolicyError: its metadata is not written as plain values.
+        """
+        changed = self.text
+        for start, end, new in sorted(_edits(self.text, version, reason), reverse=True):
+            changed = changed[:start] + new + changed[end:]
+        metadata = self.document.metadata
+        try:
+            after = PolicyText.parse(changed, where=f"{metadata.id}@{version}")
+        except PolicyError:
+            after = self
+        if after.document.metadata.version != version or _rules(after) != _rules(self):
+            raise PolicyError(
+                f"{self.where}: its version cannot be replaced; draft the earlier content by hand, "
+                f"with `version: {version}`"
+            )
+        return after
+
+
+def is_access_policy(text: str) -> bool:
+    """Return whether a text is YAML of the kind AccessPolicy."""
+    try:
+        value = YamlDocument.parse(text, where="policy").value
+    except DocumentError:
+        return False
+    return isinstance(value, dict) and value.get("kind") == "AccessPolicy"
+
+
+def _parsed(text: str, where: str) -> PolicyDocument | AccessPolicyDocument:
+    if is_access_policy(text):
+        try:
+            return parse_access_policy(text, where=where)
+        except AccessPolicyError as error:
+            raise PolicyError(f"not a usable policy: {error}") from error
     document = parse_policy(text, where=where)
     if not isinstance(document, PolicyDocument):
         raise PolicyError(f"{where} is of kind {document.kind}, which is no policy")
     return document
-
-
-def with_version(text: str, *, version: int, reason: str, where: str) -> str:
-    """Return the text with this version and reason in its metadata; comments are kept.
-
-    Raises:
-        PolicyError: the text is no policy, or its metadata is not written as plain values.
-    """
-    before = read_document(text, where=where)
-    changed = text
-    for start, end, new in sorted(_edits(text, version, reason), reverse=True):
-        changed = changed[:start] + new + changed[end:]
-    after = read_document(changed, where=where)
-    if _rules(before) != _rules(after) or after.metadata.version != version:
-        raise PolicyError(
-            f"{where}: the version cannot be replaced; write metadata.version and metadata.reason "
-            "as plain values, or draft the earlier content by hand"
-        )
-    return changed
 
 
 def _edits(text: str, version: int, reason: str) -> Iterator[tuple[int, int, str]]:
@@ -58,10 +113,9 @@ def _edits(text: str, version: int, reason: str) -> Iterator[tuple[int, int, str
                 yield node.start_mark.index, node.end_mark.index, str(version)
             elif name.value == "reason":
                 old = text[node.start_mark.index : node.end_mark.index]
-                # The end of a block of lines is the start of the next key.
-                ending = old[len(old.rstrip()) :]
+                ending = old[len(old.rstrip()) :]  # a block of lines ends where the next key begins
                 yield node.start_mark.index, node.end_mark.index, json.dumps(reason) + ending
 
 
-def _rules(document: PolicyDocument) -> object:
-    return document.model_dump(exclude={"metadata"}), document.metadata.id
+def _rules(text: PolicyText) -> object:
+    return text.document.model_dump(exclude={"metadata"}), text.document.metadata.id

@@ -14,8 +14,8 @@ from atdp.governance.errors import PolicyError, Refusal, UnreadableLabels
 from atdp.governance.evaluation.labelled_texts import LabelledSpan, LabelledText
 from atdp.governance.evaluation.span_scores import ALL, Measure, SpanScores
 from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
+from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.policy.document import PolicyDocument, parse_policy
-from atdp.governance.policy.store import default_policy_text
 
 _MEASURES: Mapping[Measure, int] = {"span": 0, "same entity": 1, "character": 2}
 
