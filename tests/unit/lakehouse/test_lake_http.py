@@ -10,6 +10,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
+from atdp.access import Authorizer
 from atdp.lakehouse import Lake, sql_router
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime import HttpProblem, http_problem_response
@@ -28,7 +29,7 @@ def client(lake: Lake, log: LogDouble, keys: KeyStore) -> Iterator[TestClient]:
     log.land(SampleTrajectory(tenant="rival", name="theirs").events())
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(sql_router(lake.home, keys=keys))
+    app.include_router(sql_router(lake.home, keys=keys, authorizer=Authorizer()))
     with TestClient(app) as client:
         yield client
 

@@ -7,7 +7,10 @@ from .access_document import (
     run_access_tests as run_access_tests,
 )
 from .actions import RESTRICTED_ACTIONS as RESTRICTED_ACTIONS, Action as Action
-from .authorizer import AccessPolicySource as AccessPolicySource, Authorizer as Authorizer
+from .authorizer import (
+    AccessPolicySource as AccessPolicySource,
+    Authorizer as Authorizer,
+)
 from .consent import (
     CONSENT as CONSENT,
     USE_PURPOSES as USE_PURPOSES,
@@ -30,6 +33,29 @@ from .oidc.settings import IssuerSettings as IssuerSettings, OidcSettings as Oid
 from .oidc.token_verifier import (
     OidcVerifier as OidcVerifier,
     open_token_verifier as open_token_verifier,
+)
+from .policies.decision_rules import refusal_of as refusal_of
+from .policies.policy_entries import (
+    BODIES as BODIES,
+    REDACTION as REDACTION,
+    ActivatedContent as ActivatedContent,
+    ApprovedContent as ApprovedContent,
+    DocumentKind as DocumentKind,
+    DraftedContent as DraftedContent,
+    PolicyBody as PolicyBody,
+    PolicySettings as PolicySettings,
+    policy_entry as policy_entry,
+)
+from .policies.policy_log import PolicyLog as PolicyLog, RefusedEntry as RefusedEntry
+from .policies.policy_state import (
+    ActivePolicy as ActivePolicy,
+    DraftState as DraftState,
+    PolicyDraft as PolicyDraft,
+    PolicyState as PolicyState,
+)
+from .register_policies import (
+    RegisterAccessPolicies as RegisterAccessPolicies,
+    open_authorizer as open_authorizer,
 )
 from .rule_set import AccessRules as AccessRules
 from .rules_source import RegisterRules as RegisterRules, UseRulesSource as UseRulesSource

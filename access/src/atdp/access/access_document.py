@@ -20,10 +20,11 @@ from atdp.access.cedar_text import cedar_problems
 from atdp.access.data_resource import NEVER_EXPIRES, DataResource, TenantData
 from atdp.access.errors import AccessPolicyError
 from atdp.access.guards import Resource
+from atdp.access.policies.policy_entries import DocumentKind
 from atdp.access.rule_set import AccessRules
 from atdp.runtime import ANY_TENANT, DocumentError, Principal, YamlDocument
 
-ACCESS_POLICY: Final = "AccessPolicy"
+ACCESS_POLICY: Final[DocumentKind] = "AccessPolicy"
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Time of all tests; `expires_at` in a test is compared with it."""
 

@@ -1,9 +1,9 @@
-"""`POST /v1/sql`: the lake's SQL over HTTP, under the caller's API key.
+"""`POST /v1/sql`: the lake's SQL over HTTP, under the caller's API key or token.
 
-The tenant of the key decides which files are listed. Its role decides whether the caller may ask
-and for which purpose. An operator sees every tenant, or acts for the one that `X-ATDP-Tenant`
-names. Statements run in worker threads, a few at a time, each with limits of its own. When too many
-are running, the answer is 429 with a time to wait.
+The tenant of the caller decides which files are listed. The authorizer decides whether the caller
+may read all of these for analytics. An operator sees every tenant, or acts for the one that
+`X-ATDP-Tenant` names. Statements run in worker threads, a few at a time, each with limits of its
+own. When too many are running, the answer is 429 with a time to wait.
 """
 
 import io
@@ -16,6 +16,7 @@ import pyarrow as pa
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from atdp.access import Authorizer, TenantData, open_authorizer
 from atdp.lakehouse.connection import QueryLimits, connect
 from atdp.lakehouse.errors import (
     CatalogError,
@@ -27,7 +28,16 @@ from atdp.lakehouse.errors import (
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.visible_files import ANALYTICS
-from atdp.runtime import ANY_TENANT, Home, HttpProblem, KeyStore, Principal, authenticate
+from atdp.runtime import (
+    ANY_TENANT,
+    Home,
+    HttpProblem,
+    KeyStore,
+    Principal,
+    TokenVerifier,
+    authenticate,
+    utc_now,
+)
 
 AnswerFormat = Literal["json", "csv", "arrow"]
 
@@ -97,10 +107,20 @@ class _SharedLake:
 
 
 def sql_router(
-    home: Home, *, keys: KeyStore | None = None, limits: QueryLimits = HTTP_LIMITS
+    home: Home,
+    *,
+    keys: KeyStore | None = None,
+    limits: QueryLimits = HTTP_LIMITS,
+    tokens: TokenVerifier | None = None,
+    authorizer: Authorizer | None = None,
 ) -> APIRouter:
-    """Return the route for an application that handles `atdp.runtime.HttpProblem`."""
+    """Return the route for an application that handles `atdp.runtime.HttpProblem`.
+
+    `tokens` checks tokens of people who signed in (None: only keys are accepted). `authorizer` is
+    by default that of the home, with the access policies in its register.
+    """
     shared = _SharedLake(home, keys)
+    authorizer = authorizer or open_authorizer(home)
     routes = APIRouter()
 
     @routes.post("/v1/sql")
@@ -110,8 +130,8 @@ def sql_router(
         The answer is JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC
         stream.
         """
-        principal = authenticate(request, shared.keys(), "query").principal
-        tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"))
+        principal = authenticate(request, shared.keys(), "query", tokens=tokens).principal
+        tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"), authorizer)
         with shared.running_statement():
             try:
                 with connect(
@@ -138,22 +158,26 @@ def sql_router(
     return routes
 
 
-def scope_of(principal: Principal, named_tenant: str | None) -> tuple[str | None, str | None]:
+def scope_of(
+    principal: Principal, named_tenant: str | None, authorizer: Authorizer
+) -> tuple[str | None, str | None]:
     """Return tenant and purpose of a caller's connection; None = all.
 
     Raises:
-        HttpProblem: 403 when the caller names a tenant that is not its own, or has no tenant and is
-            no operator.
+        HttpProblem: 403 when the caller may not read all data of the tenant for analytics, 503 when
+            the access policies cannot be read.
     """
     tenant = named_tenant or principal.tenant
-    if principal.may_act_for(tenant) and tenant == ANY_TENANT:
+    if tenant == ANY_TENANT and principal.may_act_for(tenant):
         return None, None
-    if tenant == ANY_TENANT or not principal.may_act_for(tenant):
+    resource = TenantData(tenant=tenant)
+    decision = authorizer.authorize(principal, ANALYTICS, resource, utc_now())
+    if decision.reason == "policies_unavailable":
+        raise HttpProblem(503, decision.reason, decision.explanation, retry_after_s=1)
+    if not decision.allowed:
         raise HttpProblem(
-            403, "tenant_denied", f"this key belongs to another tenant than {tenant!r}"
+            403, "access_denied", f"you may not query this tenant's data: {decision.explanation}"
         )
-    if not principal.may("read:analytics"):
-        raise HttpProblem(403, "role_denied", f"role {principal.role!r} may not read for analytics")
     return tenant, ANALYTICS
 
 

@@ -7,6 +7,7 @@ process serves both.
 import sys
 from collections.abc import Sequence
 
+from atdp.access import open_token_verifier
 from atdp.gateway import GatewaySettings, create_app
 from atdp.lakehouse import sql_router
 from atdp.runtime import Service, run_http
@@ -16,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse the arguments, build the application and serve it."""
     service = Service.start("gateway", argv, description=__doc__)
     app = create_app(GatewaySettings.from_env(service.home), health=service.health)
-    app.include_router(sql_router(service.home))
+    app.include_router(sql_router(service.home, tokens=open_token_verifier(service.home)))
     run_http(service, app)
     return 0
 

@@ -1,0 +1,72 @@
+"""The active access policies of a home: the register, read to its end for every decision."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+from atdp.access.access_document import ACCESS_POLICY, parse_access_policy
+from atdp.access.authorizer import Authorizer
+from atdp.access.policies.policy_log import PolicyLog
+from atdp.access.policies.policy_state import ActivePolicy
+from atdp.access.rule_set import AccessRules
+from atdp.runtime import Home, Register, open_register
+
+
+class RegisterAccessPolicies:
+    """The access policies of a register, an `AccessPolicySource`; the register is opened late."""
+
+    def __init__(self, open_register: Callable[[], Register]) -> None:
+        """`open_register` may raise `PlatformError`; it is called again for the next decision."""
+        self._open = open_register
+        self._register: Register | None = None
+        self._log = PolicyLog()
+        self._parsed: dict[str, AccessRules] = {}
+        self._lock = threading.Lock()
+
+    def access_rules(self, tenant: str) -> Sequence[AccessRules]:
+        """See `AccessPolicySource`.
+
+        Raises:
+            RegisterUnavailable: the register cannot be read to its end.
+            AccessPolicyError: the active policy of the tenant is not valid.
+        """
+        with self._lock:
+            self._read()
+            active = self._log.active_for(tenant, ACCESS_POLICY)
+            return () if active is None else (self._rules(active),)
+
+    def active(self) -> Sequence[ActivePolicy]:
+        """Return all active access policies.
+
+        Raises:
+            RegisterUnavailable: the register cannot be read to its end.
+        """
+        with self._lock:
+            self._read()
+            return list(dict.fromkeys(self._log.by_tenant(ACCESS_POLICY).values()))
+
+    def close(self) -> None:
+        """Release connections."""
+        with self._lock:
+            if self._register is not None:
+                self._register.close()
+
+    def _read(self) -> None:
+        if self._register is None:
+            self._register = self._open()
+        for entry in self._register.read():
+            self._log.apply(entry)
+
+    def _rules(self, active: ActivePolicy) -> AccessRules:
+        parsed = self._parsed.get(active.content.hash)
+        if parsed is None:
+            document = parse_access_policy(active.content.text, where=active.name)
+            parsed = self._parsed[active.content.hash] = document.rules
+        return parsed
+
+
+def open_authorizer(home: Home) -> Authorizer:
+    """Return the authorizer of a home, with the access policies in its register.
+
+    The register is opened at the first decision. While it cannot be read, everything is denied.
+    """
+    return Authorizer(RegisterAccessPolicies(lambda: open_register(home)))
