@@ -1,5 +1,6 @@
 """Documents that people write: values of a model, or the place of what is wrong."""
 
+import itertools
 from typing import Literal
 
 import pytest
@@ -22,6 +23,12 @@ class Rules(BaseModel):
     names: tuple[Literal["a", "b"], ...] = Field(default=("a",), min_length=1)
 
 
+MANY_ALIASES = "a: &a [x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 20)}]\n"
+    for before, name in itertools.pairwise("abcdefgh")
+)
+
+
 def problem(text: str) -> str:
     with pytest.raises(DocumentError) as caught:
         YamlDocument.parse(text, where="rules.yaml").as_model(Rules)
@@ -42,11 +49,17 @@ def test_a_good_document_is_a_value_of_the_model() -> None:
         ("version: 1\nversion: 2", "rules.yaml:2:1: not valid YAML:", "occurs twice"),
         ("version: [1", "rules.yaml:1:12: not valid YAML:", ""),
         ("version: 1\nrules: {a: 1}", "rules.yaml:2:1: rules:", "list"),
-        ("", "rules.yaml: the document:", ""),
+        ("", "rules.yaml:1:1: the document:", ""),
         ("[" * 5000, "rules.yaml: not valid YAML:", "nested too deeply"),
         ("version: 0001-99-99", "rules.yaml:1:10: not valid YAML:", "month"),
         ("version: 1\nrules:\n- {[a]: 1}", "rules.yaml:3:4: not valid YAML:", "one plain value"),
         ("version: 1\n? {a: 1}\n: 2", "rules.yaml:2:3: not valid YAML:", "one plain value"),
+        ("version: 1\nrules: &a [*a]", "rules.yaml:2:8: not valid YAML:", "inside of what it"),
+        (
+            MANY_ALIASES,
+            "rules.yaml:6:4: not valid YAML:",
+            "stand for more than",
+        ),
         ("version: 1\nrules: \x01", "rules.yaml:2:8: not valid YAML:", "not allowed"),
     ],
 )

@@ -17,6 +17,9 @@ M = TypeVar("M", bound=BaseModel)
 
 _SHOWN_PROBLEMS = 8
 _MOST_CHARACTERS = 4_000_000
+_MOST_WRITTEN_OUT = 2 * _MOST_CHARACTERS
+"""Characters of a document whose aliases are written out. A few lines of aliases of aliases stand
+for more than any machine holds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,12 +51,14 @@ class YamlDocument:
         """Return the document of a YAML text; messages name it `where`.
 
         Raises:
-            DocumentError: the text is not YAML, too long, or has a key twice.
+            DocumentError: the text is not YAML, too long, has a key twice, or has aliases that
+                contain themselves or stand for too much.
         """
         if len(text) > _MOST_CHARACTERS:
             raise DocumentError(f"{where}: longer than {_MOST_CHARACTERS} characters")
         try:
             node = yaml.compose(text, Loader=yaml.SafeLoader)
+            _check_aliases(node)
             # A SafeLoader that also refuses repeated keys.
             value: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
         except yaml.YAMLError as error:
@@ -140,6 +145,42 @@ class YamlDocument:
             elif part == location[-1]:
                 path.append(str(part))
         return mark, ".".join(path)
+
+
+def _check_aliases(node: yaml.Node | None) -> None:
+    """Check that a document with its aliases written out is finite and not too large.
+
+    Raises:
+        yaml.MarkedYAMLError: it is not.
+    """
+    counts: dict[int, int] = {}  # size of each node; 0 while it is counted
+
+    def count(node: yaml.Node) -> int:
+        known = counts.get(id(node))
+        if known == 0:
+            raise yaml.MarkedYAMLError(
+                problem="an alias stands inside of what it stands for", problem_mark=node.start_mark
+            )
+        if known is not None:
+            return known
+        counts[id(node)] = 0
+        total = 1
+        if isinstance(node, yaml.ScalarNode):
+            total += len(node.value)
+        elif isinstance(node, yaml.MappingNode):
+            total += sum(count(key) + count(value) for key, value in node.value)
+        elif isinstance(node, yaml.SequenceNode):
+            total += sum(count(item) for item in node.value)
+        if total > _MOST_WRITTEN_OUT:
+            raise yaml.MarkedYAMLError(
+                problem=f"its aliases stand for more than {_MOST_WRITTEN_OUT} characters",
+                problem_mark=node.start_mark,
+            )
+        counts[id(node)] = total
+        return total
+
+    if node is not None:
+        count(node)
 
 
 def _child(node: yaml.Node | None, part: int | str) -> tuple[yaml.Node | None, yaml.Mark | None]:
