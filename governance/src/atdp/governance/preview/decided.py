@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from atdp.access import UseRules
+from atdp.access import PolicyLog, UseRules
 from atdp.governance.desk.policy_choice import ContentChoice, chosen_draft
-from atdp.governance.desk.policy_log import PolicyLog
 from atdp.governance.desk.policy_scope import PolicyScope
 from atdp.governance.errors import PreviewError
 from atdp.governance.policy.document import PolicyDocument, parse_policy

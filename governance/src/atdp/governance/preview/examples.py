@@ -6,8 +6,10 @@ stand in place of values, and nothing of the text around them: the active policy
 overlooked something there. The strings themselves are for callers that may see raw data.
 """
 
+import bisect
 import difflib
 import hashlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ _AROUND_CHARS: Final = 60
 _MOST_WORDS: Final = 4_000
 """Words of a text up to which places in it are found by aligning texts."""
 _PLACEHOLDER: Final = re.compile(r"<([A-Z][A-Z0-9_]{0,62})>")
+_WORD: Final = re.compile(r"\s*\S+|\s+")
 _REMOVED: Final = "(removed)"
 _SET_ASIDE: Final = "(the event does not pass)"
 _Governed = Mapping[str, Any] | None
@@ -177,24 +180,23 @@ def _common_start(one: str, other: str) -> int:
 
 
 def _range_in(before: str, after: str, start: int, end: int) -> tuple[int, int]:
-    """Return the range of `before` that became the range of `after`, as far as it can be told."""
+    """Return the range of `before` that became the range of `after`, to whole words."""
     if len(before) <= _SHOWN_CHARS:
         return 0, len(before)
-    words, others = re.findall(r"\s*\S+", before), re.findall(r"\s*\S+", after)
+    words, others = _WORD.findall(before), _WORD.findall(after)
     if max(len(words), len(others)) > _MOST_WORDS:
         return start, end
-    matcher = difflib.SequenceMatcher(None, words, others, autojunk=False)
-    places = [0]
-    for word in others:
-        places.append(places[-1] + len(word))
-    origins = [0]
-    for word in words:
-        origins.append(origins[-1] + len(word))
-    first, last = 0, len(before)
-    for block in matcher.get_matching_blocks():
-        if block.size and places[block.b + block.size] <= start:
-            first = origins[block.a + block.size]
-        if block.size and places[block.b] >= end:
-            last = origins[block.a]
+    blocks = difflib.SequenceMatcher(None, words, others, autojunk=False).get_matching_blocks()
+    origins = [0, *itertools.accumulate(map(len, words))]
+    places = [0, *itertools.accumulate(map(len, others))]
+    first = last = 0
+    for block in blocks:
+        # Words before the range that both texts have, and the first ones after it.
+        same_before = bisect.bisect_right(places, start) - 1 - block.b
+        if min(same_before, block.size) > 0:
+            first = origins[block.a + min(same_before, block.size)]
+        same_after = max(bisect.bisect_left(places, end) - block.b, 0)
+        if same_after < block.size or not block.size:
+            last = origins[block.a + same_after] if block.size else len(before)
             break
-    return first, last
+    return first, max(first, last)

@@ -6,8 +6,13 @@ estimated from the variance between trajectories (linearised ratio estimator) an
 degrees of freedom: Korn and Graubard, "Confidence intervals for proportions with small expected
 number of positive counts estimated from survey data", Survey Methodology 24 (1998), 193-201. The
 interval itself is Wilson's (1927) with that number, which Franco et al. recommend for clustered
-samples (Journal of Survey Statistics and Methodology 7 (2019), 334-364). Samples are drawn without
-replacement; the correction for that is left out, which makes intervals wider, never narrower.
+samples (Journal of Survey Statistics and Methodology 7 (2019), 334-364).
+
+Deviation: the effective number is never more than it would be if all calls of a trajectory were
+alike (Kish 1965: the square of the number of calls over the sum of the squares by trajectory). The
+variance between few trajectories is often estimated too low, and then intervals missed the share in
+one of eight samples. Samples are drawn without replacement; the correction for that is left out.
+Both make intervals wider, never narrower.
 """
 
 import math
@@ -54,16 +59,17 @@ def _interval(clusters: Sequence[tuple[int, int]], value: float, units: int) -> 
         return 0.0, 1.0
     squares = sum((count - value * size) ** 2 for count, size in clusters)
     variance = number / (number - 1) * squares / units**2
+    alike = units**2 / sum(size**2 for _, size in clusters)
     # No variance between trajectories tells nothing beyond their number.
-    effective = value * (1 - value) / variance if variance > 0 else float(number)
-    effective = min(effective, units) * (_Z / _t_quantile(number - 1)) ** 2
+    effective = value * (1 - value) / variance if variance > 0 else alike
+    effective = min(effective, alike) * (_Z / _t_quantile(max(alike - 1, 1.0))) ** 2
     centre = value + _Z**2 / (2 * effective)
     spread = _Z * math.sqrt(value * (1 - value) / effective + _Z**2 / (4 * effective**2))
     scale = 1 + _Z**2 / effective
     return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
 
 
-def _t_quantile(freedom: int) -> float:
+def _t_quantile(freedom: float) -> float:
     """Return the 97.5 % quantile of Student's t (Abramowitz and Stegun, 26.7.5)."""
     z = _Z
     terms = (
