@@ -2,14 +2,14 @@
 
 from datetime import datetime
 
-from atdp.governance.desk.policy_entries import (
+from atdp.access import (
     REDACTION,
     ActivatedContent,
     ApprovedContent,
     DraftedContent,
+    PolicyLog,
     policy_entry,
 )
-from atdp.governance.desk.policy_log import PolicyLog
 from atdp.governance.errors import PolicyDecisionRefused
 from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.policy.document import PolicyDocument, parse_policy
@@ -57,7 +57,9 @@ def put_in_force(
         tenants=tuple(document.applies_to.tenants),
         text=text,
     )
-    activated = ActivatedContent(**drafted.model_dump(), reason=document.metadata.reason)
+    activated = ActivatedContent(
+        **drafted.model_dump(), retention=document.retention, reason=document.metadata.reason
+    )
     for body in (drafted, approved, activated):
         register.append(policy_entry(body, actor=actor, recorded_at=now))
     refused = len(log.refused)
