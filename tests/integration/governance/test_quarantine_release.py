@@ -298,9 +298,7 @@ def test_two_workers_and_a_worker_frozen_in_a_release_land_every_record_once(
     sent = quarantine_some(rig, 40)
     mend_the_key(rig)
     monkeypatch.setenv("ATDP_TEST_KILL", "before commit")
-    frozen = rig.worker(
-        SHORT_SESSION + KILLED_AT.replace("signal.SIGKILL", "signal.SIGSTOP") + RUN
-    )
+    frozen = rig.worker(SHORT_SESSION + KILLED_AT.replace("signal.SIGKILL", "signal.SIGSTOP") + RUN)
     give(rig, [order(each) for each in waiting(rig)])
     written = rig.topic("events_governed")
     rig.wait(

@@ -21,7 +21,9 @@ OrderAction: TypeAlias = Literal["release", "discard", "done", "unknown"]
 
 _SIGNATURE: Final = "atdp-order-signature"
 _SCHEMA: Final = "quarantine_order"
-_PLACE: Final = re.compile(r"(?:(?P<topic>[^/]+)/)?(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})")
+_PLACE: Final = re.compile(
+    r"(?:(?P<topic>[^/]+)/)?(?P<partition>[0-9]{1,9})/(?P<offset>[0-9]{1,18})"
+)
 
 
 class BadPlace(GovernanceError):

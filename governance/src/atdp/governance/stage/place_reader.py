@@ -8,7 +8,7 @@ with a bound in bytes, so that a trajectory that was just active needs no second
 
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -31,13 +31,7 @@ from atdp.governance.stage.transaction import TransactionFailed
 from atdp.schemas import TopicRole
 
 _TIMEOUT_S: Final = 30.0
-_NOT_THERE: Final = frozenset(
-    {
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError._UNKNOWN_PARTITION,
-    }
-)
+_NOT_THERE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _AHEAD: Final = 500
 """Records that are read and skipped rather than sought: a seek costs a round trip."""
 
@@ -52,6 +46,8 @@ class PlaceReader:
         self._consumer: Any = None
         self._at: tuple[str, int, int] | None = None
         """Topic, partition and offset that the consumer reads next."""
+        self._known: set[int] = set()
+        """Partitions of the quarantine topic that exist."""
 
     def remember(self, raw: RawRecord) -> None:
         """Keep a record that may be read again soon."""
@@ -75,7 +71,12 @@ class PlaceReader:
         Raises:
             TransactionFailed: see `raw`.
         """
-        message = self._message(self._settings.topic("events_quarantine"), partition, offset)
+        topic = self._settings.topic("events_quarantine")
+        # The client waits for a partition that does not exist without an error.
+        if partition not in self._known and partition not in self._partitions(topic):
+            return None
+        self._known.add(partition)
+        message = self._message(topic, partition, offset)
         return None if message is None else message.value()
 
     def states(self, partition: int) -> Iterator[StoredState]:
@@ -154,6 +155,13 @@ class PlaceReader:
                 raise TransactionFailed(f"a record cannot be read again: {error.str()}")
         self._at = None
         raise TransactionFailed("the broker did not answer in time when a record was read again")
+
+    def _partitions(self, topic: str) -> Collection[int]:
+        try:
+            admin = AdminClient(dict(self._settings.kafka.config()))
+            return set(admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
+        except KafkaException as error:
+            raise TransactionFailed(f"the partitions of {topic} are unknown: {error}") from error
 
     def _end(self, topic: str, partition: int) -> int:
         """Return the offset after the last record, records of open transactions included."""
