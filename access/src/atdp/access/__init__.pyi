@@ -3,18 +3,29 @@ from .access_document import (
     AccessPolicyDocument as AccessPolicyDocument,
     AccessTestResult as AccessTestResult,
     check_access_policy as check_access_policy,
+    named_principal as named_principal,
     parse_access_policy as parse_access_policy,
     run_access_tests as run_access_tests,
 )
-from .actions import RESTRICTED_ACTIONS as RESTRICTED_ACTIONS, Action as Action
+from .actions import (
+    ACTIONS as ACTIONS,
+    RESTRICTED_ACTIONS as RESTRICTED_ACTIONS,
+    Action as Action,
+)
 from .authorizer import (
     AccessPolicySource as AccessPolicySource,
     Authorizer as Authorizer,
+)
+from .cedar_text import (
+    CedarRule as CedarRule,
+    default_rules as default_rules,
+    described_rules as described_rules,
 )
 from .consent import (
     CONSENT as CONSENT,
     USE_PURPOSES as USE_PURPOSES,
     ConsentDecision as ConsentDecision,
+    ConsentScope as ConsentScope,
     UsePurpose as UsePurpose,
 )
 from .data_resource import (

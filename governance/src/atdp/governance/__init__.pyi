@@ -1,5 +1,4 @@
 from .desk.first_policy import install_default_policy as install_default_policy
-from .desk.policy_log import PolicyLog as PolicyLog
 from .desk.policy_choice import ContentChoice as ContentChoice
 from .errors import (
     DetectorError as DetectorError,
@@ -16,6 +15,7 @@ from .evaluation.policy_evaluation import (
     read_policy as read_policy,
 )
 from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
+from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
 from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
 from .policy.document import (
     AccessPolicyDocument as AccessPolicyDocument,

@@ -8,6 +8,7 @@ from .connection import (
     Connection as Connection,
     QueryLimits as QueryLimits,
     connect as connect,
+    withheld_by as withheld_by,
 )
 from .datasets import (
     Dataset as Dataset,
@@ -41,4 +42,6 @@ from .trajectory_records import (
     StepReward as StepReward,
     TrajectoryRecord as TrajectoryRecord,
 )
+from .trajectory_resources import trajectory_resources as trajectory_resources
 from .visible_files import ANY_PURPOSE as ANY_PURPOSE
+from .withheld import Withheld as Withheld

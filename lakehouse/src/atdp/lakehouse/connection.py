@@ -9,7 +9,7 @@ a few milliseconds, since manifests are cached.
 
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
+from atdp.access import UseRules
 from atdp.lakehouse.errors import QueryFailed
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.query_result import QueryResult
@@ -213,6 +214,12 @@ def withheld_now(
         now=datetime.now(UTC),
     )
     return ask_lake(question, lake, snapshots)
+
+
+def withheld_by(lake: Lake, rules: UseRules, *, purpose: str, tenants: Collection[str]) -> Withheld:
+    """Return what rules withhold of the newest rows of tenants for a purpose."""
+    question = UseQuestion(rules=rules, tenants=tenants, purpose=purpose, now=datetime.now(UTC))
+    return ask_lake(question, lake, None)[0]
 
 
 def ask_lake(

@@ -1,7 +1,7 @@
-"""The gateway process of the stack: the HTTP gateway and the lakehouse's SQL endpoint.
+"""The gateway process of the stack: the HTTP gateway, SQL of the lake, and consent.
 
 `python -m atdp.stack.gateway --home DIR --port N`. No other module depends on the fact that one
-process serves both.
+process serves them all.
 """
 
 import sys
@@ -11,13 +11,16 @@ from atdp.access import open_token_verifier
 from atdp.gateway import GatewaySettings, create_app
 from atdp.lakehouse import sql_router
 from atdp.runtime import Service, run_http
+from atdp.stack.consent.consent_api import consent_router
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse the arguments, build the application and serve it."""
     service = Service.start("gateway", argv, description=__doc__)
     app = create_app(GatewaySettings.from_env(service.home), health=service.health)
-    app.include_router(sql_router(service.home, tokens=open_token_verifier(service.home)))
+    tokens = open_token_verifier(service.home)
+    app.include_router(sql_router(service.home, tokens=tokens))
+    app.include_router(consent_router(service.home, tokens=tokens))
     run_http(service, app)
     return 0
 

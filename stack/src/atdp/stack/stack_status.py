@@ -1,6 +1,6 @@
 """The status of a stack as values: services, lags, tables, weights, policies and problems."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
@@ -82,6 +82,10 @@ class StackStatus:
     exported."""
     weights: Mapping[str, str | None] = field(default_factory=dict)
     policies: tuple[Mapping[str, object], ...] = ()
+    withdrawals: Sequence[Mapping[str, object]] = ()
+    """Withdrawals of consent, and grants that have ended, that are in force."""
+    concerned_weights: Sequence[Mapping[str, object]] = ()
+    """Weight versions that have learned from data whose consent no longer allows training."""
     problems: tuple[str, ...] = ()
 
     @property
@@ -107,11 +111,17 @@ class StackStatus:
             for name, address in self.endpoints.items()
             if name in {"gateway", "kafka"}
         ]
+        concerned = ", ".join(
+            f"{each['model']} {each['version']}" for each in self.concerned_weights
+        )
+        consent = [("withdrawals of consent in force", str(len(self.withdrawals)))]
+        consent += [("weights that learned from withdrawn data", concerned)] if concerned else []
         waiting = [("trajectories that wait to be governed again", str(self.waiting_trajectories))]
         return [
             *weights,
             *policies,
             *(waiting if self.waiting_trajectories else []),
+            *(consent if self.withdrawals else []),
             ("memory", f"{self.memory_bytes / 1e6:.0f} MB in all"),
             ("of which the supervisor", f"{self.supervisor_memory_bytes / 1e6:.0f} MB"),
             *addresses,
@@ -141,6 +151,8 @@ class StackStatus:
             "waiting_trajectories": self.waiting_trajectories,
             "weights": dict(self.weights),
             "policies": [dict(policy) for policy in self.policies],
+            "withdrawals": [dict(each) for each in self.withdrawals],
+            "concerned_weights": [dict(each) for each in self.concerned_weights],
             "memory_bytes": self.memory_bytes,
             "problems": list(self.problems),
         }

@@ -4,15 +4,16 @@ Every section stands alone: what cannot be read becomes a sentence under `proble
 others untouched.
 """
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import httpx
 
+from atdp.access import AccessError
 from atdp.governance import GovernanceError
 from atdp.inference import EngineClient, EngineError
 from atdp.lakehouse import LakehouseError
-from atdp.runtime import Home, KafkaSettings, PlatformError, open_register
+from atdp.runtime import Home, KafkaSettings, PlatformError, open_register, utc_now
 from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
 from atdp.stack.kafka_log import KafkaLog
@@ -24,7 +25,10 @@ from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, ove
 from atdp.stack.stage_readers import stages
 
 T = TypeVar("T")
-_EXPECTED = (StackError, PlatformError, GovernanceError, LakehouseError, OSError)
+_Consent: TypeAlias = tuple[Sequence[Mapping[str, object]], Sequence[Mapping[str, object]]]
+"""Withdrawals in force, and the weight versions that have learned from what they withhold."""
+_NO_CONSENT: _Consent = ((), ())
+_EXPECTED = (StackError, AccessError, PlatformError, GovernanceError, LakehouseError, OSError)
 _ENGINE_TIMEOUT_S = 3.0
 
 
@@ -41,6 +45,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
     policies: tuple[Mapping[str, object], ...] = _section(
         problems, "policies", lambda: _policies(stack.home), ()
     )
+    consent: _Consent = _section(problems, "consent", lambda: _consent(stack.home), _NO_CONSENT)
     endpoints: Mapping[str, str] = _section(problems, "endpoints", stack.home.endpoints, {})
     return StackStatus(
         home=str(stack.home.root),
@@ -58,6 +63,8 @@ def collect_status(stack: LocalStack) -> StackStatus:
             if name in endpoints
         },
         policies=policies,
+        withdrawals=consent[0],
+        concerned_weights=consent[1],
         problems=tuple(problems),
     )
 
@@ -126,7 +133,7 @@ def _waiting(home: Home) -> int:
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
-    from atdp.governance import PolicyLog
+    from atdp.access import PolicyLog
 
     register, log = open_register(home), PolicyLog()
     try:
@@ -143,6 +150,16 @@ def _policies(home: Home) -> tuple[Mapping[str, object], ...]:
         }
         for _, active in sorted(log.active.items())
     )
+
+
+def _consent(home: Home) -> _Consent:
+    from atdp.stack.consent.consent_api import decision_row
+    from atdp.stack.consent.consent_desk import ConsentDesk
+
+    desk = ConsentDesk(home)
+    withdrawals = desk.in_force(utc_now())
+    concerned = desk.concerned(withdrawals) if withdrawals else []
+    return tuple(map(decision_row, withdrawals)), tuple(each.row() for each in concerned)
 
 
 def _weight_version(url: str) -> str | None:

@@ -143,6 +143,11 @@ class WeightRegistry:
             sync_directory(folder)
             return Published(model=model, version=version, path=target, manifest=manifest)
 
+    def models(self) -> list[str]:
+        """Return the names of the models that have a published version."""
+        folders = self._root.iterdir() if self._root.is_dir() else ()
+        return sorted(folder.name for folder in folders if self.versions(folder.name))
+
     def versions(self, model: str) -> list[str]:
         """Return the names of the published versions, oldest first."""
         folder = self._root / model

@@ -31,7 +31,7 @@ _LONGEST_US: Final = 10**12
 """Eleven days. A larger number in a field of durations is none."""
 FIELD: Final = "FIELD"
 """Stands for an entity in the findings of a place that the policy empties."""
-_SUBJECT_ENTITY: Final = "DATA_SUBJECT"
+DATA_SUBJECT: Final = "DATA_SUBJECT"
 
 
 class RecordWalk:
@@ -180,7 +180,7 @@ class RecordWalk:
                 return value
             case FieldClass.SUBJECT:
                 self._entries += self._strings.subject_entries(value)
-                return self._strings.pseudonym(_SUBJECT_ENTITY, value)
+                return self._strings.pseudonym(DATA_SUBJECT, value)
             case FieldClass.TEXT | FieldClass.LABEL as kind:
                 places = self._places.get(value, UNPROTECTED)
                 governed = self._strings.text(value, self._trajectory, kind, places)

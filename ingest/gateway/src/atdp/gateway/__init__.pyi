@@ -1,4 +1,5 @@
 from .app import OpenLog as OpenLog, create_app as create_app
+from .call_placement import end_user_id as end_user_id
 from .errors import (
     EventLogUnavailable as EventLogUnavailable,
     EventRejected as EventRejected,

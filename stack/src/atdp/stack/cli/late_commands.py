@@ -70,6 +70,21 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.policy"),
         ),
         LateCommand(
+            name="consent",
+            summary="Consent: withdraw and grant the use of data, list, show.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.consent"),
+        ),
+        LateCommand(
+            name="export",
+            summary="Write governed trajectories to files for other programs.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.export"),
+        ),
+        LateCommand(
+            name="access",
+            summary="Permissions: explain a decision, list the rules in force.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.access"),
+        ),
+        LateCommand(
             name="learn",
             summary="Learn from use while serving: train, evaluate, promote.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),

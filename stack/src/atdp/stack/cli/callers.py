@@ -1,0 +1,42 @@
+"""The caller of a verb: the principal of an API key."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from atdp.runtime import Home, Principal
+
+KeyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        envvar="ATDP_API_KEY",
+        show_envvar=True,
+        help="API key of the caller (default: the operator's key of the home).",
+    ),
+]
+
+
+def caller_of(home: "Home", key: str | None) -> "Principal":
+    """Return the principal of a key; without one, the operator of the home.
+
+    Raises:
+        KeyStoreError: there is no key, or it is unknown, wrong or revoked.
+    """
+    from atdp.runtime import KeyStore, KeyStoreError
+
+    if key is None:
+        if not home.operator_key_file.exists():
+            raise KeyStoreError(
+                f"there is no API key: neither --key nor ATDP_API_KEY is set, and {home.root} has "
+                "no operator key yet. `atdp up` makes one"
+            )
+        key = home.operator_key_file.read_text("utf-8").strip()
+    with KeyStore(home.keys_db) as keys:
+        principal = keys.verify(key)
+    if principal is None:
+        raise KeyStoreError(
+            "the API key is unknown, wrong or revoked; `atdp keys create` makes a new one"
+        )
+    return principal

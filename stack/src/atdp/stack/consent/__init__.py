@@ -1,0 +1,1 @@
+"""Consent: decisions of stewards, and the weights that have learned from what is withdrawn."""

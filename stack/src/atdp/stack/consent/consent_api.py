@@ -1,0 +1,154 @@
+"""`/v1/consent`: the desk of consent over HTTP, for stewards and operators."""
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from atdp.access import AccessError, StandingDecision, UsePurpose
+from atdp.governance import GovernanceError
+from atdp.lakehouse import LakehouseError
+from atdp.runtime import (
+    Home,
+    HttpProblem,
+    KeyStore,
+    PlatformError,
+    Principal,
+    TokenVerifier,
+    authenticate,
+    utc_now,
+)
+from atdp.stack.consent.consent_desk import (
+    ConsentDenied,
+    ConsentDesk,
+    ConsentPlace,
+    ConsentQuestionWrong,
+    ConsentTerms,
+)
+
+_UNAVAILABLE: Final = (PlatformError, AccessError, GovernanceError, LakehouseError)
+_PROBLEMS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
+    (ConsentDenied, 403, "consent_denied"),
+    (ConsentQuestionWrong, 422, "consent_invalid"),
+    *((kind, 503, "consent_unavailable") for kind in _UNAVAILABLE),
+)
+
+
+class ConsentRequest(BaseModel):
+    """A decision about a tenant, or about one subject or session of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tenant: str = Field(min_length=1)
+    subject: str | None = Field(default=None, min_length=1, max_length=1000)
+    session: str | None = Field(default=None, min_length=1, max_length=1000)
+    state: Literal["granted", "withdrawn"]
+    purposes: list[UsePurpose] = []
+    """Empty: all."""
+    expires_at: AwareDatetime | None = None
+    reason: str = Field(default="", max_length=1000)
+
+
+@dataclass(slots=True)
+class _Callers:
+    """The keys of a home, opened at the first request."""
+
+    home: Home
+    keys: KeyStore | None
+    tokens: TokenVerifier | None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def caller(self, request: Request) -> Principal:
+        with self.lock:
+            if self.keys is None:
+                self.keys = KeyStore(self.home.keys_db)
+        return authenticate(request, self.keys, "govern", tokens=self.tokens).principal
+
+
+def consent_router(
+    home: Home,
+    *,
+    keys: KeyStore | None = None,
+    tokens: TokenVerifier | None = None,
+    desk: ConsentDesk | None = None,
+) -> APIRouter:
+    """Return the routes for an application that handles `atdp.runtime.HttpProblem`.
+
+    `tokens` verifies the tokens of people who signed in elsewhere; None: only API keys are taken.
+    """
+    callers = _Callers(home, keys, tokens)
+    desk = desk or ConsentDesk(home)
+    routes = APIRouter()
+
+    @routes.post("/v1/consent")
+    def decide(asked: ConsentRequest, request: Request) -> dict[str, Any]:
+        """Grant or withdraw consent.
+
+        The answer is the decision as it stands in the register, with the weight versions that have
+        learned from what is withdrawn.
+        """
+        caller = callers.caller(request)
+        try:
+            place = ConsentPlace(tenant=asked.tenant, subject=asked.subject, session=asked.session)
+            terms = ConsentTerms(
+                granted=asked.state == "granted",
+                purposes=asked.purposes,
+                expires_at=asked.expires_at,
+                reason=asked.reason,
+            )
+            written = desk.decide(caller, place, terms, utc_now())
+            weights = [] if terms.granted else [each.row() for each in desk.concerned(written)]
+        except (ConsentDenied, ConsentQuestionWrong, *_UNAVAILABLE) as error:
+            raise _problem(error) from error
+        return {"decisions": list(map(decision_row, written)), "weights": weights}
+
+    @routes.get("/v1/consent")
+    def standing(
+        request: Request,
+        tenant: str | None = None,
+        subject: str | None = None,
+        session: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the decisions that stand, or those that concern one subject or session."""
+        caller = callers.caller(request)
+        try:
+            if subject is None and session is None:
+                found = desk.standing(caller, tenant)
+            else:
+                place = ConsentPlace(tenant=tenant or "", subject=subject, session=session)
+                found = desk.answer(caller, place)
+        except (ConsentDenied, ConsentQuestionWrong, *_UNAVAILABLE) as error:
+            raise _problem(error) from error
+        return {"decisions": list(map(decision_row, found))}
+
+    return routes
+
+
+def decision_row(each: StandingDecision) -> dict[str, object]:
+    """Return the fields of a decision for tables and JSON."""
+    decision = each.decision
+    return {
+        "tenant": decision.tenant,
+        "scope": decision.scope,
+        "value": decision.value,
+        "state": decision.state,
+        "purposes": list(decision.purposes) or ["all"],
+        "expires_at": _text(decision.expires_at),
+        "reason": decision.reason,
+        "actor": each.actor,
+        "recorded_at": _text(each.recorded_at),
+    }
+
+
+def _text(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
+
+
+def _problem(error: Exception) -> HttpProblem:
+    for kind, status, code in _PROBLEMS:
+        if isinstance(error, kind):
+            return HttpProblem(status, code, str(error))
+    raise error

@@ -1,0 +1,1 @@
+"""Export: governed trajectories as files for other programs."""
