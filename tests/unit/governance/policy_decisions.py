@@ -2,16 +2,16 @@
 
 from datetime import UTC, datetime, timedelta
 
-from atdp.governance.desk.policy_entries import (
+from atdp.access import (
     ActivatedContent,
     ApprovedContent,
     DocumentKind,
     DraftedContent,
     PolicyBody,
+    PolicyLog,
     PolicySettings,
     policy_entry,
 )
-from atdp.governance.desk.policy_log import PolicyLog
 from atdp.runtime import RegisterEntry
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)

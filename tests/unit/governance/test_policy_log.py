@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from atdp.governance.desk.policy_entries import ActivatedContent, DraftedContent
-from atdp.governance.desk.policy_log import PolicyLog
+from atdp.access import ActivatedContent, DraftedContent, PolicyLog
 
 from .policy_decisions import ANN, BOB, NOON, DecisionSequence, content
 

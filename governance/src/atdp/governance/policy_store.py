@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from atdp.access import CONSENT, UsedData, UseRules
-from atdp.governance.desk.policy_entries import ActivatedContent
-from atdp.governance.desk.policy_log import PolicyLog
+from atdp.access import CONSENT, ActivatedContent, PolicyLog, UsedData, UseRules
 from atdp.governance.errors import HomeUnavailable, PolicyError, Refusal
 from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
 from atdp.governance.policy.document import ANY_TENANT, PolicyDocument, parse_policy

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import yaml
 
+from atdp.access import PolicyLog
 from atdp.governance.desk.first_policy import put_in_force
-from atdp.governance.desk.policy_log import PolicyLog
 from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.policy_store import PolicyStore
 from atdp.runtime import MemoryLog, MemoryRegister, Register

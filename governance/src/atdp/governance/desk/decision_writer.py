@@ -9,9 +9,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from atdp.governance.desk.decision_rules import refusal_of
-from atdp.governance.desk.policy_entries import PolicyBody, PolicySettings, policy_entry
-from atdp.governance.desk.policy_log import PolicyLog
+from atdp.access import PolicyBody, PolicyLog, PolicySettings, policy_entry, refusal_of
 from atdp.governance.errors import PolicyDecisionRefused, PolicyDecisionUnconfirmed
 from atdp.runtime import Principal, Register, RegisterEntry, RegisterUnavailable
 

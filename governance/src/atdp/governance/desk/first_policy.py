@@ -11,17 +11,17 @@ from atdp.access import (
     policy_entry,
 )
 from atdp.governance.errors import PolicyDecisionRefused
-from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.policy.document import PolicyDocument, parse_policy
 from atdp.runtime import Register
 
 
-def install_default_policy(register: Register, *, actor: str, now: datetime) -> bool:
-    """Activate the default policy in a register that holds no policy yet; return whether it did.
+def install_first_policy(register: Register, text: str, *, actor: str, now: datetime) -> bool:
+    """Activate a policy in a register that holds no policy yet; return whether it did.
 
     Several processes may do this at once: the same activation twice is one.
 
     Raises:
+        PolicyError: the text is no policy.
         RegisterUnavailable: the register cannot be read or written.
     """
     log = PolicyLog()
@@ -29,7 +29,7 @@ def install_default_policy(register: Register, *, actor: str, now: datetime) -> 
         log.apply(entry)
     if log.ids():
         return False
-    put_in_force(register, log, default_policy_text(), actor=actor, now=now)
+    put_in_force(register, log, text, actor=actor, now=now)
     return True
 
 

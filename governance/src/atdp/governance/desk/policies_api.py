@@ -33,6 +33,7 @@ from atdp.runtime import (
     PlatformError,
     Principal,
     Register,
+    TokenVerifier,
     authenticate,
     open_register,
 )
@@ -77,8 +78,15 @@ class RollbackRequest(BaseModel):
 class _OpenDesk:
     """The desk and the keys of a home, opened at the first request."""
 
-    def __init__(self, home: Home, keys: KeyStore | None, register: Register | None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        keys: KeyStore | None,
+        tokens: TokenVerifier | None,
+        register: Register | None,
+    ) -> None:
         self._home = home
+        self._tokens = tokens
         self._keys = keys
         self._register = register
         self.checks = PolicyChecks(home.policies)
@@ -90,7 +98,7 @@ class _OpenDesk:
         with self._lock:
             if self._keys is None:
                 self._keys = KeyStore(self._home.keys_db)
-        return authenticate(request, self._keys, "govern").principal
+        return authenticate(request, self._keys, "govern", tokens=self._tokens).principal
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -141,10 +149,17 @@ YamlBody = Annotated[str, Depends(policy_text)]
 
 
 def policy_router(
-    home: Home, *, keys: KeyStore | None = None, register: Register | None = None
+    home: Home,
+    *,
+    keys: KeyStore | None = None,
+    tokens: TokenVerifier | None = None,
+    register: Register | None = None,
 ) -> APIRouter:
-    """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
-    opened = _OpenDesk(home, keys, register)
+    """Return the routes for an application that handles `atdp.runtime.HttpProblem`.
+
+    Without `keys` and `register`, those of the home are opened at the first request.
+    """
+    opened = _OpenDesk(home, keys, tokens, register)
     routes = APIRouter(prefix="/v1/policies")
     _add_checks(routes, opened)
     _add_reading(routes, opened)

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from atdp.governance.desk.policy_entries import DraftedContent
+from atdp.access import DraftedContent, PolicyDraft, PolicyState
 from atdp.governance.desk.policy_scope import PolicyScope
-from atdp.governance.desk.policy_state import PolicyDraft, PolicyState
 from atdp.governance.errors import PolicyDecisionRefused, PolicyUnknown
 
 

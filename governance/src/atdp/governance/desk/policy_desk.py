@@ -8,6 +8,13 @@ import builtins
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
+from atdp.access import (
+    ActivatedContent,
+    ApprovedContent,
+    DraftedContent,
+    PolicyLog,
+    PolicySettings,
+)
 from atdp.governance.desk.decision_writer import DecisionWriter
 from atdp.governance.desk.policy_choice import (
     ContentChoice,
@@ -16,13 +23,6 @@ from atdp.governance.desk.policy_choice import (
     earlier_draft,
     visible_drafts,
 )
-from atdp.governance.desk.policy_entries import (
-    ActivatedContent,
-    ApprovedContent,
-    DraftedContent,
-    PolicySettings,
-)
-from atdp.governance.desk.policy_log import PolicyLog
 from atdp.governance.desk.policy_scope import PolicyScope
 from atdp.governance.desk.policy_text import PolicyText
 from atdp.governance.desk.policy_views import (
@@ -90,6 +90,21 @@ class PolicyDesk:
         with self._writer.lock:
             log = self._read(scope)
             return [details(log, draft) for draft in visible_drafts(log, scope, policy_id)]
+
+    def in_force(self, caller: Principal, content: DraftedContent) -> PolicyVersionDetails | None:
+        """Return what a content would take the place of; None: nothing that the caller may see.
+
+        That is the active version of its id, else the policy that applies to its first tenant.
+        """
+        scope = PolicyScope(caller)
+        with self._writer.lock:
+            log = self._read(scope)
+            active = log.active.get(content.id) or log.active_for(
+                content.tenants[0], content.document_kind
+            )
+            if active is None or not scope.may_see(active.content.tenants):
+                return None
+            return _details_of(log, active.content)
 
     def history(self, caller: Principal, policy_id: str) -> Sequence[DecisionLine]:
         """Return the decisions about a policy, refused ones among them.

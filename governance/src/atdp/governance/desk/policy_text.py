@@ -1,14 +1,17 @@
 """The text of a policy with its parsed document; the same text with another version."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Self
 
-import yaml
-
-from atdp.access import AccessPolicyDocument, AccessPolicyError, parse_access_policy
-from atdp.governance.desk.policy_entries import ActivatedContent, DraftedContent
+from atdp.access import (
+    AccessPolicyDocument,
+    AccessPolicyError,
+    ActivatedContent,
+    DraftedContent,
+    parse_access_policy,
+)
+from atdp.governance.desk.yaml_edits import replace_values
 from atdp.governance.errors import PolicyError
 from atdp.governance.policy.document import PolicyDocument, parse_policy
 from atdp.runtime import DocumentError, YamlDocument
@@ -64,9 +67,13 @@ class PolicyText:
         Raises:
             PolicyError: its metadata is not written as plain values.
         """
-        changed = self.text
-        for start, end, new in sorted(_edits(self.text, version, reason), reverse=True):
-            changed = changed[:start] + new + changed[end:]
+        changed = replace_values(
+            self.text,
+            {
+                ("metadata", "version"): str(version),
+                ("metadata", "reason"): json.dumps(reason),
+            },
+        )
         metadata = self.document.metadata
         try:
             after = PolicyText.parse(changed, where=f"{metadata.id}@{version}")
@@ -99,22 +106,6 @@ def _parsed(text: str, where: str) -> PolicyDocument | AccessPolicyDocument:
     if not isinstance(document, PolicyDocument):
         raise PolicyError(f"{where} is of kind {document.kind}, which is no policy")
     return document
-
-
-def _edits(text: str, version: int, reason: str) -> Iterator[tuple[int, int, str]]:
-    """Yield start, end and new text of the values of `metadata` that change."""
-    document = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert isinstance(document, yaml.MappingNode)  # the text has been read as a policy
-    for key, value in document.value:
-        if key.value != "metadata":
-            continue
-        for name, node in value.value:
-            if name.value == "version":
-                yield node.start_mark.index, node.end_mark.index, str(version)
-            elif name.value == "reason":
-                old = text[node.start_mark.index : node.end_mark.index]
-                ending = old[len(old.rstrip()) :]  # a block of lines ends where the next key begins
-                yield node.start_mark.index, node.end_mark.index, json.dumps(reason) + ending
 
 
 def _rules(text: PolicyText) -> object:

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from atdp.governance.desk.policy_entries import BODIES, ApprovedContent, DraftedContent
-from atdp.governance.desk.policy_log import PolicyLog
+from atdp.access import BODIES, ApprovedContent, DraftedContent, DraftState, PolicyDraft, PolicyLog
 from atdp.governance.desk.policy_scope import PolicyScope
-from atdp.governance.desk.policy_state import DraftState, PolicyDraft
 from atdp.runtime import RegisterEntry
 
 _ACTIONS: Final = {
