@@ -15,7 +15,8 @@ import cedarpy
 
 _TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|;|\s+')
 """Texts that hide a semicolon, and the semicolon that ends a rule."""
-_QUOTED: Final = re.compile(r"`([^`]+)`")
+_INCOMPLETE: Final = "unexpected end of input"
+"""The engine's message on a text that goes on."""
 _NUMBER: Final = re.compile(r"\bpolicy(\d+)\b")
 
 
@@ -51,6 +52,25 @@ def rule_names(text: str) -> Sequence[str]:
     return [
         rules[f"policy{index}"].annotations.get("id") or f"rule{index + 1}"
         for index in range(len(rules))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class CedarRule:
+    """A rule of a valid text."""
+
+    name: str
+    effect: str
+    """`permit` or `forbid`."""
+    text: str
+
+
+def described_rules(text: str) -> Sequence[CedarRule]:
+    """Return the rules of a valid text, in its order."""
+    parsed = cedarpy.policies_to_pst(text).static_policies
+    return [
+        CedarRule(name, parsed[f"policy{index}"].effect, rule.text)
+        for index, (name, rule) in enumerate(zip(rule_names(text), _rules(text), strict=True))
     ]
 
 
@@ -104,13 +124,23 @@ def _rules(text: str) -> Iterator[_Rule]:
 
 
 def _syntax_problem(rule: _Rule) -> CedarProblem | None:
+    """Return the first error of syntax, at the line up to which the text can still be completed."""
+    message = _syntax_error(rule.text)
+    if message is None:
+        return None
+    lines = rule.text.splitlines(keepends=True)
+    for count in range(1, len(lines)):
+        error = _syntax_error("".join(lines[:count]))
+        if error is not None and error != _INCOMPLETE:
+            return CedarProblem(rule.line + count - 1, message)
+    return CedarProblem(rule.line + len(lines) - 1, message)
+
+
+def _syntax_error(text: str) -> str | None:
     try:
-        cedarpy.policies_to_pst(rule.text)
+        cedarpy.policies_to_pst(text)
     except ValueError as error:
-        message = str(error)
-        quoted = _QUOTED.search(message)
-        place = -1 if quoted is None else rule.text.find(quoted[1])
-        return CedarProblem(rule.line + rule.text.count("\n", 0, max(place, 0)), message)
+        return str(error)
     return None
 
 
