@@ -1,7 +1,7 @@
 """Write the generated pages of `docs/reference/`: `python docs/generate_reference.py`.
 
-The pages describe the command line, the topics, the tables and the records. A test compares the
-files with the text that this program would write.
+The pages describe the command line, the topics, the tables, the records and policy files. A test
+compares the files with the text that this program would write.
 """
 
 import itertools
@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 import typer
 
+from atdp.governance import policy_schema_text
 from atdp.schemas import (
     AvroArray,
     AvroEnum,
@@ -46,6 +47,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "topics.md": topics_page(),
         REFERENCE / "tables.md": tables_page(),
         REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "policy.schema.json": policy_schema_text(),
     }
 
 

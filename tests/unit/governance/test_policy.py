@@ -54,9 +54,9 @@ def test_an_unknown_operator_is_refused_by_name_of_the_field() -> None:
 @pytest.mark.parametrize(
     ("pattern", "problem"),
     [
-        ("(", "does not compile"),
+        ("(", "not a pattern of RE2"),
         ("a*", "matches the empty text"),
-        (r"(?:[a-z]+)+[;,]", "takes too long"),
+        (r"AC-(?:.*;)?", "takes too long"),
     ],
 )
 def test_a_bad_pattern_is_refused(pattern: str, problem: str) -> None:

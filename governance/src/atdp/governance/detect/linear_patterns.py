@@ -11,6 +11,7 @@ needs too much CPU time on them is refused. Programs that are too large are refu
 letters that is repeated a hundred times has a large one.
 """
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
@@ -20,19 +21,28 @@ import re2
 
 from atdp.governance.errors import DetectorError, PolicyError
 
-MOST_INSTRUCTIONS: Final = 60_000
+MOST_INSTRUCTIONS: Final = 100_000
 r"""Size of the compiled program: `\p{L}{1,40}` has 48,000 instructions, `[A-Z]{1,900}` 3,000."""
 _MEMORY_BYTES: Final = 8 * 1024 * 1024
 """Memory of one pattern for its program and the states that a search has seen."""
-_PROBE_CHARS: Final = 40_000
-_PROBE_S: Final = 0.4
-"""CPU time on one probe. A pattern that matches every single character takes 0.1 s; one that reads
-the rest of the text for each takes 0.6 s and, with longer texts, grows quadratically."""
+_PROBE_CHARS: Final = 20_000
+_GROWTH: Final = 4
+"""The longer probe has this many times the characters of the shorter one."""
+_MOST_GROWTH: Final = 2.0 * _GROWTH
+"""A search in linear time takes 4 times as long for the longer probe, a quadratic one 16 times."""
+_NOTICEABLE_S: Final = 0.1
+"""CPU time on the longer probe below which its growth is not measured."""
+_PROBE_S: Final = 1.0
+"""CPU time on the longer probe. A pattern that matches every single character takes 0.2 s."""
 _TRIALS: Final = 2
 """A probe that a busy machine slowed down gets another try."""
 _PIECES: Final = ("a", "A", "1", " ", "-", ".", "a ", "Aa ", "1-", "a.", "1 Aa ", "aA1_-. ", "é")
 _MOST_WORDS: Final = 24
+_MATCH_BYTES: Final = 60
 _LITERALS: Final = re.compile(r"\\.|[A-Za-z0-9]+|[^\sA-Za-z0-9\\]")
+
+_FAST: Final[set[tuple[str, bool]]] = set()
+"""Patterns that were tried in this process: a policy is compiled for its linter, tests and use."""
 
 
 class LinearPattern:
@@ -85,24 +95,41 @@ class LinearPattern:
         Raises:
             PolicyError: it is slow on one of them.
         """
+        tried = self._source, self._pattern.options.case_sensitive
+        if tried in _FAST:
+            return
         for piece in self._probe_pieces():
-            text = piece * (_PROBE_CHARS // len(piece))
-            for _ in range(_TRIALS):
-                try:
-                    for _span in self.spans(text, _PROBE_S):
-                        pass
-                except DetectorError:
-                    continue
-                break
-            else:
+            if all(self._is_slow(piece) for _ in range(_TRIALS)):
                 raise PolicyError(
                     "takes too long on repetitive text, because it reads far beyond many of its "
                     "matches; bound what it reads ({1,40} instead of + or *)"
                 )
+        _FAST.add(tried)
+
+    def _is_slow(self, piece: str) -> bool:
+        """Return whether the time on repetitions of a text grows faster than their length."""
+        try:
+            short = self._seconds(piece, _PROBE_CHARS)
+            long = self._seconds(piece, _GROWTH * _PROBE_CHARS)
+        except DetectorError:
+            return True
+        return long > _NOTICEABLE_S and long > _MOST_GROWTH * short
+
+    def _seconds(self, piece: str, characters: int) -> float:
+        text = piece * (characters // len(piece))
+        started = time.thread_time()
+        for _span in self.spans(text, _PROBE_S):
+            pass
+        return time.thread_time() - started
 
     def _probe_pieces(self) -> Iterator[str]:
-        """Yield the texts that are repeated: common ones, and the pattern's own letters."""
+        """Yield the texts that are repeated: common ones, matches, and the pattern's letters."""
         yield from _PIECES
+        with contextlib.suppress(re2.error):  # not every pattern has a first and a last match
+            # The first and the last match in the order of the alphabet.
+            for encoded in self._pattern.possiblematchrange(_MATCH_BYTES):
+                if example := encoded.decode("utf-8", "ignore"):
+                    yield from (example, f"{example} ")
         own: dict[str, None] = {}
         for literal in _LITERALS.findall(self._source):
             word = literal[-1:] if literal.startswith("\\") else literal

@@ -15,6 +15,11 @@ def policy_schema() -> dict[str, Any]:
         title="ATDP policy file",
         ref_template="#/$defs/{model}",
     )
+    for definition in definitions["$defs"].values():
+        for field in definition.get("properties", {}).values():
+            if "patternProperties" in field:
+                # Names of another form are errors, as they are for pydantic.
+                field["additionalProperties"] = False
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **definitions,
