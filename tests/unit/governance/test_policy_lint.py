@@ -163,3 +163,34 @@ def test_what_the_linter_takes_can_be_compiled_and_what_it_refuses_cannot() -> N
     compile_policy(document)
     with pytest.raises(PolicyError, match=r"acme\.yaml:12:5: patterns\.0\.pattern: .*RE2"):
         parse_policy(GOOD.replace("AC-[0-9]{4}", "AC-("), where="acme.yaml")
+
+
+ACCESS = """\
+apiVersion: atdp.governance/v1
+kind: AccessPolicy
+metadata: {id: acme-access, version: 1}
+applies_to: {tenants: [acme]}
+cedar: |
+  forbid (principal, action == Action::"train", resource)
+  when { resource.classification == "restricted" };
+tests:
+  - {principal: "trainer:acme", action: train, expect: allow}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "words"),
+    [
+        ("cedar:", "cedr:", 5, "did you mean cedar?"),
+        ("resource.classification", "resource.colour", 6, "colour"),
+        ("when {", "when", 7, ""),
+        ("expect: allow", "expect: deny", 1, "test 1"),
+    ],
+)
+def test_an_access_policy_is_checked_with_its_rules_and_requests(
+    before: str, after: str, line: int, words: str
+) -> None:
+    assert lint(ACCESS) == []
+    problems = lint(ACCESS.replace(before, after))
+    assert [problem.level for problem in problems] == ["error"] * len(problems)
+    assert any(problem.line == line and words in problem.message for problem in problems)

@@ -1,9 +1,20 @@
-from .desk.first_policy import install_default_policy as install_default_policy
+from .desk.first_policy import install_first_policy as install_first_policy
+from .desk.new_policy import new_policy_text as new_policy_text
+from .desk.policies_api import policy_router as policy_router
+from .desk.policy_change import PolicyChange as PolicyChange
+from .desk.policy_checks import PolicyChecks as PolicyChecks, PolicyTest as PolicyTest
 from .desk.policy_choice import ContentChoice as ContentChoice
+from .desk.policy_desk import PolicyDesk as PolicyDesk
+from .desk.policy_diff import policy_changes as policy_changes, text_diff as text_diff
+from .desk.policy_text import PolicyText as PolicyText
+from .desk.policy_views import PolicyVersionDetails as PolicyVersionDetails
+from .desk.policy_log import PolicyLog as PolicyLog
 from .errors import (
     DetectorError as DetectorError,
     GovernanceError as GovernanceError,
+    PolicyDecisionDenied as PolicyDecisionDenied,
     PolicyError as PolicyError,
+    PolicyUnknown as PolicyUnknown,
     PreviewError as PreviewError,
     Refusal as Refusal,
     SecretsError as SecretsError,
@@ -17,12 +28,9 @@ from .evaluation.policy_evaluation import (
 from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
 from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
 from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
-from .policy.document import (
-    AccessPolicyDocument as AccessPolicyDocument,
-    PolicyDocument as PolicyDocument,
-    parse_policy as parse_policy,
-)
-from .policy.example_runs import (
+from .policy.default_policy import default_policy_text as default_policy_text
+from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
+from .examples.example_runs import (
     PolicyTestResult as PolicyTestResult,
     run_policy_tests as run_policy_tests,
 )

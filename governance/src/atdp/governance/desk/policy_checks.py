@@ -14,8 +14,8 @@ from atdp.access import AccessPolicyDocument, check_access_policy, run_access_te
 from atdp.governance.desk.policy_text import PolicyText, is_access_policy
 from atdp.governance.errors import PolicyDecisionRefused, PolicyError, UnreadableLabels
 from atdp.governance.evaluation.recall_floor import RecallResult, measure_recall
+from atdp.governance.examples.example_runs import run_policy_tests
 from atdp.governance.policy.document import PolicyDocument
-from atdp.governance.policy.example_runs import run_policy_tests
 from atdp.governance.policy.lint import LintProblem, lint_policy
 
 _PLACE: Final = re.compile(r"^.*?:(\d+)(?::(\d+))?: (?:not valid YAML: )?", re.DOTALL)

@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
-from atdp.access import Action, UsePurpose
+from atdp.access import AccessPolicyDocument, UsePurpose
 from atdp.governance.errors import PolicyError
 from atdp.governance.learned.learnable import LEARNED_BY_DEFAULT
 from atdp.governance.policy.consistency import PolicyRules, inconsistencies
@@ -177,46 +177,13 @@ class ConsentDocument(PolicyPart):
     tenants: dict[str, TenantTerms]
 
 
-class AccessExample(PolicyPart):
-    """A request that the access policy must allow or deny."""
-
-    name: str = ""
-    """Shown where the example fails."""
-    principal: dict[str, Any]
-    """Who asks: `id`, `role`, `tenant` and further attributes."""
-    action: Action
-    """What is asked for."""
-    resource: dict[str, Any]
-    """The data: `tenant` and further attributes."""
-    expect: Literal["allow", "deny"]
-    """The decision."""
-
-
-class AccessPolicyDocument(PolicyPart):
-    """One policy file of kind `AccessPolicy`: Cedar policies for some tenants."""
-
-    apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
-    kind: Literal["AccessPolicy"]
-    metadata: PolicyMetadata
-    applies_to: AppliesTo
-    cedar: Annotated[str, Field(min_length=1, max_length=100_000)]
-    """The policies as Cedar text."""
-    tests: list[AccessExample] = []
-    """Requests that the policy must decide as stated."""
-
-    @property
-    def content_hash(self) -> str:
-        """The hash of the content, as that of a `PolicyDocument`."""
-        return _content_hash(self)
-
-
-def _content_hash(document: PolicyPart) -> str:
+def _content_hash(document: PolicyDocument) -> str:
     content = document.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-DOCUMENT_KINDS: Final[Mapping[str, type[PolicyPart]]] = {
+DOCUMENT_KINDS: Final[Mapping[str, type[BaseModel]]] = {
     "GovernancePolicy": PolicyDocument,
     "AccessPolicy": AccessPolicyDocument,
 }

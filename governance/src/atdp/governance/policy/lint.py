@@ -1,8 +1,9 @@
 """Everything that is wrong with a policy text, in one go, with the place of each problem.
 
 Errors are what parsing or compiling would refuse. Warnings are what a steward may intend: less
-redaction than under another policy, and patterns that see ASCII letters only. Examples of the
-policy are not run here (`atdp.governance.policy.example_runs`).
+redaction than under another policy, and patterns that see ASCII letters only. Examples of a
+governance policy are not run here (`atdp.governance.examples`); the requests of an access policy
+are decided.
 """
 
 import re
@@ -10,17 +11,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeGuard
 
+from pydantic import BaseModel
+
+from atdp.access import check_access_policy
 from atdp.governance.errors import PolicyError
 from atdp.governance.policy.compiled import compile_policy
 from atdp.governance.policy.consistency import Location, PolicyRules, inconsistencies
 from atdp.governance.policy.document import DOCUMENT_KINDS, PolicyDocument, parse_policy
-from atdp.governance.policy.policy_part import PolicyPart
 from atdp.governance.policy.rule_checks import ineffective_rules
 from atdp.governance.policy.salvage import readable_rules
 from atdp.governance.policy.suggestions import did_you_mean, keys_at
 from atdp.governance.policy.weakenings import weakenings
 from atdp.runtime import DocumentError, DocumentProblem, YamlDocument
 
+_PLACE: Final = re.compile(r"^.*?:(?P<line>\d+)(?::(?P<column>\d+))?: ", re.DOTALL)
 _ASCII_CLASS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\w")
 _UNKNOWN_KEY: Final = "extra_forbidden"
 _FROM_VALIDATOR: Final = "value_error"
@@ -59,6 +63,8 @@ def lint_policy(text: str, where: str, against: PolicyDocument | None = None) ->
     }
     if model is PolicyDocument:
         problems |= set(_policy_problems(document, against))
+    elif not problems:
+        problems |= {_placed(each) for each in check_access_policy(text, where=where)}
     if not any(each.level == "error" for each in problems):
         problems |= set(_refusal(text, where))
     return sorted(problems)
@@ -116,7 +122,7 @@ def _refusal(text: str, where: str) -> Iterator[LintProblem]:
         yield LintProblem(1, 1, "error", str(error))
 
 
-def _message(problem: DocumentProblem, model: type[PolicyPart]) -> str:
+def _message(problem: DocumentProblem, model: type[BaseModel]) -> str:
     """Return a problem of validation as one sentence, with the key that may have been meant."""
     path = problem.path or "the document"
     if problem.kind != _UNKNOWN_KEY:
@@ -124,6 +130,15 @@ def _message(problem: DocumentProblem, model: type[PolicyPart]) -> str:
     key = str(problem.location[-1])
     hint = did_you_mean(key, keys_at(model, problem.location[:-1]))
     return f"{path}: there is no key {key!r} here{hint}"
+
+
+def _placed(message: str) -> LintProblem:
+    """Return a message that may begin with its place as a problem at that place."""
+    place = _PLACE.match(message)
+    if place is None:
+        return LintProblem(1, 1, "error", message)
+    line, column = int(place["line"]), int(place["column"] or 1)
+    return LintProblem(line, column, "error", message[place.end() :])
 
 
 def _at(

@@ -1,0 +1,1 @@
+"""The examples of policies, governed as the gate governs events."""
