@@ -8,7 +8,6 @@ from .desk.policy_desk import PolicyDesk as PolicyDesk
 from .desk.policy_diff import policy_changes as policy_changes, text_diff as text_diff
 from .desk.policy_text import PolicyText as PolicyText
 from .desk.policy_views import PolicyVersionDetails as PolicyVersionDetails
-from .desk.policy_log import PolicyLog as PolicyLog
 from .errors import (
     DetectorError as DetectorError,
     GovernanceError as GovernanceError,

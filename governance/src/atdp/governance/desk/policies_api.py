@@ -178,7 +178,7 @@ def _add_checks(routes: APIRouter, opened: _OpenDesk) -> None:
         return {"usable": not errors, "problems": [asdict(each) for each in problems]}
 
     @routes.post("/test")
-    def test(text: YamlBody, request: Request) -> dict[str, Any]:
+    def run_tests(text: YamlBody, request: Request) -> dict[str, Any]:
         """Run the tests of a policy, and measure its recall where it has a floor."""
         opened.caller(request)
         with opened.at_work():

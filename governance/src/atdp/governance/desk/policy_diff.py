@@ -23,9 +23,7 @@ def policy_changes(before: PolicyText | None, after: PolicyText) -> Sequence[Pol
     Without `before`, there is no active version, and one line says so.
     """
     if before is None:
-        return [
-            PolicyChange("changed", "metadata", f"no version of {after.content.id} is active yet")
-        ]
+        return [PolicyChange("changed", "metadata", "no policy is in force beside it")]
     changes = [*_tenant_changes(before, after)]
     old, new = before.document, after.document
     if isinstance(old, PolicyDocument) and isinstance(new, PolicyDocument):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from atdp.stack.cli import policy_decisions, policy_files, policy_reading
 from atdp.stack.cli.output import (
     Format,
     JsonOption,
@@ -32,8 +33,23 @@ _PROGRESS_EVERY = 100
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs `policy …` to the `atdp` command."""
-    group = make_group("policy", "Policies of governance: measure what they find.")
-    group.command()(evaluate)
+    group = make_group("policy", "Policies: write, test, preview, approve, activate, roll back.")
+    for verb in (
+        policy_files.init,
+        policy_files.lint,
+        policy_files.diff,
+        evaluate,
+        policy_decisions.draft,
+        policy_decisions.approve,
+        policy_decisions.activate,
+        policy_decisions.rollback,
+        policy_decisions.settings,
+        policy_reading.show,
+        policy_reading.history,
+    ):
+        group.command()(verb)
+    group.command("test")(policy_files.run_tests)
+    group.command("list")(policy_reading.list_policies)
     app.add_typer(group)
 
 
