@@ -40,7 +40,7 @@ from online_learning import warm_start  # type: ignore[import-not-found]  # a sc
 from atdp.control import read_manifest
 from atdp.lakehouse import connect
 from atdp.runtime import Home
-from atdp.stack import running_stack
+from atdp.stack import FIRST_POLICY, running_stack
 from atdp.trainer.registry import Lineage, WeightRegistry
 from order_desk.customers import CustomerStream
 from order_desk.demo_platform import DemoPlatform, open_platform
@@ -188,7 +188,7 @@ def measure(way: str, given: argparse.Namespace, model: Path) -> LearningRun:
     home.root.mkdir(parents=True)
     run, recent = LearningRun(way=way), deque[float](maxlen=WINDOW)
     with (
-        running_stack(home, os.environ, lambda _: None),
+        running_stack(home, {**os.environ, FIRST_POLICY: "demo"}, lambda _: None),
         open_platform(home, concurrency=CONCURRENCY) as platform,
     ):
         first = WeightRegistry(home.weights).publish(

@@ -103,7 +103,7 @@ def test_the_lineage_ends_at_the_logs_and_names_snapshots_and_policy(finished: D
     first = finished.summary.evidence.lineage[-1]
     assert (first.kind, first.parent) == ("sft", None)
     assert first.snapshots["events"] > 0
-    assert first.policies == ("default@1",)
+    assert first.policies == ("demo@1",)
 
 
 def test_the_report_is_one_file_that_fetches_nothing(finished: DemoResult) -> None:

@@ -29,7 +29,7 @@ from atdp.lakehouse import connect
 from atdp.runtime import Home, KafkaSettings, KeyStore
 from atdp.schemas import Agent
 from atdp.sdk import KafkaSender, Recorder
-from atdp.stack import running_stack
+from atdp.stack import FIRST_POLICY, running_stack
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.training_run import TrainingRun
 from atdp.stack.stack_state import StackState
@@ -196,7 +196,7 @@ def trainer_of(process: "subprocess.Popen[str]") -> psutil.Process | None:
 def test_weights_are_swapped_under_load_and_kills_decide_nothing_twice(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     home.root.mkdir()
-    with running_stack(home, os.environ, lambda _: None):
+    with running_stack(home, {**os.environ, FIRST_POLICY: "demo"}, lambda _: None):
         _, random_model = make_tiny_models(tmp_path / "models")
         WeightRegistry(home.weights).publish(
             MODEL,

@@ -32,11 +32,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Top
 
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
-from atdp.governance.policy.default_policy import default_policy_text
-from atdp.governance.testing import PolicyWriter
+from atdp.governance.policy.templates import template_text
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import TableName
-from atdp.runtime import KafkaRegister, KafkaSettings, load_secret_key
 from atdp.runtime.home import Home
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
@@ -56,6 +54,7 @@ from atdp.schemas import (
     new_event_id,
     topic,
 )
+from atdp.stack import FIRST_POLICY
 from atdp.stack.processes import Child, ProcessId
 from atdp.stack.stack_state import ServiceEntry, StackState
 
@@ -78,11 +77,13 @@ class Stack:
             name: value for name, value in os.environ.items() if not name.startswith("ATDP_")
         }
         self.environ = {**inherited, "ATDP_HOME": str(self.home.root), "OMP_NUM_THREADS": "1"}
-        policy = yaml.safe_load(default_policy_text())
+        policy = yaml.safe_load(template_text("demo"))
         policy["applies_to"] = {"tenants": ["retail", "acme", "unmarked"]}
         policy["entities"]["FORBIDDEN"] = {"do": "drop_event"}
         policy["patterns"].append({"id": "forbidden", "entity": "FORBIDDEN", "pattern": FORBIDDEN})
-        self._policy: str | None = yaml.safe_dump(policy)
+        file = folder / "chaos.yaml"
+        file.write_text(yaml.safe_dump(policy), "utf-8")
+        self.environ[FIRST_POLICY] = str(file)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -96,20 +97,10 @@ class Stack:
                 alive = supervisor.exit_code() is None and time.monotonic() < deadline
                 assert alive, f"the stack did not come up\n{log.read_text()}"
                 time.sleep(0.1)
-            self._activate_policy()
             yield
         finally:
             supervisor.terminate()
             supervisor.wait(time.monotonic() + DEADLINE_S)
-
-    def _activate_policy(self) -> None:
-        """Put the policy of these tests in force in place of the default one, once."""
-        if self._policy is not None:
-            secret = load_secret_key(self.home.register_secret_file, if_lost="the test fails")
-            register = KafkaRegister(KafkaSettings(self.bootstrap), secret)
-            PolicyWriter(register).activate(self._policy)
-            register.close()
-        self._policy = None
 
     @property
     def bootstrap(self) -> str:

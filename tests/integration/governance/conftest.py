@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from atdp.governance.policy import default_policy_text
+from atdp.governance.policy.templates import template_text
 
 from .rig import Rig, new_rig
 
@@ -13,7 +13,7 @@ from .rig import Rig, new_rig
 @pytest.fixture
 def rig(kafka_bootstrap: str, tmp_path: Path) -> Iterator[Rig]:
     made = new_rig(kafka_bootstrap, tmp_path, "it")
-    made.activate(default_policy_text())
+    made.activate(template_text("demo"))
     try:
         yield made
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from atdp.governance.policy import default_policy_text
+from atdp.governance.policy.templates import template_text
 from atdp.stack.broker.kafka import KafkaBroker
 
 from .rig import DEADLINE_S, SHORT_SESSION, Rig, new_rig
@@ -140,7 +140,7 @@ def test_a_broker_killed_while_governance_writes_costs_nothing(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     rig = new_rig(kafka_broker.bootstrap, tmp_path, "broker")
-    rig.activate(default_policy_text())
+    rig.activate(template_text("demo"))
     try:
         sent = trajectories(40, 60)
         rig.send(sent)
@@ -211,7 +211,7 @@ def test_records_that_come_to_a_halted_loop_are_read_again_when_it_resumes(
         lambda: rig.logs().count("came to a halted loop") >= 2, "records come to the halted loop"
     )
     assert rig.read("audit") == []
-    rig.activate(default_policy_text())
+    rig.activate(template_text("demo"))
     rig.wait(rig.everything_is_read, "the worker reads to the end")
     assert (len(rig.records("audit")) < len(sent)) is lost
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from atdp.governance.policy import default_policy_text
+from atdp.governance.policy.templates import template_text
 
 from .rig import KILLABLE, Rig
 from .worker_events import event
@@ -63,7 +63,7 @@ def versions_by_partition(audits: list[dict[str, Any]]) -> dict[int, list[int]]:
 def test_every_record_is_governed_by_one_version_and_versions_only_rise(
     rig: Rig, *, killed: bool
 ) -> None:
-    small = yaml.safe_load(default_policy_text())
+    small = yaml.safe_load(template_text("demo"))
     small.pop("ner")
     small["entities"] = {"EMAIL_ADDRESS": {"do": "surrogate"}}
     small.update(keys=[], patterns=[], learn={"scope": "off"})

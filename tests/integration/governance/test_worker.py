@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from atdp.access import ConsentDecision
 from atdp.governance.master_secret import load_master_secret
-from atdp.governance.policy.default_policy import default_policy_text
+from atdp.governance.policy.templates import template_text
 from atdp.governance.quarantine import unseal
 from atdp.runtime import utc_now
 from atdp.runtime.keys import KeyStore
@@ -81,7 +81,7 @@ def test_an_untrusted_record_is_quarantined_with_its_reason_and_only_its_home_ca
 
 
 def test_a_tenant_without_a_policy_is_quarantined(rig: Rig) -> None:
-    rig.activate(default_policy_text().replace('tenants: ["*"]', "tenants: [acme]"))
+    rig.activate(template_text("demo").replace('tenants: ["*"]', "tenants: [acme]"))
     rig.send([event("t", 0, "hello"), event("t", 0, "hello", tenant="globex")])
     rig.worker()
     audits = rig.wait_for_audits(2)
@@ -92,7 +92,7 @@ def test_a_tenant_without_a_policy_is_quarantined(rig: Rig) -> None:
 
 
 def test_a_policy_that_cannot_be_used_closes_the_gate_of_its_tenants_only(rig: Rig) -> None:
-    own = yaml.safe_load(default_policy_text())
+    own = yaml.safe_load(template_text("demo"))
     own["metadata"]["id"] = "acme"
     own["applies_to"] = {"tenants": ["acme"]}
     rig.activate(yaml.safe_dump(own))
@@ -131,7 +131,7 @@ def test_without_any_active_policy_the_worker_waits(rig_without_policy: Rig) -> 
     answer.value.close()
     assert rig.read("audit") == []
 
-    rig.activate(default_policy_text())
+    rig.activate(template_text("demo"))
     assert rig.wait_for_audits(1)[0]["decision"] == "passed"
 
 
@@ -151,9 +151,12 @@ def test_withdrawn_consent_takes_the_purpose_train_from_the_next_event_on(rig: R
     before, after = (record["governance"] for record in rig.records("events_governed"))
     assert (before["training_eligible"], before["purposes"]) == (
         True,
-        ["train", "replay", "analytics"],
+        ["train", "replay", "analytics", "export"],
     )
-    assert (after["training_eligible"], after["purposes"]) == (False, ["replay", "analytics"])
+    assert (after["training_eligible"], after["purposes"]) == (
+        False,
+        ["replay", "analytics", "export"],
+    )
     assert after["eligibility_reason"] == "consent_withdrawn"
     assert before["policy_hash"] == after["policy_hash"]
 

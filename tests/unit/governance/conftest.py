@@ -15,7 +15,7 @@ from atdp.governance.policy import (
     compile_policy,
     parse_policy,
 )
-from atdp.governance.policy.default_policy import default_policy_text
+from atdp.governance.policy.templates import template_text
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.testing import PolicyWriter, policy_store
@@ -30,7 +30,7 @@ from .taught_trajectories import POLICY
 
 @pytest.fixture(scope="session")
 def default_document() -> PolicyDocument:
-    document = parse_policy(default_policy_text(), where="default")
+    document = parse_policy(template_text("demo"), where="demo")
     assert isinstance(document, PolicyDocument)
     return document
 
@@ -64,7 +64,7 @@ def store(tmp_path: Path) -> KeyStore:
 def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
     return RecordGovernor(
         keys=store.get,
-        policies=policy_store(),
+        policies=policy_store(template_text("demo")),
         secret=MasterSecret("k1", b"m" * 32),
         tokenizers=NoTokenizers(),
         tenant_keys=key_files(tmp_path / "tenant-keys"),

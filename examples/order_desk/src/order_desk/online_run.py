@@ -16,7 +16,7 @@ import openai
 from rich.console import Console
 
 from atdp.runtime import Home, write_durably
-from atdp.stack import running_stack
+from atdp.stack import FIRST_POLICY, running_stack
 from order_desk.agent_framework import AgentFramework
 from order_desk.bad_release import BadRelease
 from order_desk.customers import CustomerStream
@@ -65,7 +65,7 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
     write_durably(home.prices_file, PRICES)
     with MemoryWatch() as memory:
         demo_console.step(1, "Start the stack; warm-start a small model on mediocre logs")
-        environment = {**os.environ, **settings.gateway_environment}
+        environment = {**os.environ, **settings.gateway_environment, FIRST_POLICY: "demo"}
         with running_stack(home, environment, demo_console.note):
             outcome = _drive(home, settings, demo_console)
     demo_console.end_step()

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from atdp.runtime import Home
-from atdp.stack import running_stack
+from atdp.stack import FIRST_POLICY, running_stack
 from order_desk.customers import CustomerStream
 from order_desk.demo_console import DemoConsole
 from order_desk.demo_platform import open_platform
@@ -54,7 +54,7 @@ def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult
     home.root.mkdir(parents=True, exist_ok=True)
     with MemoryWatch() as memory:
         demo_console.step(1, "Start the stack; warm-start a small model on mediocre logs")
-        with running_stack(home, os.environ, demo_console.note):
+        with running_stack(home, {**os.environ, FIRST_POLICY: "demo"}, demo_console.note):
             outcome = _drive(home, settings, demo_console)
             demo_console.step(5, "Stop the stack; summary")
     demo_console.end_step()

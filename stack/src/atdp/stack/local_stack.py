@@ -8,10 +8,16 @@ import logging
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
-from atdp.governance import install_default_policy
+from atdp.governance import (
+    TEMPLATES,
+    default_policy_text,
+    install_first_policy,
+    template_text,
+)
 from atdp.runtime import (
     ApiKey,
     Home,
@@ -38,6 +44,10 @@ from atdp.stack.services import (
 from atdp.stack.stack_state import StackState
 from atdp.stack.supervisor import Report, Supervisor
 from atdp.stack.topics import ensure_topics
+
+FIRST_POLICY = "ATDP_FIRST_POLICY"
+"""Environment variable with the template or file of the policy that a home without any begins with;
+by default the default policy, which permits analytics only."""
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _log = logging.getLogger("atdp.supervisor")
@@ -169,15 +179,35 @@ class LocalStack:
         )
         return [kafka, *python_services(self.home, ports, after=("kafka",))]
 
+    def _first_policy(self) -> str:
+        """Return the policy for a register without any: the one that the environment names.
+
+        Raises:
+            StackError: it names neither a template nor a readable file.
+        """
+        name = self.environ.get(FIRST_POLICY)
+        if not name:
+            return default_policy_text()
+        if name in TEMPLATES:
+            return template_text(name)
+        try:
+            return Path(name).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise StackError(
+                f"{FIRST_POLICY}={name} is neither a template ({', '.join(TEMPLATES)}) "
+                f"nor a readable file: {error}"
+            ) from error
+
     def _prepare_cluster(self, settings: KafkaSettings, replication: int, report: Report) -> None:
-        """Create the topics, and activate the default policy where no policy was ever decided."""
+        """Create the topics, and activate the first policy where none was ever drafted."""
         for difference in ensure_topics(settings, replication=replication):
             report(f"topic differs from its definition: {difference}")
         register = open_register(self.home)
         operator = ApiKey(self.home.operator_key_file.read_text("utf-8").strip())
         try:
-            if install_default_policy(register, actor=f"key:{operator.key_id}", now=utc_now()):
-                report("activated the default policy; `atdp policy list` shows the policies")
+            actor, text = f"key:{operator.key_id}", self._first_policy()
+            if install_first_policy(register, text, actor=actor, now=utc_now()):
+                report("activated the first policy; `atdp policy list` shows it")
         finally:
             register.close()
 

@@ -24,6 +24,14 @@ def up(
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Return once everything is up.")
     ] = False,
+    first_policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEMPLATE|FILE",
+            help="Policy of a home that has none yet (default: the default policy, which permits "
+            "analytics only). `demo` permits every use.",
+        ),
+    ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -38,13 +46,14 @@ def up(
     Example:
       atdp up --detach
       atdp up --detach --json | jq -r .endpoints.gateway
+      atdp up --first-policy policies/acme.yaml
       ATDP_HOME=/data/atdp atdp up
     """
     form = choose_format(form, as_json)
     if form is not None and not detach:
         hint = "--json" if as_json else "--format"
         raise typer.BadParameter("goes with --detach", param_hint=hint)
-    stack = _stack()
+    stack = _stack(first_policy)
     if not detach:
         stack.log_to_file()
         stack.run(_print_remark, _jar_progress())
@@ -113,11 +122,14 @@ def _jar_progress() -> "Progress":
     return progress
 
 
-def _stack() -> "LocalStack":
+def _stack(first_policy: str | None = None) -> "LocalStack":
     from atdp.runtime import Home
-    from atdp.stack.local_stack import LocalStack
+    from atdp.stack.local_stack import FIRST_POLICY, LocalStack
 
-    return LocalStack(home=Home.from_env(), environ=os.environ)
+    environ = dict(os.environ)
+    if first_policy is not None:
+        environ[FIRST_POLICY] = first_policy
+    return LocalStack(home=Home.from_env(), environ=environ)
 
 
 def _print_remark(line: str) -> None:
