@@ -25,14 +25,14 @@ from .evaluation.policy_evaluation import (
     read_policy as read_policy,
 )
 from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
-from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
-from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
-from .policy.default_policy import default_policy_text as default_policy_text
-from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
 from .examples.example_runs import (
     PolicyTestResult as PolicyTestResult,
     run_policy_tests as run_policy_tests,
 )
+from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
+from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
+from .policy.default_policy import default_policy_text as default_policy_text
+from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
 from .policy.json_schema import policy_schema_text as policy_schema_text
 from .policy.lint import LintProblem as LintProblem, lint_policy as lint_policy
 from .policy.rule_packs import PACK_NAMES as PACK_NAMES, pack_text as pack_text
