@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from atdp.stack.cli import policy_decisions, policy_files, policy_reading
+from atdp.stack.cli import policy_decisions, policy_files, policy_preview, policy_reading
 from atdp.stack.cli.output import (
     Format,
     JsonOption,
@@ -38,6 +38,7 @@ def add_to(app: typer.Typer) -> None:
         policy_files.init,
         policy_files.lint,
         policy_files.diff,
+        policy_preview.preview,
         evaluate,
         policy_decisions.draft,
         policy_decisions.approve,

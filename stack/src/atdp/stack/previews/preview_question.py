@@ -96,7 +96,7 @@ class PreviewQuestion:
             preview_policy,
         )
         from atdp.runtime import KafkaSettings, open_register
-        from atdp.stack.lake_events import LakeEvents
+        from atdp.stack.previews.lake_events import LakeEvents
 
         with closing(open_register(home)) as register:
             decided = DecidedPolicies.read(register)

@@ -1,0 +1,123 @@
+"""`POST /v1/policies/preview`: a draft beside the active policy, on real records."""
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+from typing import Any, Final, Literal
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from atdp.runtime import Home, HttpProblem, KeyStore, Principal, TokenVerifier, authenticate
+
+TIMEOUT_S: Final = 300.0
+"""Longest time of one preview."""
+_MOST_TRAJECTORIES: Final = 2_000
+
+
+class PreviewBody(BaseModel):
+    """The question; see `PreviewQuestion`. `policy` is YAML text, `draft` is `ID@VERSION`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    policy: str | None = Field(default=None, max_length=500_000)
+    draft: str | None = Field(default=None, max_length=200)
+    tenants: list[str] = Field(default=[], max_length=100)
+    sources: list[Literal["raw", "quarantine", "lake"]] = Field(default=["raw"], min_length=1)
+    kinds: list[str] = Field(default=[], max_length=20)
+    since: str = Field(default="24h", max_length=40)
+    until: str | None = Field(default=None, max_length=40)
+    trajectories: int = Field(default=200, ge=1, le=_MOST_TRAJECTORIES)
+    seed: int = 0
+    raw: bool = False
+    format: Literal["json", "html"] = "json"
+
+    def question(self) -> dict[str, Any]:
+        """Return the fields of a `PreviewQuestion`."""
+        fields = self.model_dump(exclude={"policy", "format"})
+        return {**fields, "text": self.policy, "where": "body"}
+
+
+class PreviewRunner:
+    """Runs one preview at a time for a home, in a process of its own."""
+
+    def __init__(self, home: Home, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._home = home
+        self._timeout_s = timeout_s
+        self._free = threading.Lock()
+
+    def run(self, body: PreviewBody, caller: Principal) -> Response:
+        """Answer a question.
+
+        Raises:
+            HttpProblem: it cannot be answered, another one is being answered, or it took too long.
+        """
+        if not self._free.acquire(blocking=False):
+            raise HttpProblem(
+                429, "preview_running", "another preview is running; try again", retry_after_s=5
+            )
+        try:
+            answer = self._answer(body, caller)
+        finally:
+            self._free.release()
+        if "status" in answer:
+            raise HttpProblem(answer["status"], answer["code"], answer["message"])
+        if body.format == "html":
+            return Response(answer["page"], media_type="text/html; charset=utf-8")
+        return Response(json.dumps(answer["report"]), media_type="application/json")
+
+    def _answer(self, body: PreviewBody, caller: Principal) -> dict[str, Any]:
+        asked = {
+            "home": str(self._home.root),
+            "caller": asdict(caller),
+            "question": body.question(),
+        }
+        try:
+            # S603: fixed arguments; the question is on standard input.
+            ended = subprocess.run(
+                [sys.executable, "-m", "atdp.stack.previews.preview_process"],
+                input=json.dumps(asked),
+                capture_output=True,
+                text=True,
+                timeout=self._timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise HttpProblem(
+                504,
+                "preview_too_long",
+                f"the preview took more than {self._timeout_s:g} s; choose fewer trajectories or a "
+                "shorter window, or use `atdp policy preview`",
+            ) from error
+        if ended.returncode != 0:
+            raise HttpProblem(
+                500, "preview_failed", f"the preview ended with the exit code {ended.returncode}"
+            )
+        answer: dict[str, Any] = json.loads(ended.stdout)
+        return answer
+
+
+def preview_router(
+    home: Home,
+    *,
+    keys: KeyStore | None = None,
+    tokens: TokenVerifier | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> APIRouter:
+    """Return the route for an application that handles `atdp.runtime.HttpProblem`."""
+    runner = PreviewRunner(home, timeout_s=timeout_s)
+    lock = threading.Lock()
+    opened = [] if keys is None else [keys]
+    routes = APIRouter()
+
+    @routes.post("/v1/policies/preview")
+    def preview(body: PreviewBody, request: Request) -> Response:
+        """Return the report of a preview as JSON, or as one page of HTML."""
+        with lock:
+            if not opened:
+                opened.append(KeyStore(home.keys_db))
+        return runner.run(body, authenticate(request, opened[0], "govern", tokens=tokens).principal)
+
+    return routes
