@@ -1,6 +1,12 @@
 """The linter: all problems of a policy text at once, each with its place."""
 
+import copy
+import functools
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
+import yaml
 
 from atdp.governance import LintProblem, PolicyDocument, lint_policy, parse_policy
 from atdp.governance.errors import PolicyError
@@ -150,6 +156,46 @@ def test_letters_beyond_ascii_are_mentioned_where_a_pattern_uses_the_ascii_class
     assert problem.level == "warning"
     assert r"[\pL\pN_]" in problem.message
     assert lint(GOOD.replace("AC-[0-9]{4}", r"badge \\w{4}")) == []
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from places(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from places(item, (*path, index))
+
+
+WHOLE = yaml.safe_load(GOOD) | {
+    "include": ["everyday-1"],
+    "learn": {"entities": ["CODE"]},
+    "limits": {"json_depth": 4},
+    "tests": [{"in": {"text": "a"}, "expect": "passed"}],
+    "phone_regions": ["US"],
+    "retention": {"default": 30},
+}
+
+
+@pytest.mark.parametrize("place", list(places(WHOLE)), ids=str)
+@pytest.mark.parametrize(
+    "wrong", [None, [], {}, -1, True, "\u2028x", [[1]], {"a": [None]}], ids=repr
+)
+def test_a_wrong_value_anywhere_is_an_error_or_gives_a_policy(
+    place: tuple[str | int, ...], wrong: object
+) -> None:
+    policy = copy.deepcopy(WHOLE)
+    parent = functools.reduce(lambda value, key: value[key], place[:-1], policy)
+    parent[place[-1]] = wrong
+    text = yaml.safe_dump(policy, sort_keys=False)
+    problems = lint(text)
+    assert all(0 < problem.line <= text.count("\n") + 1 for problem in problems)
+    if not any(problem.level == "error" for problem in problems):
+        document = parse_policy(text, where="acme.yaml")
+        assert isinstance(document, PolicyDocument)
+        compile_policy(document)
 
 
 @pytest.mark.parametrize("text", ["", "- a\n", "kind: Consent", "a: b: c", "\x00", "&a [*a]"])

@@ -105,11 +105,11 @@ class PolicyDocument(PolicyPart):
     """Rules of the package that are added to `patterns` and `keys`."""
     entities: Annotated[dict[EntityName, EntityRule], Field(min_length=1)]
     """The entities that are redacted, and how."""
-    patterns: list[PatternRule] = []
+    patterns: Annotated[list[PatternRule], Field(max_length=500)] = []
     keys: list[KeyRule] = []
     fields: Annotated[list[FieldRule], Field(min_length=1)]
     """The last must be the catch-all `{path: "**", do: scan}`."""
-    tests: list[PolicyExample] = []
+    tests: Annotated[list[PolicyExample], Field(max_length=500)] = []
     """Examples that the policy must treat as stated. A policy that does not cannot be activated."""
     evaluation: Annotated[str, Field(pattern=r"^[\w][\w.-]{0,99}$")] | None = None
     """File of labelled texts beside the policy, with which recall is measured."""

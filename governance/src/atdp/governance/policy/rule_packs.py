@@ -68,7 +68,7 @@ def with_included_rules(policy: Mapping[str, Any]) -> dict[str, Any]:
     patterns, keys = list(patterns), list(keys)
     for name in include:
         pack = rule_pack(name)
-        own_ids = {_value(each, "id") for each in patterns}
+        own_ids = [_value(each, "id") for each in patterns]
         patterns += [
             rule.model_dump()
             for rule in pack.patterns
