@@ -79,7 +79,8 @@ class LocalIssuer:
         key = key or self.keys[0]
         kind = {"alg": "ES256" if isinstance(key, ECKey) else "RS256", "kid": key.kid, "typ": "JWT"}
         payload = json.dumps(self.claims(**changed)).encode()
-        return jws.serialize_compact(kind | dict(header), payload, key)
+        whole = {name: value for name, value in (kind | dict(header)).items() if value is not None}
+        return jws.serialize_compact(whole, payload, key)
 
     def stop(self) -> None:
         """Stop listening; a second call does nothing."""

@@ -211,6 +211,26 @@ def test_a_rotated_key_is_read_once_and_unknown_keys_do_not_flood_the_issuer(
     assert issuer.requests["/keys"] == asked == 2
 
 
+def test_a_token_without_key_id_is_checked_with_the_only_key_and_with_a_newer_one(
+    issuer: LocalIssuer,
+) -> None:
+    clock = [0.0]
+    verifier = OidcVerifier(settings(issuer))
+    keys = verifier._keys[issuer.url] = IssuerKeys(issuer.url, monotonic=lambda: clock[0])
+    both = issuer.token(header={"kid": None})
+    assert refused(verifier, both) == (401, "key_unknown")
+    issuer.keys = [rsa_key("r1")]
+    clock[0] += 31
+    verifier.principal_of(both)
+    issuer.keys = [rsa_key("r2")]
+    clock[0] += 31
+    verifier.principal_of(issuer.token(header={"kid": None}))
+    readings = keys.readings
+    for _ in range(9):
+        assert refused(verifier, both) == (401, "signature_invalid")
+    assert keys.readings == readings
+
+
 def test_while_the_issuer_is_down_known_keys_hold_for_an_hour_and_then_nothing_is_accepted(
     issuer: LocalIssuer,
 ) -> None:

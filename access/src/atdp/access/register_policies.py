@@ -42,7 +42,8 @@ class RegisterAccessPolicies:
         """
         with self._lock:
             self._read()
-            return list(dict.fromkeys(self._log.by_tenant(ACCESS_POLICY).values()))
+            policies = self._log.active.values()
+            return [each for each in policies if each.content.document_kind == ACCESS_POLICY]
 
     def close(self) -> None:
         """Release connections."""

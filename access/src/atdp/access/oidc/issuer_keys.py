@@ -2,8 +2,8 @@
 
 They are kept for an hour. A token that names an unknown key leads to one new reading, at most every
 30 seconds however many such tokens come, so that rotated keys are known at once and nobody can make
-this service flood the issuer. When the keys are older than an hour and the issuer does not answer,
-no token can be checked.
+this service flood the issuer. A token may name no key where the issuer has one only. When the keys
+are older than an hour and the issuer does not answer, no token can be checked.
 """
 
 import json
@@ -37,14 +37,17 @@ class IssuerKeys:
         self._issuer = issuer
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._keys: Mapping[str, jwt.PyJWK] = {}
+        self._keys: Mapping[str | None, jwt.PyJWK] = {}
         self._read_at: float | None = None
         self._next_reading = float("-inf")
         self.readings = 0
         """Times that the keys were asked for."""
 
-    def key(self, key_id: str) -> jwt.PyJWK | None:
+    def key(self, key_id: str | None, *, newer: bool = False) -> jwt.PyJWK | None:
         """Return a key; None when the issuer has no such key for signatures.
+
+        `key_id` None asks for the only key of an issuer that has one. `newer` asks the issuer again
+        although a key is known, at most every 30 seconds.
 
         Raises:
             HttpProblem: 503, the keys cannot be read and are not known well enough.
@@ -52,17 +55,23 @@ class IssuerKeys:
         with self._lock:
             now = self._monotonic()
             fresh = self._read_at is not None and now - self._read_at < _MAX_AGE_S
-            if fresh and key_id in self._keys:
-                return self._keys[key_id]
+            known = self._known(key_id)
+            if fresh and known is not None and not newer:
+                return known
             if now >= self._next_reading:
                 self._next_reading = now + _RETRY_S
                 self._keys, self._read_at = self._read(), now
                 self._next_reading = now + _MIN_INTERVAL_S
             elif not fresh:
                 raise self._unavailable("it did not answer a moment ago")
-            return self._keys.get(key_id)
+            return self._known(key_id)
 
-    def _read(self) -> Mapping[str, jwt.PyJWK]:
+    def _known(self, key_id: str | None) -> jwt.PyJWK | None:
+        if key_id is None:
+            return next(iter(self._keys.values())) if len(self._keys) == 1 else None
+        return self._keys.get(key_id)
+
+    def _read(self) -> Mapping[str | None, jwt.PyJWK]:
         self.readings += 1
         try:
             # A redirect could lead to a place that nobody trusts.
@@ -81,9 +90,9 @@ class IssuerKeys:
         if not isinstance(keys, list):
             raise self._unavailable("its key set has no list `keys`")
         return {
-            each["kid"]: key
+            each.get("kid"): key
             for each in keys
-            if isinstance(each, dict) and isinstance(each.get("kid"), str)
+            if isinstance(each, dict) and isinstance(each.get("kid"), str | None)
             if (key := _signature_key(each)) is not None
         }
 

@@ -76,12 +76,10 @@ class OidcVerifier:
             raise _invalid(
                 "issuer_unknown", "the token is of an issuer that oidc.yaml does not list"
             )
-        key_id = header.get("kid")
-        key = self._keys[issuer.issuer].key(key_id) if isinstance(key_id, str) else None
-        if key is None:
-            raise _invalid("key_unknown", "the issuer has no key with the id that the token names")
-        if key.algorithm_name != header["alg"]:
-            raise _invalid("algorithm_denied", "the key of the token is for another algorithm")
+        keys, key_id = self._keys[issuer.issuer], header.get("kid")
+        key = _checked_key(keys.key(key_id), header)
+        if key_id is None and not _is_signed(token, key):
+            key = _checked_key(keys.key(None, newer=True), header)
         return issuer, _claims(token, key, issuer)
 
 
@@ -93,6 +91,22 @@ def open_token_verifier(home: Home) -> OidcVerifier | None:
     """
     settings = OidcSettings.of_home(home)
     return None if settings is None else OidcVerifier(settings)
+
+
+def _checked_key(key: jwt.PyJWK | None, header: Mapping[str, Any]) -> jwt.PyJWK:
+    if key is None:
+        raise _invalid("key_unknown", "the issuer has no key with the id that the token names")
+    if key.algorithm_name != header["alg"]:
+        raise _invalid("algorithm_denied", "the key of the token is for another algorithm")
+    return key
+
+
+def _is_signed(token: str, key: jwt.PyJWK) -> bool:
+    try:
+        jwt.PyJWS().decode(token, key, algorithms=list(ALGORITHMS))
+    except jwt.PyJWTError:
+        return False
+    return True
 
 
 def _claims(token: str, key: jwt.PyJWK, issuer: IssuerSettings) -> Mapping[str, Any]:

@@ -119,12 +119,13 @@ def list_rules(form: TableFormatOption = Format.TABLE, as_json: JsonOption = Fal
             "tenants": tenants if chosen == Format.JSON else ", ".join(tenants),
             "rule": rule.name,
             "effect": rule.effect,
-            **({"cedar": rule.text} if chosen == Format.JSON else {}),
+            "cedar": rule.text,
         }
         for policy, tenants, text in rules
         for rule in described_rules(text)
     ]
-    print_rows(rows, ["policy", "tenants", "rule", "effect"], chosen)
+    columns = ["policy", "tenants", "rule", "effect"]
+    print_rows(rows, [*columns, "cedar"] if chosen == Format.JSON else columns, chosen)
 
 
 def _principal(home: "Home", text: str) -> "Principal":
