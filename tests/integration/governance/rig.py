@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.testing import PolicyWriter
-from atdp.runtime import KafkaRegister, RegisterEntry, load_secret_key
+from atdp.runtime import KafkaRegister, RegisterEntry, RegisterUnavailable, load_secret_key
 from atdp.runtime.home import Home
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.keys import ApiKey, KeyStore
@@ -67,6 +67,7 @@ class Rig:
         ]
         for future in admin.create_topics(topics).values():
             future.result(DEADLINE_S)
+        self.wait(self._register_answers, "the new topics have a leader")
         with KeyStore(self.home.keys_db) as keys:
             self.keys = {tenant: keys.create(tenant, "agent")[0] for tenant in ("acme", "globex")}
             self.keys["analyst"] = keys.create("acme", "analyst")[0]
@@ -87,6 +88,16 @@ class Rig:
     def register(self) -> KafkaRegister:
         secret = load_secret_key(self.home.register_secret_file, if_lost="the test fails")
         return KafkaRegister(KafkaSettings(self.bootstrap), secret, topic_prefix=self.prefix)
+
+    def _register_answers(self) -> bool:
+        register = self.register()
+        try:
+            register.read()
+        except RegisterUnavailable:
+            return False
+        finally:
+            register.close()
+        return True
 
     def activate(self, policy: str) -> None:
         """Put a policy in force; its version rises by itself."""

@@ -13,12 +13,20 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
+from tests.unit.governance import governed_rows
 
 from atdp.governance import load_master_secret
 from atdp.governance.stage.place_reader import PlaceReader
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import REDELIVERY, header
 
+from .learning_trajectories import (
+    EVENTS_EACH,
+    governed,
+    leaks_to_readers,
+    learning_trajectory,
+    settled_trajectories,
+)
 from .quarantine_orders import (
     ACTOR,
     analyst,
@@ -54,7 +62,7 @@ POINTS = (
 KILLED_AT = """
 import os, signal, sys
 from atdp.governance import worker
-from atdp.governance.release import order_execution
+from atdp.governance.stage import order_execution
 from atdp.governance.stage import loop
 from atdp.governance.stage.transaction import KafkaTransaction
 from atdp.schemas import topic
@@ -135,7 +143,7 @@ worker.GovernanceStage = KnownStage
 FORGETS = """
 import sys
 from atdp.governance import worker
-from atdp.governance.release.done_records import DoneRecords
+from atdp.governance.stage.done_records import DoneRecords
 DoneRecords.holds = lambda *_: False
 sys.exit(worker.main())
 """
@@ -353,3 +361,23 @@ def test_the_place_reader_reads_one_topic_after_the_other(rig: Rig) -> None:
         assert reader.quarantined(5, 0) is None
     finally:
         reader.close()
+
+
+def test_a_released_record_learns_from_its_trajectory_and_teaches_it(rig: Rig) -> None:
+    # Of the first trajectory the event that teaches the name is refused, of the second one the
+    # event that shows it first.
+    events = [each for number in (0, 1) for each in learning_trajectory(number)]
+    refused = [events[2], events[EVENTS_EACH]]
+    rig.send([each for each in events if each not in refused])
+    rig.send(refused, key=analyst(rig))
+    rig.worker()
+    rig.wait_for_audits(len(events))
+    _, shown = leaks_to_readers(rig)
+    assert shown > 0, "the name is not learned in the first trajectory"
+
+    mend_the_key(rig)
+    give(rig, [order(each) for each in waiting(rig)])
+    wait_for_orders(rig, len(refused))
+    assert leaks_to_readers(rig)[1] == 0
+    assert settled_trajectories(rig) == 2
+    assert set(governed_rows.written(governed(rig)).values()) == {1}

@@ -59,16 +59,16 @@ from .preview.samples import (
     SampleSource as SampleSource,
     SampleWindow as SampleWindow,
 )
-from .release.inspection import (
-    RecordGone as RecordGone,
-    open_payload as open_payload,
-    read_quarantined as read_quarantined,
-)
 from .release.order import (
     BadPlace as BadPlace,
     QuarantineOrder as QuarantineOrder,
     QuarantinePlace as QuarantinePlace,
 )
 from .release.order_log import OrdersNotSent as OrdersNotSent, send_orders as send_orders
+from .stage.inspection import (
+    RecordGone as RecordGone,
+    open_payload as open_payload,
+    read_quarantined as read_quarantined,
+)
 from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP, StageSettings as StageSettings
 from .tenant_keys import TenantKeyStore as TenantKeyStore

@@ -35,9 +35,9 @@ from atdp.governance.decisions import GovernanceDecision, OutputRecord, RawRecor
 from atdp.governance.errors import HomeUnavailable
 from atdp.governance.learned.learned_store import LearnedStore
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.release.order_execution import OrderExecution
 from atdp.governance.stage.messages import raw_record
 from atdp.governance.stage.metrics import StageMetrics
+from atdp.governance.stage.order_execution import OrderExecution
 from atdp.governance.stage.place_reader import PlaceReader
 from atdp.governance.stage.raw_consumer import RawConsumer
 from atdp.governance.stage.settings import StageSettings

@@ -24,8 +24,8 @@ from atdp.governance.errors import GovernanceError, HomeUnavailable, SecretsErro
 from atdp.governance.learned.trajectories import Trajectories
 from atdp.governance.quarantine import open_raw, unopened_raw
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.release.done_records import DoneRecords
 from atdp.governance.release.order import QuarantineOrder, read_order
+from atdp.governance.stage.done_records import DoneRecords
 from atdp.governance.stage.messages import message_time
 from atdp.governance.stage.place_reader import PlaceReader
 from atdp.governance.stage.settlement import SettlementUnfinished
