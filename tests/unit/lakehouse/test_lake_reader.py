@@ -343,6 +343,24 @@ def test_a_new_context_after_a_loss_is_used_again(lake: Lake, log: LogDouble) ->
     assert record.messages[0].text == "where is my order 1"
 
 
+@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
+def test_a_message_that_comes_after_later_ones_of_its_producer_is_not_taken_for_the_last(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch, *, guarded: bool
+) -> None:
+    if not guarded:
+        monkeypatch.setattr("atdp.lakehouse.context_check._SHOWN", frozenset())
+    events = GOOD.events()
+    anew = events[5].body
+    assert isinstance(anew, Observation)
+    events[5] = replace(events[5], body=replace(anew, context_base=0))
+    # The first observation is released from quarantine after the second one has landed.
+    log.land([events[0], *events[2:6], events[1], *events[6:]])
+    (record,) = governed_trajectories(
+        lake, purpose="train", options=ReadOptions(with_messages=False)
+    )
+    assert record.generations[-1].context_intact is not guarded
+
+
 def test_a_message_that_governance_did_not_write_refuses_the_text(
     lake: Lake, log: LogDouble
 ) -> None:

@@ -18,6 +18,9 @@ BROKEN = "context_broken"
 """Reason of a refusal: messages are missing, so the fold is not what the model was shown."""
 ALTERED = "context_altered"
 """Reason of a refusal: a message is not as governance wrote it."""
+_SHOWN = frozenset({"observation", "action", "outcome"})
+"""Kinds of events that may add messages. One that comes after later events of its producer, as a
+record released from quarantine does, is not at the place at which the model was shown it."""
 
 
 @dataclass(slots=True)
@@ -61,7 +64,8 @@ class CheckedContext:
     def _number(self, row: Row) -> None:
         producer, seq = row["producer_id"], row["seq"]
         newest = self._numbers.get(producer, -1)
-        if seq > newest + 1 or row["missing_from"] is not None:
+        late = seq < newest and row["kind"] in _SHOWN
+        if late or seq > newest + 1 or row["missing_from"] is not None:
             self.fold.miss()
         self._numbers[producer] = max(seq, newest)
 

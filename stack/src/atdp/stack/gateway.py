@@ -1,4 +1,4 @@
-"""The gateway process of the stack: the HTTP gateway, SQL of the lake, and consent.
+"""The gateway process of the stack: the HTTP gateway, SQL, policies, consent and quarantine.
 
 `python -m atdp.stack.gateway --home DIR --port N`. No other module depends on the fact that one
 process serves them all.
@@ -9,9 +9,12 @@ from collections.abc import Sequence
 
 from atdp.access import open_token_verifier
 from atdp.gateway import GatewaySettings, create_app
+from atdp.governance import policy_router
 from atdp.lakehouse import sql_router
 from atdp.runtime import Service, run_http
 from atdp.stack.consent.consent_api import consent_router
+from atdp.stack.previews.preview_api import preview_router
+from atdp.stack.quarantine.quarantine_api import quarantine_router
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     app = create_app(GatewaySettings.from_env(service.home), health=service.health)
     tokens = open_token_verifier(service.home)
     app.include_router(sql_router(service.home, tokens=tokens))
+    app.include_router(policy_router(service.home, tokens=tokens))
+    app.include_router(preview_router(service.home, tokens=tokens))
     app.include_router(consent_router(service.home, tokens=tokens))
+    app.include_router(quarantine_router(service.home, tokens=tokens))
     run_http(service, app)
     return 0
 

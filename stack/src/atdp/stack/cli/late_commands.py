@@ -66,7 +66,7 @@ def late_commands() -> list[LateCommand]:
         ),
         LateCommand(
             name="policy",
-            summary="Policies of governance: measure what they find.",
+            summary="Policies: write, test, preview, approve, activate, roll back.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.policy"),
         ),
         LateCommand(
@@ -83,6 +83,11 @@ def late_commands() -> list[LateCommand]:
             name="access",
             summary="Permissions: explain a decision, list the rules in force.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.access"),
+        ),
+        LateCommand(
+            name="quarantine",
+            summary="Quarantine: list, inspect, release and discard records.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.quarantine"),
         ),
         LateCommand(
             name="learn",
