@@ -15,7 +15,9 @@ PAGES = [
     *sorted(ROOT.glob("benchmarks/*.md")),
 ]
 PYTHON_NAME = re.compile(r"`(?P<name>atdp(?:\.\w+)+)(?:\(\))?`")
-FOLDERS = "schemas|runtime|ingest|governance|lakehouse|inference|trainer|replay|control|stack"
+FOLDERS = (
+    "schemas|runtime|access|ingest|governance|lakehouse|inference|trainer|replay|control|stack"
+)
 FILE = re.compile(rf"`(?P<path>(?:{FOLDERS}|examples|tests|benchmarks|docs|\.ci)/[\w./-]+)`")
 OTHER_NAMES = {"atdp.commands", "atdp.offsets"}
 """Names that are not Python's: a group of entry points, a property of a snapshot."""
