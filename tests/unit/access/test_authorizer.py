@@ -230,6 +230,17 @@ def test_a_changed_policy_counts_from_the_next_decision_on() -> None:
     assert authorizer.authorize(principal("trainer"), "train", data(), NOON).allowed
 
 
+def test_a_pinned_authorizer_keeps_the_policies_that_it_has_read() -> None:
+    policies = FixedPolicies()
+    authorizer = Authorizer(policies)
+    pinned = authorizer.pinned()
+    assert pinned.authorize(principal("trainer"), "train", data(), NOON).allowed
+    policies.rules = [AccessRules(name="new@1", text="forbid (principal, action, resource);")]
+    assert pinned.authorize(principal("trainer"), "train", data(), NOON).allowed
+    assert not authorizer.authorize(principal("trainer"), "train", data(), NOON).allowed
+    assert not authorizer.pinned().authorize(principal("trainer"), "train", data(), NOON).allowed
+
+
 _WORDS = st.sampled_from(["granted", "withdrawn", "unknown", "exact", "", "x"])
 _CONDITIONS = st.sampled_from(
     [

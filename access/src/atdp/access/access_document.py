@@ -6,12 +6,12 @@ the default permits; it cannot allow what a guard refuses.
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from atdp.access.access_decision import AccessDecision
@@ -25,6 +25,7 @@ from atdp.access.rule_set import AccessRules
 from atdp.runtime import ANY_TENANT, DocumentError, Principal, YamlDocument
 
 ACCESS_POLICY: Final[DocumentKind] = "AccessPolicy"
+_BLOCK: Final = re.compile(r"[|>][0-9+-]*\s*(#.*)?$")
 _NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Time of all tests; `expires_at` in a test is compared with it."""
 
@@ -191,23 +192,15 @@ class _OneDocument:
 
 def _read(text: str, where: str) -> tuple[list[str], AccessPolicyDocument | None]:
     try:
-        document = YamlDocument.parse(text, where=where).as_model(AccessPolicyDocument)
+        parsed = YamlDocument.parse(text, where=where)
+        document = parsed.as_model(AccessPolicyDocument)
     except DocumentError as error:
         return [str(error)], None
-    first = _first_line_of_rules(text)
+    line, _ = parsed.place_of(("cedar",))
+    # A block begins on the line after `cedar: |`.
+    before = line if _BLOCK.search(text.splitlines()[line - 1]) else line - 1
     problems = [
-        f"{where}:{first + each.line}: cedar: {each.message}"
+        f"{where}:{before + each.line}: cedar: {each.message}"
         for each in cedar_problems(document.cedar)
     ]
     return problems, document
-
-
-def _first_line_of_rules(text: str) -> int:
-    """Return the number of lines before the first one of `cedar`."""
-    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    for key, value in node.value:
-        if key.value == "cedar":
-            # A block (`|`) begins on the line after its mark.
-            line: int = value.start_mark.line
-            return line + (1 if value.style in ("|", ">") else 0)
-    return 0

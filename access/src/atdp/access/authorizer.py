@@ -41,6 +41,20 @@ class NoAccessPolicies:
         return ()
 
 
+class _ReadOnce:
+    """The policies of another source as they are when a tenant is first asked for."""
+
+    def __init__(self, policies: AccessPolicySource) -> None:
+        self._policies = policies
+        self._read: dict[str, Sequence[AccessRules]] = {}
+
+    def access_rules(self, tenant: str) -> Sequence[AccessRules]:
+        """See `AccessPolicySource`."""
+        if tenant not in self._read:
+            self._read[tenant] = tuple(self._policies.access_rules(tenant))
+        return self._read[tenant]
+
+
 class Authorizer:
     """Decides whether a principal may do an action on data. Safe to use from several threads."""
 
@@ -50,6 +64,16 @@ class Authorizer:
         self._lock = threading.Lock()
         self._compiled: dict[tuple[AccessRules, ...], RuleSet] = {}
         self._remembered: dict[Hashable, AccessDecision] = {}
+
+    def pinned(self) -> "Authorizer":
+        """Return an authorizer that reads the policies of a tenant once, for one use of much data.
+
+        What was decided before is remembered by both.
+        """
+        pinned = Authorizer(_ReadOnce(self._policies))
+        pinned._lock, pinned._compiled = self._lock, self._compiled
+        pinned._remembered = self._remembered
+        return pinned
 
     def authorize(
         self, principal: Principal, action: str, resource: Resource, now: datetime
