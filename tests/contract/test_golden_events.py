@@ -288,6 +288,7 @@ def golden_event(index: int, body: Body) -> Event:
             training_eligible=True,
             eligibility_reason="ok",
             token_fidelity="exact",
+            engine="atdp-governance 0.1.0; presidio-analyzer 2.2.366",
             findings=(
                 Finding(
                     path="$.observation.messages[0]",

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -133,7 +134,18 @@ def test_a_stamp_that_a_producer_forged_is_replaced(governor: TenantGovernor) ->
     governed = governor.govern(record("action", address), NOW).record["governance"]
     assert governed["policy_hash"] == governor.policy.content_hash
     assert governed["governed_at"] == NOW
+    assert governed["engine"] == governor.policy.engine
     assert {one["entity"] for one in governed["findings"]} <= set(governor.policy.operators)
+
+
+def test_the_stamp_names_the_engine_that_decided_last(governor: TenantGovernor) -> None:
+    older = governor_of(dataclasses.replace(governor.policy, engine="atdp-governance 0.0.1"))
+    planted = {**record("action", address), "governance": None}
+    first = older.govern(planted, NOW).record
+    assert first["governance"]["engine"] == "atdp-governance 0.0.1"
+    again = governor.govern(decode_record(encode_record("event", first))[1], NOW).record
+    assert again["governance"]["engine"] == governor.policy.engine
+    assert governor.policy.engine.startswith(f"atdp-governance {version('atdp-governance')}; ")
 
 
 def test_fields_and_events_can_be_dropped_by_policy(default_document: PolicyDocument) -> None:

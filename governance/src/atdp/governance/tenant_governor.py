@@ -205,6 +205,7 @@ class TenantGovernor:
             "content_hash": content_hash(governed),
             "learned_version": 0,
             "settled_version": 0,
+            "engine": self.policy.engine,
         }
 
     def _used(self, governed: Mapping[str, Any]) -> UsedData:

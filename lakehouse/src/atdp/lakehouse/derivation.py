@@ -14,14 +14,13 @@ A test compares them with the frozen copies of every release and fails on a chan
 readers.
 """
 
-import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType, StructType
 
 from atdp.lakehouse.flat_columns import (
@@ -35,12 +34,11 @@ from atdp.lakehouse.flat_columns import (
     flat_columns,
 )
 from atdp.lakehouse.iceberg_types import column, contract_columns, list_of
+from atdp.lakehouse.later_fields import numbered
 from atdp.schemas import TopicRole
 
 _TOKEN_ARRAYS = ("prompt_token_ids", "output_token_ids", "output_logprobs")
 _TRAJECTORY_ORDER = ("trajectory_id", "attempt", "seq")
-_ORDER = ("order_id", "ordered_by")
-"""Columns of `audit` that came with version 2 of its records."""
 _SOURCE_ORDER = ("source_partition", "source_offset")
 
 
@@ -53,18 +51,12 @@ class _DerivedTable:
     sort: Sequence[str]
     governed: bool
     plain_encoding: Sequence[str] = ()
-    later_columns: Sequence[NestedField] = ()
-    """Columns that were added after the first release. They stand last, with ids after all others,
-    so that those keep theirs."""
+    later: Sequence[str] = ()
+    """Paths of fields that were added after the first release, oldest first (`later_fields`)."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as it is committed, with final field ids."""
-        first = assign_fresh_schema_ids(Schema(*self.columns))
-        next_id = itertools.count(first.highest_field_id + 1)
-        later = [
-            field.model_copy(update={"field_id": next(next_id)}) for field in self.later_columns
-        ]
-        schema = Schema(*first.fields, *later)
+        schema = numbered(Schema(*self.columns), self.later)
         partition = ["tenant_id", "allowed_purposes"] if self.governed else ["tenant_id"]
         return {
             "name": self.name,
@@ -77,6 +69,7 @@ class _DerivedTable:
             ],
             "sort": list(self.sort),
             "plain_encoding": list(self.plain_encoding),
+            "later": list(self.later),
             "schema": json.loads(schema.model_dump_json()),
         }
 
@@ -99,6 +92,7 @@ def _events() -> _DerivedTable:
         sort=_TRAJECTORY_ORDER,
         governed=True,
         plain_encoding=[f"action.generation.{name}.list.element" for name in _TOKEN_ARRAYS],
+        later=["governance.engine"],
     )
 
 
@@ -137,8 +131,8 @@ def _rewards() -> _DerivedTable:
 def _audit() -> _DerivedTable:
     return _DerivedTable(
         name="audit",
-        columns=[*contract_columns("audit", without=_ORDER), *flat_columns(ORIGIN)],
-        later_columns=contract_columns("audit", only=_ORDER),
+        columns=[*contract_columns("audit"), *flat_columns(ORIGIN)],
+        later=["order_id", "ordered_by"],
         source="audit",
         doc=(
             "One decision of the governance gate per row; never a value. "

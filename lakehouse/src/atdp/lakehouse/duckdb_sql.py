@@ -1,5 +1,7 @@
 """Iceberg types, names and values in the SQL of DuckDB."""
 
+from collections.abc import Sequence
+
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, StructType
 
@@ -48,6 +50,18 @@ def parquet_schema(schema: Schema) -> str:
         for field in schema.fields
     )
     return "MAP {" + ", ".join(columns) + "}"
+
+
+def select_all(grown_records: Sequence[str]) -> str:
+    """Return a SELECT of all columns of `read_parquet`, of which some records have grown.
+
+    When a statement asks for one field of a record, DuckDB 2.0.0 reads this field alone. If a file
+    lacks it, the read fails with an internal error that closes the database. Read through a CASE,
+    the record is always read whole, and what a file lacks is NULL.
+    """
+    columns = map(sql_identifier, grown_records)
+    whole = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN {name} END AS {name}" for name in columns)
+    return f"SELECT * REPLACE ({whole})" if whole else "SELECT *"
 
 
 def empty_relation(schema: Schema) -> str:

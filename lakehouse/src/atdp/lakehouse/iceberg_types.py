@@ -70,10 +70,8 @@ def iceberg_type(avro: AvroType) -> IcebergType:
             assert_never(avro)
 
 
-def contract_columns(
-    schema: SchemaName, *, without: Collection[str] = (), only: Collection[str] | None = None
-) -> list[NestedField]:
-    """Return the columns of a contract's newest version, in its order; `only`: those alone."""
+def contract_columns(schema: SchemaName, *, without: Collection[str] = ()) -> list[NestedField]:
+    """Return the columns of a contract's newest version, in its order."""
     return [
         column(
             field.name,
@@ -82,7 +80,7 @@ def contract_columns(
             doc=field.doc or None,
         )
         for field in newest(schema).tree.fields
-        if field.name not in without and (only is None or field.name in only)
+        if field.name not in without
     ]
 
 

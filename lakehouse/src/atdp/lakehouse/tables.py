@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
 
+from atdp.lakehouse.later_fields import without_fields
 from atdp.schemas import TopicRole
 
 NAMESPACE = "atdp"
@@ -82,6 +83,8 @@ class TableDefinition:
     plain_encoding: Sequence[str]
     """Parquet leaf paths written BYTE_STREAM_SPLIT without dictionary: token ids and
     log-probabilities."""
+    later: Sequence[str]
+    """Paths of fields that were added after the first release; older files lack them."""
 
     @property
     def identifier(self) -> tuple[str, str]:
@@ -90,13 +93,17 @@ class TableDefinition:
 
     @property
     def first_schema(self) -> Schema:
-        """The columns of the first release: those that are numbered from 1 in their order.
+        """The fields of the first release.
 
-        Columns that came later have numbers after those of all nested fields. A catalog numbers the
-        columns of a new table itself, so the later ones are added to a table of these.
+        A catalog numbers the fields of a new table itself, so the later ones, whose numbers come
+        after all others, are added to a table of these.
         """
-        numbered = enumerate(self.schema.fields, start=1)
-        return Schema(*(field for number, field in numbered if field.field_id == number))
+        return without_fields(self.schema, self.later)
+
+    @property
+    def grown_records(self) -> Sequence[str]:
+        """Columns that are records and have got fields after the first release."""
+        return sorted({path.partition(".")[0] for path in self.later if "." in path})
 
     def partition_spec(self, schema: Schema) -> PartitionSpec:
         """Return the partition spec with the field ids of `schema`."""
@@ -172,4 +179,5 @@ def _load(name: TableName) -> TableDefinition:
         partition=tuple((part["column"], part["transform"]) for part in definition["partition"]),
         sort=tuple(definition["sort"]),
         plain_encoding=tuple(definition["plain_encoding"]),
+        later=tuple(definition["later"]),
     )

@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 from atdp.lakehouse.duckdb_sql import (
     empty_relation,
     parquet_schema,
+    select_all,
     sql_identifier,
     sql_literal,
 )
@@ -178,7 +179,8 @@ def _create_view(
     parts = []
     if listed:
         paths = ", ".join(map(sql_literal, listed))
-        parts.append(f"FROM read_parquet([{paths}], schema = {parquet_schema(schema)})")
+        columns = select_all(table_definitions()[name].grown_records)
+        parts.append(f"{columns} FROM read_parquet([{paths}], schema = {parquet_schema(schema)})")
     if scanned:
         rows = {tenant: by_tenant[tenant] for tenant in sorted(scanned)}
         duck.register(f"{name}_scanned", _rows_outside(table, rows, withheld))

@@ -30,6 +30,9 @@ class Governance:
     least so many. It is -1 where governance knew no earlier event. A trajectory may be used when
     the highest settled version of its events reaches the highest learned version, and only its
     first event has -1.
+
+    `engine` states the versions of the code and detectors, and the digest of the names model, that
+    decided. It is None before the gate, and from a gate that did not state it yet.
     """
 
     classification: str = "unclassified"
@@ -49,3 +52,4 @@ class Governance:
     content_hash: str | None = None
     learned_version: int = 0
     settled_version: int = 0
+    engine: str | None = None

@@ -40,6 +40,7 @@ FIELD_CLASSES: Mapping[str, FieldClass] = {
     # The stamp, which governance writes over whatever the producer wrote.
     "governance.policy_id": FieldClass.EXEMPT,
     "governance.policy_hash": FieldClass.EXEMPT,
+    "governance.engine": FieldClass.EXEMPT,
     "governance.findings.path": FieldClass.EXEMPT,
     "governance.findings.entity": FieldClass.EXEMPT,
     "governance.findings.operator": FieldClass.EXEMPT,
