@@ -1,13 +1,17 @@
 """A draft beside the active policy, on samples in memory."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from atdp.governance.errors import PreviewError
+from atdp.governance.preview import samples
 from atdp.governance.preview.report_page import render_preview_page
-from atdp.governance.preview.run import PreviewPolicies
+from atdp.governance.preview.run import PreviewPolicies, PreviewView, run_preview
+from atdp.governance.preview.samples import TrajectorySampler
+from atdp.schemas import SigningKey, signed_headers
 
 from .previewed import (
     ACTIVE,
@@ -15,10 +19,12 @@ from .previewed import (
     DRAFT,
     MAIL,
     NAME,
+    NOW,
     SERVER,
     TEXTS,
     USER,
     PreviewHome,
+    a_window,
     counts,
     model_call,
     only,
@@ -273,6 +279,36 @@ def test_a_trajectory_without_its_beginning_is_counted(
     events = [*trajectory("t1"), *trajectory("t2")[1:]]
 
     assert only(home.preview(events, both)).begun_before == 1
+
+
+def test_an_unreadable_record_is_set_aside_under_both_sides(
+    home: PreviewHome, both: PreviewPolicies
+) -> None:
+    sampler = TrajectorySampler(a_window(), both.wants)
+    (raw,) = home.raw(trajectory("t1", []))
+    value = b"no event of acme"
+    broken = replace(raw, value=value, headers=signed_headers(SigningKey.parse(home.key), value))
+    sampler.add(b"acme/t1", broken)
+
+    with home.opened() as opened:
+        report = run_preview(
+            both, [sampler.sample("raw")], a_window(), opened, PreviewView(now=NOW)
+        )
+
+    assert [(row.active, row.draft) for row in only(report).outcomes] == [
+        ("quarantined", "quarantined")
+    ]
+    assert [row.reason for row in only(report).reasons] == ["undecodable"]
+
+
+def test_a_sample_that_needs_too_much_memory_is_refused(
+    home: PreviewHome, both: PreviewPolicies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samples, "MOST_BYTES", 1_000)
+
+    with pytest.raises(PreviewError, match=r"choose fewer trajectories or a shorter window"):
+        home.sample(trajectories(10), both, trajectories=None)
+    assert home.sample(trajectories(10), both, trajectories=1).in_window == 10
 
 
 def test_an_empty_window_says_what_to_do(home: PreviewHome, both: PreviewPolicies) -> None:

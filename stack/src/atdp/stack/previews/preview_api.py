@@ -75,11 +75,10 @@ class PreviewRunner:
             "question": body.question(),
         }
         try:
-            # S603: fixed arguments; the question is on standard input.
             ended = subprocess.run(
                 [sys.executable, "-m", "atdp.stack.previews.preview_process"],
                 input=json.dumps(asked),
-                capture_output=True,
+                stdout=subprocess.PIPE,  # its standard error is the gateway's
                 text=True,
                 timeout=self._timeout_s,
                 check=False,
@@ -93,7 +92,9 @@ class PreviewRunner:
             ) from error
         if ended.returncode != 0:
             raise HttpProblem(
-                500, "preview_failed", f"the preview ended with the exit code {ended.returncode}"
+                500,
+                "preview_failed",
+                f"the preview ended with exit code {ended.returncode}; the gateway's log says why",
             )
         answer: dict[str, Any] = json.loads(ended.stdout)
         return answer

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 _NICE: Final = 10
@@ -30,6 +31,7 @@ def answer(asked: Mapping[str, Any]) -> Mapping[str, Any]:
         PreviewError,
         render_preview_page,
     )
+    from atdp.lakehouse import LakehouseError
     from atdp.runtime import Home, PlatformError, Principal, utc_now
     from atdp.stack.errors import StackError
     from atdp.stack.previews.preview_question import PreviewQuestion
@@ -38,7 +40,7 @@ def answer(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     caller = Principal(**{**named, "further_roles": tuple(named["further_roles"])})
     try:
         report = PreviewQuestion(**asked["question"]).answer(
-            Home(asked["home"]), caller, now=utc_now()
+            Home(Path(asked["home"])), caller, now=utc_now()
         )
     except PolicyDecisionDenied as error:
         return _problem(403, "policy_denied", error)
@@ -48,6 +50,8 @@ def answer(asked: Mapping[str, Any]) -> Mapping[str, Any]:
         return _problem(422, "preview_impossible", error)
     except GovernanceError as error:
         return _problem(422, "policy_invalid", error)
+    except LakehouseError as error:
+        return _problem(503, "lake_unavailable", error)
     except PlatformError as error:
         return _problem(503, "register_unavailable", error)
     return {"report": report.to_json(), "page": render_preview_page(report)}
