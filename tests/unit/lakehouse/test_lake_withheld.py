@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 from tests.conftest import RegisterOf
 
-from atdp.access import ConsentDecision
+from atdp.access import (
+    ActivatedContent,
+    ApprovedContent,
+    ConsentDecision,
+    DraftedContent,
+    policy_entry,
+)
 from atdp.lakehouse import (
     Lake,
     QueryFailed,
@@ -20,7 +26,7 @@ from atdp.lakehouse import (
 )
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.runtime import Register, RegisterEntry, open_register
+from atdp.runtime import Register, open_register, utc_now
 from atdp.schemas import Event
 
 NOW = datetime.now(UTC)
@@ -64,22 +70,21 @@ def decide(register: Register, state: str, scope: str, value: str | None, **more
         state=state,  # type: ignore[arg-type]
         **more,
     )
-    register.append(decision.entry("key:steward", NOW))
+    register.append(decision.entry("key:steward", utc_now()))
 
 
 def retain(register: Register, days: dict[str, float]) -> None:
-    body = {
-        "id": "default",
-        "version": 1,
-        "document_kind": "GovernancePolicy",
-        "tenants": ["*"],
-        "retention": days,
-    }
-    register.append(
-        RegisterEntry(
-            kind="policy_activated", key="default/1", body=body, actor="key:s", recorded_at=NOW
-        )
+    drafted = DraftedContent(
+        id="default",
+        version=1,
+        hash="0" * 64,
+        document_kind="GovernancePolicy",
+        tenants=("*",),
+        text="",
     )
+    approved = ApprovedContent(id=drafted.id, version=drafted.version, hash=drafted.hash)
+    for body in (drafted, approved, ActivatedContent(**drafted.model_dump(), retention=days)):
+        register.append(policy_entry(body, actor="key:steward", recorded_at=NOW))
 
 
 def read(lake: Lake, purpose: Any = "train", **more: Any) -> tuple[set[str], dict[str, int]]:

@@ -1,13 +1,14 @@
 """Decisions about consent, as entries of the register.
 
 A decision is about a tenant, one data subject of it, or one session of it, and about some purposes
-or all of them. The register keeps the newest entry of each key; the key of a decision holds its
-scope, value and purposes, so a decision about other purposes never removes it.
+or all of them. Every entry has a key of its own, so compaction of the topic removes no decision:
+whoever writes an old signed entry again brings back neither its effect nor removes a later one.
 
 The value of a data subject is the governed form of its identifier, as it stands in the lake. A raw
 identifier never enters the register.
 """
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,12 +65,6 @@ class ConsentDecision:
             if self.expires_at.tzinfo is None:
                 raise ConsentError("the end of a grant needs a time zone")
 
-    @property
-    def key(self) -> str:
-        """The key of the decision in the register."""
-        parts = (self.tenant, self.scope, self.value or "", ",".join(self.purposes))
-        return "|".join(quote(part, safe=",") for part in parts)
-
     def covers(self, purpose: str) -> bool:
         """Return whether the decision is about a purpose."""
         return not self.purposes or purpose in self.purposes
@@ -89,7 +84,14 @@ class ConsentDecision:
             "expires_at": None if self.expires_at is None else self.expires_at.isoformat(),
             "reason": self.reason,
         }
-        return RegisterEntry(kind=CONSENT, key=self.key, body=body, actor=actor, recorded_at=now)
+        about = "|".join(quote(part) for part in (self.tenant, self.scope, self.value or ""))
+        return RegisterEntry(
+            kind=CONSENT,
+            key=f"{about}/{uuid.uuid4().hex}",
+            body=body,
+            actor=actor,
+            recorded_at=now,
+        )
 
     @classmethod
     def parse(cls, body: Mapping[str, Any]) -> Self:

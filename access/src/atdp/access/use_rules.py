@@ -5,8 +5,9 @@ and can only take away: a grant in the register does not make an event usable th
 as withdrawn or unknown.
 
 Consent. A decision is about a tenant, a data subject or a session, and about some purposes or all.
-For each of these three places and each purpose, the newest decision counts. Data may not be used
-when
+For each of these three places and each purpose, the decision with the newest time counts, and at
+the same time a withdrawal. Its place in the log does not matter, so that writing an old entry again
+changes nothing. Data may not be used when
 
 - one of its places is withdrawn (`consent_withdrawn_since`). Withdrawn comes before granted
   whatever the scope is: a subject's withdrawal holds although the tenant grants, and ends only with
@@ -17,14 +18,16 @@ Retention. Data that is older than its class may be, by the active policy of its
 every purpose (`retention_expired`). A class that the policy does not name, or none, has the time of
 `default`; without one it has no limit.
 
-An entry that cannot be understood might be a withdrawal. Until an entry of the same key replaces
-it, no data of its tenant may be used, or no data at all where it names no tenant
-(`rules_unreadable`).
+An entry about consent that cannot be understood might be a withdrawal, written by a newer version.
+Until an entry of the same key replaces it, no data of its tenant may be used, or no data at all
+where it names no tenant (`rules_unreadable`). Activations of policies count when the fold over
+policies accepts them (see `policies.policy_log`).
 
 The fold is pure. The same entries give the same rules in every process, also after the log has been
 compacted.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -32,7 +35,9 @@ from typing import Final, Literal, TypeAlias
 
 from atdp.access.consent import CONSENT, ConsentDecision
 from atdp.access.errors import ConsentError
-from atdp.access.retention_terms import POLICY_ACTIVATED, RetentionTerms
+from atdp.access.policies.policy_entries import BODIES
+from atdp.access.policies.policy_log import PolicyLog
+from atdp.access.retention_terms import RetentionTerms
 from atdp.runtime import RegisterEntry
 
 UseRefusal: TypeAlias = Literal[
@@ -75,8 +80,19 @@ class StandingDecision:
     decision: ConsentDecision
     actor: str
     recorded_at: datetime
-    order: int
-    """Its place among all entries; a later one has a higher number."""
+
+    @property
+    def rank(self) -> tuple[datetime, bool, float]:
+        """Orders decisions about one place; the highest counts, and of equals the strictest."""
+        end = self.decision.expires_at
+        ends_early = -math.inf if end is None else -end.timestamp()
+        return (self.recorded_at, self.decision.state == "withdrawn", ends_early)
+
+    def overrules(self, other: "StandingDecision") -> bool:
+        """Return whether nothing is left of another decision about the same place."""
+        mine, others = self.decision.purposes, other.decision.purposes
+        covers = not mine or (bool(others) and set(others) <= set(mine))
+        return covers and self.rank >= other.rank
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,9 +122,8 @@ class IgnoredEntry:
     reason: str
 
 
-_Standing: TypeAlias = Mapping[str, StandingDecision]
-"""Key of the register → decision, of one place."""
-_NONE: Final[_Standing] = {}
+_Standing: TypeAlias = tuple[StandingDecision, ...]
+"""Decisions about one place of which none overrules another."""
 
 
 class UseRules:
@@ -116,42 +131,37 @@ class UseRules:
 
     def __init__(self) -> None:
         self.refused: list[IgnoredEntry] = []
-        self._entries = 0
         self._decisions: dict[str, dict[_Place, _Standing]] = {}
         """Tenant → place → its decisions."""
         self._unreadable: dict[str, str | None] = {}
         """Key of an entry that cannot be understood → its tenant; None: every tenant."""
+        self._policies = PolicyLog()
         self._retention = RetentionTerms()
 
     def copy(self) -> "UseRules":
-        """Return rules that change on their own."""
+        """Return rules to apply further entries to; apply none to these any more."""
         copied = UseRules()
         copied.refused = list(self.refused)
-        copied._entries = self._entries
         copied._decisions = {tenant: dict(each) for tenant, each in self._decisions.items()}
         copied._unreadable = dict(self._unreadable)
-        copied._retention = self._retention.copy()
+        copied._policies = self._policies  # read only when an entry is applied
+        copied._retention = self._retention
         return copied
 
     def apply(self, entry: RegisterEntry) -> None:
         """Take the next entry of the log. Entries of other kinds have no effect."""
-        if entry.kind not in (CONSENT, POLICY_ACTIVATED):
+        if entry.kind in BODIES:
+            self._policies.apply(entry)
+            self._retention = RetentionTerms(self._policies.by_tenant())
+        if entry.kind != CONSENT:
             return
-        self._entries += 1
-        key = f"{entry.kind}|{entry.key}"
         try:
-            if entry.kind == CONSENT:
-                self._decide(entry)
-                reason = None
-            else:
-                reason = self._retention.activate(entry.body)
-            self._unreadable.pop(key, None)
-        except (ConsentError, KeyError, TypeError, ValueError, AttributeError):
-            reason = UNREADABLE
+            self._decide(entry)
+            self._unreadable.pop(entry.key, None)
+        except ConsentError:
             tenant = entry.body.get("tenant")
-            self._unreadable[key] = tenant if isinstance(tenant, str) else None
-        if reason is not None:
-            self.refused.append(IgnoredEntry(entry.offset, reason))
+            self._unreadable[entry.key] = tenant if isinstance(tenant, str) else None
+            self.refused.append(IgnoredEntry(entry.offset, UNREADABLE))
 
     def refusal(self, data: UsedData, purpose: str, now: datetime) -> UseRefusal | None:
         """Return why data may not be used for a purpose now; None: nothing is against it."""
@@ -221,7 +231,7 @@ class UseRules:
         )
 
     def decisions(self, tenant: str | None = None) -> list[StandingDecision]:
-        """Return the newest decision of every place and set of purposes, oldest first.
+        """Return the decisions that stand, oldest first.
 
         A decision that a later one overrules for all of its purposes is left out.
         """
@@ -230,35 +240,25 @@ class UseRules:
                 each
                 for owner, places in self._decisions.items()
                 for decisions in places.values()
-                for each in decisions.values()
+                for each in decisions
                 if tenant is None or owner == tenant
             ),
-            key=lambda each: each.order,
+            key=lambda each: each.rank,
         )
 
     def _decide(self, entry: RegisterEntry) -> None:
         decision = ConsentDecision.parse(entry.body)
-        if entry.key != decision.key:
-            raise ConsentError("the key of the entry is not that of its decision")
-        new = StandingDecision(
-            decision=decision,
-            actor=entry.actor,
-            recorded_at=entry.recorded_at,
-            order=self._entries,
-        )
+        new = StandingDecision(decision=decision, actor=entry.actor, recorded_at=entry.recorded_at)
         places = self._decisions.setdefault(decision.tenant, {})
         place = (decision.scope, decision.value)
-        kept = {
-            key: each
-            for key, each in places.get(place, _NONE).items()
-            if not _is_overruled(each.decision, decision)
-        }
-        places[place] = {**kept, decision.key: new}
+        standing = places.get(place, ())
+        if not any(each.overrules(new) for each in standing):
+            places[place] = (*(each for each in standing if not new.overrules(each)), new)
 
     def _standing(self, data: UsedData, purpose: str) -> list[ConsentDecision]:
         """Return the newest decision about a purpose of every place that has one."""
         places = self._decisions.get(data.tenant, {})
-        newest = (_newest(places.get(place, _NONE), purpose) for place in data.places())
+        newest = (_newest(places.get(place, ()), purpose) for place in data.places())
         return [decision for decision in newest if decision is not None]
 
     def _is_unreadable(self, tenant: str) -> bool:
@@ -269,12 +269,5 @@ class UseRules:
 
 def _newest(decisions: _Standing, purpose: str) -> ConsentDecision | None:
     """Return the newest of the decisions about one place that is about a purpose."""
-    about = [each for each in decisions.values() if each.decision.covers(purpose)]
-    return max(about, key=lambda each: each.order).decision if about else None
-
-
-def _is_overruled(earlier: ConsentDecision, later: ConsentDecision) -> bool:
-    """Return whether a later decision of the same place leaves nothing of an earlier one."""
-    if not later.purposes:
-        return True
-    return bool(earlier.purposes) and set(earlier.purposes) <= set(later.purposes)
+    about = [each for each in decisions if each.decision.covers(purpose)]
+    return max(about, key=lambda each: each.rank).decision if about else None

@@ -24,6 +24,7 @@ from atdp.runtime import (
 from atdp.stack.consent.consent_desk import (
     ConsentDenied,
     ConsentDesk,
+    ConsentNotStanding,
     ConsentPlace,
     ConsentQuestionWrong,
     ConsentTerms,
@@ -33,8 +34,10 @@ _UNAVAILABLE: Final = (PlatformError, AccessError, GovernanceError, LakehouseErr
 _PROBLEMS: Final[tuple[tuple[type[Exception], int, str], ...]] = (
     (ConsentDenied, 403, "consent_denied"),
     (ConsentQuestionWrong, 422, "consent_invalid"),
+    (ConsentNotStanding, 409, "consent_overruled"),
     *((kind, 503, "consent_unavailable") for kind in _UNAVAILABLE),
 )
+_EXPECTED: Final = tuple(kind for kind, _, _ in _PROBLEMS)
 
 
 class ConsentRequest(BaseModel):
@@ -101,7 +104,7 @@ def consent_router(
             )
             written = desk.decide(caller, place, terms, utc_now())
             weights = [] if terms.granted else [each.row() for each in desk.concerned(written)]
-        except (ConsentDenied, ConsentQuestionWrong, *_UNAVAILABLE) as error:
+        except _EXPECTED as error:
             raise _problem(error) from error
         return {"decisions": list(map(decision_row, written)), "weights": weights}
 
@@ -120,7 +123,7 @@ def consent_router(
             else:
                 place = ConsentPlace(tenant=tenant or "", subject=subject, session=session)
                 found = desk.answer(caller, place)
-        except (ConsentDenied, ConsentQuestionWrong, *_UNAVAILABLE) as error:
+        except _EXPECTED as error:
             raise _problem(error) from error
         return {"decisions": list(map(decision_row, found))}
 

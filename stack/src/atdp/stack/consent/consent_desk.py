@@ -8,7 +8,7 @@ SDK and to the proxy, which makes a pseudonym of it first; a decision is about b
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from atdp.access import (
@@ -35,6 +35,9 @@ from atdp.stack.errors import StackError
 from atdp.trainer import WeightRegistry
 
 _TRAIN: Final = "train"
+_TICK: Final = timedelta(microseconds=1)
+"""A decision is newer than every earlier one, also when another machine's clock is ahead."""
+_ATTEMPTS: Final = 3
 
 
 class ConsentDenied(StackError):
@@ -73,6 +76,10 @@ class ConsentTerms:
     reason: str = ""
 
 
+class ConsentNotStanding(StackError):
+    """A decision was overruled while it was written."""
+
+
 class ConsentDesk:
     """Decides and answers about consent on the register of a home."""
 
@@ -89,9 +96,12 @@ class ConsentDesk:
     ) -> list[StandingDecision]:
         """Write a decision and return it as it stands in the register.
 
+        It is written again when another one with a later time was faster.
+
         Raises:
             ConsentDenied: the caller is no steward of the tenant.
             ConsentQuestionWrong: the rules would not understand it.
+            ConsentNotStanding: others decide about the same all the time.
             PlatformError: the register cannot be written; it is not known to hold the decision.
             GovernanceError: the governed form of the subject or session cannot be made.
         """
@@ -111,13 +121,20 @@ class ConsentDesk:
             ]
         except AccessError as error:
             raise ConsentQuestionWrong(str(error)) from error
-        with closing(self._open()) as register:
-            for decision in decisions:
-                register.append(decision.entry(caller.actor, now))
-        written = {decision.key for decision in decisions}
-        return [
-            each for each in self.rules().decisions(place.tenant) if each.decision.key in written
-        ]
+        for _ in range(_ATTEMPTS):
+            before = [each.recorded_at for each in self.rules().decisions(place.tenant)]
+            at = max([now, *(time + _TICK for time in before)])
+            with closing(self._open()) as register:
+                for decision in decisions:
+                    register.append(decision.entry(caller.actor, at))
+            standing = self.rules().decisions(place.tenant)
+            found = [each for each in standing if each.decision in decisions]
+            if len(found) == len(decisions):
+                return found
+        raise ConsentNotStanding(
+            f"{_ATTEMPTS} times another decision about tenant {place.tenant!r} came in between; "
+            "see `atdp consent list`, and decide again"
+        )
 
     def standing(self, caller: Principal, tenant: str | None = None) -> list[StandingDecision]:
         """Return the decisions about tenants that the caller may see, oldest first.
