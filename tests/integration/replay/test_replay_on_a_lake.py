@@ -39,6 +39,8 @@ from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
 
+pytestmark = pytest.mark.usefixtures("memory_registers")
+
 TASKS, ATTEMPTS, TURNS, TOKENS = 40, 5, 2, 2
 NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
 

@@ -23,6 +23,8 @@ from atdp.schemas import Event, Feedback, TrajectoryEnded, encode, new_event_id
 from .evaluator_rig import EvaluatorRig, judge_text
 from .fake_judge import FakeJudge
 
+pytestmark = pytest.mark.usefixtures("memory_registers")
+
 DEADLINE_S = 60.0
 
 

@@ -22,6 +22,8 @@ from atdp.schemas import (
     new_event_id,
 )
 
+pytestmark = pytest.mark.usefixtures("memory_registers")
+
 THUMBS = "version: 1\nrules:\n- {name: thumbs, from: feedback, types: [thumbs]}\n"
 STAMP = SampleTrajectory().events()[0].governance
 

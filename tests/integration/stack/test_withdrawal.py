@@ -171,7 +171,7 @@ def test_a_session_is_withdrawn_and_shown_by_the_verbs_and_over_http(home: Home)
         agent = str(keys.create("acme", "agent")[0])
         other = str(keys.create("globex", "steward")[0])
     app = FastAPI()
-    app.add_exception_handler(HttpProblem, http_problem_response)  # type: ignore[arg-type]
+    app.add_exception_handler(HttpProblem, http_problem_response)
     app.include_router(consent_router(home))
     client = TestClient(app)
     body = {"tenant": "acme", "session": "session-of-bob", "state": "withdrawn"}
@@ -209,7 +209,7 @@ def test_while_the_register_cannot_be_reached_nothing_is_used(
     lake = open_lake(home)
     for purpose in ("replay", "export"):
         with pytest.raises(RulesUnreadable, match="no data is read"):
-            governed_trajectories(lake, purpose=purpose)  # type: ignore[arg-type]
+            governed_trajectories(lake, purpose=purpose)
     with pytest.raises(RulesUnreadable):
         connect(lake=lake, tenant="acme")
     done = CliRunner().invoke(build(), ["export", str(tmp_path / "out")])

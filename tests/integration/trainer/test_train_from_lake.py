@@ -26,6 +26,8 @@ from atdp.trainer.testing import served
 from atdp.trainer.training import train
 from atdp.trainer.weight_sync import WeightSyncError
 
+pytestmark = pytest.mark.usefixtures("memory_registers")
+
 SHAPE = ModelShape(hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64)
 
 
