@@ -26,13 +26,14 @@ apiVersion: atdp.governance/v1
 kind: GovernancePolicy
 metadata: {{id: nothing, version: 1}}
 applies_to: {{tenants: ["*"]}}
+purposes: [train, replay, analytics]
 consent: {{train: granted}}
 limits: {{json_depth: 32}}
 entities: {{NOTHING: {{do: replace}}}}
 patterns: [{{id: nothing, entity: NOTHING, pattern: '{pattern}'}}]
 fields: [{{path: "**", do: scan}}]
 """
-NEVER = "(?!)"
+NEVER = r"[^\x00-\x{10FFFF}]"
 """A pattern that no text has."""
 
 

@@ -85,6 +85,7 @@ def policy() -> CompiledPolicy:
                 "kind": "GovernancePolicy",
                 "metadata": {"id": "mail", "version": 1},
                 "applies_to": {"tenants": ["*"]},
+                "purposes": ["train", "replay", "analytics"],
                 "consent": {"train": "granted"},
                 "entities": {"MAIL": {"do": "replace"}},
                 "patterns": [{"id": "mail", "entity": "MAIL", "pattern": r"[a-z]+@[a-z]+\.org"}],

@@ -80,7 +80,7 @@ class Stack:
         policy = yaml.safe_load(template_text("demo"))
         policy["applies_to"] = {"tenants": ["retail", "acme", "unmarked"]}
         policy["entities"]["FORBIDDEN"] = {"do": "drop_event"}
-        policy["patterns"].append({"id": "forbidden", "entity": "FORBIDDEN", "pattern": FORBIDDEN})
+        policy["patterns"] = [{"id": "forbidden", "entity": "FORBIDDEN", "pattern": FORBIDDEN}]
         file = folder / "chaos.yaml"
         file.write_text(yaml.safe_dump(policy), "utf-8")
         self.environ[FIRST_POLICY] = str(file)

@@ -26,6 +26,7 @@ apiVersion: atdp.governance/v1
 kind: GovernancePolicy
 metadata: {id: names, version: 1}
 applies_to: {tenants: ["*"]}
+purposes: [train, replay, analytics]
 consent: {train: granted}
 entities: {PERSON: {do: replace, text: "<P>"}, USER_ID: {do: replace, text: "<U>"}}
 keys: [{entity: PERSON, names: [full_name]}, {entity: USER_ID, names: [username]}]

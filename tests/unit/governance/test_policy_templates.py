@@ -49,6 +49,13 @@ def test_only_the_demonstration_grants_anything_but_analytics(name: str) -> None
     assert (document.purposes, document.consent.train) == (["analytics"], "unknown")
 
 
+def test_a_policy_that_names_no_purpose_and_no_consent_allows_analytics_only() -> None:
+    document = small()
+    assert (document.purposes, document.consent.train) == (["analytics"], "unknown")
+    default = parsed(default_policy_text())
+    assert (default.purposes, default.consent.train) == (["analytics"], "unknown")
+
+
 def test_an_unknown_template_is_refused() -> None:
     with pytest.raises(PolicyError, match="there are customer-service"):
         template_text("finance")
@@ -137,7 +144,7 @@ def test_own_rules_take_the_place_of_shipped_ones() -> None:
 
 
 def test_a_policy_that_holds_its_included_rules_already_stays_the_same() -> None:
-    document = small()
+    document = small(tests=[{"in": {"text": "a"}, "expect": "passed"}])
     again = PolicyDocument.model_validate(document.model_dump(mode="json"))
     assert again == document
     assert again.content_hash == document.content_hash

@@ -87,8 +87,8 @@ class PolicyDocument(PolicyPart):
     kind: Literal["GovernancePolicy"]
     metadata: PolicyMetadata
     applies_to: AppliesTo
-    purposes: list[Purpose] = ["train", "replay", "analytics"]
-    """Uses that are allowed for the events."""
+    purposes: list[Purpose] = ["analytics"]
+    """Uses that are allowed for the events; nothing else is until it stands here."""
     consent: ConsentTerms = ConsentTerms()
     min_fidelity: FidelityTerms = FidelityTerms()
     retention: dict[RetentionClass, RetentionDays] = {}

@@ -37,14 +37,10 @@ class ExampleInput(PolicyPart):
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
-        if len(self.model_fields_set) != 1 or self.given is None:
-            raise ValueError(f"give exactly one of {', '.join(type(self).model_fields)}")
+        fields = type(self).model_fields
+        if sum(getattr(self, name) is not None for name in fields) != 1:
+            raise ValueError(f"give exactly one of {', '.join(fields)}")
         return self
-
-    @property
-    def given(self) -> Any:
-        """The value of the field that is given."""
-        return next((getattr(self, name) for name in self.model_fields_set), None)
 
 
 class PolicyExample(PolicyPart):
