@@ -298,7 +298,7 @@ def test_an_unreadable_record_is_set_aside_under_both_sides(
     assert [(row.active, row.draft) for row in only(report).outcomes] == [
         ("quarantined", "quarantined")
     ]
-    assert [row.reason for row in only(report).reasons] == ["undecodable"]
+    assert [row.reason for row in only(report).reasons] == ["unknown_schema"]
 
 
 def test_a_sample_that_needs_too_much_memory_is_refused(
