@@ -138,6 +138,13 @@ def test_a_version_that_does_not_rise_is_refused(desk: PolicyDesk, version: int)
         desk.draft(STEWARD, parsed(policy_yaml(version, operator="hash")))
 
 
+def test_an_earlier_content_is_not_drafted_again(desk: PolicyDesk) -> None:
+    put_in_force(desk, STEWARD, policy_yaml(1))
+    put_in_force(desk, STEWARD, policy_yaml(2))
+    with pytest.raises(PolicyDecisionRefused, match="acme@1 is replaced by a later version"):
+        desk.draft(STEWARD, parsed(policy_yaml(1)))
+
+
 def test_under_the_two_person_rule_somebody_else_approves(desk: PolicyDesk) -> None:
     desk.set_two_person(OPERATOR, True)
     desk.draft(STEWARD, parsed(policy_yaml()))

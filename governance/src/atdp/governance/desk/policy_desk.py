@@ -33,6 +33,7 @@ from atdp.governance.desk.policy_views import (
     history,
     summaries,
 )
+from atdp.governance.errors import PolicyDecisionRefused
 from atdp.runtime import Principal, Register, utc_now
 
 
@@ -147,8 +148,15 @@ class PolicyDesk:
         with self._writer.lock:
             log = self._read(scope)
             check_decides(log, scope, text.content)
-            if log.find(text.content) is None:
+            known = log.find(text.content)
+            if known is None:
                 self._writer.write(caller, text.content)
+            elif log.state_of(known) in ("replaced", "passed over"):
+                raise PolicyDecisionRefused(
+                    f"{text.content.id}@{text.content.version} is {log.state_of(known)} by a later "
+                    "version, and versions only rise; "
+                    f"use version {log.next_version(text.content.id)} or a higher one"
+                )
             return _details_of(log, text.content)
 
     def approve(self, caller: Principal, choice: ContentChoice) -> PolicyVersionDetails:

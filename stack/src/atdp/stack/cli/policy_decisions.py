@@ -42,10 +42,11 @@ def draft(
     with open_desk(key) as opened:
         details = opened.desk.draft(opened.caller, text)
     name = f"{details.id}@{details.version}"
-    then = {"drafted": f"next: atdp policy approve {name}"}.get(
-        details.state, f"it is {details.state} already"
-    )
-    _print(details, f"drafted {name}, hash {details.hash[:12]}; {then}", form, as_json)
+    if details.state == "drafted":
+        sentence = f"drafted {name}, hash {details.hash[:12]}; next: atdp policy approve {name}"
+    else:
+        sentence = f"{name} is in the register already and is {details.state}"
+    _print(details, sentence, form, as_json)
 
 
 def approve(
