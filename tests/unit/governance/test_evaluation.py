@@ -207,7 +207,10 @@ def test_a_policy_file_that_is_none_is_refused(tmp_path: Path) -> None:
     assert read_policy(None).metadata.id == "default"
     with pytest.raises(PolicyError, match="cannot read"):
         read_policy(tmp_path / "absent.yaml")
-    consent = tmp_path / "consent.yaml"
-    consent.write_text("apiVersion: atdp.governance/v1\nkind: Consent\ntenants: {}\n")
+    access = tmp_path / "access.yaml"
+    access.write_text(
+        "apiVersion: atdp.governance/v1\nkind: AccessPolicy\nmetadata: {id: a, version: 1}\n"
+        "applies_to: {tenants: [acme]}\ncedar: permit (principal, action, resource);\n"
+    )
     with pytest.raises(PolicyError, match="expected GovernancePolicy"):
-        read_policy(consent)
+        read_policy(access)

@@ -25,10 +25,6 @@ from .evaluation.policy_evaluation import (
     read_policy as read_policy,
 )
 from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
-from .examples.example_runs import (
-    PolicyTestResult as PolicyTestResult,
-    run_policy_tests as run_policy_tests,
-)
 from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
 from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
 from .policy.default_policy import default_policy_text as default_policy_text
@@ -37,6 +33,10 @@ from .policy.json_schema import policy_schema_text as policy_schema_text
 from .policy.lint import LintProblem as LintProblem, lint_policy as lint_policy
 from .policy.rule_packs import PACK_NAMES as PACK_NAMES, pack_text as pack_text
 from .policy.templates import TEMPLATES as TEMPLATES, template_text as template_text
+from .policy_examples.example_runs import (
+    PolicyTestResult as PolicyTestResult,
+    run_policy_tests as run_policy_tests,
+)
 from .preview.decided import (
     DecidedPolicies as DecidedPolicies,
     preview_document as preview_document,

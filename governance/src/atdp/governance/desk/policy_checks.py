@@ -14,9 +14,9 @@ from atdp.access import AccessPolicyDocument, check_access_policy, run_access_te
 from atdp.governance.desk.policy_text import PolicyText, is_access_policy
 from atdp.governance.errors import PolicyDecisionRefused, PolicyError, UnreadableLabels
 from atdp.governance.evaluation.recall_floor import RecallResult, measure_recall
-from atdp.governance.examples.example_runs import run_policy_tests
 from atdp.governance.policy.document import PolicyDocument
 from atdp.governance.policy.lint import LintProblem, lint_policy
+from atdp.governance.policy_examples.example_runs import run_policy_tests
 
 _PLACE: Final = re.compile(r"^.*?:(\d+)(?::(\d+))?: (?:not valid YAML: )?", re.DOTALL)
 

@@ -166,17 +166,6 @@ class PolicyDocument(PolicyPart):
         return _content_hash(self)
 
 
-class ConsentDocument(PolicyPart):
-    """A file of kind `Consent`: terms of tenants, apart from redaction rules.
-
-    So a tenant can opt out without a new policy version.
-    """
-
-    apiVersion: Literal["atdp.governance/v1"]  # noqa: N815 - the spelling of the file format
-    kind: Literal["Consent"]
-    tenants: dict[str, TenantTerms]
-
-
 def _content_hash(document: PolicyDocument) -> str:
     content = document.model_dump(mode="json", exclude_defaults=True)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -190,9 +179,7 @@ DOCUMENT_KINDS: Final[Mapping[str, type[BaseModel]]] = {
 """The kinds of policy files."""
 
 
-def parse_policy(
-    text: str, *, where: str
-) -> PolicyDocument | AccessPolicyDocument | ConsentDocument:
+def parse_policy(text: str, *, where: str) -> PolicyDocument | AccessPolicyDocument:
     """Return the document of a YAML text.
 
     Raises:
@@ -202,12 +189,8 @@ def parse_policy(
     try:
         document = YamlDocument.parse(text, where=where)
         kind = document.value.get("kind") if isinstance(document.value, dict) else None
-        match kind:
-            case "Consent":
-                return document.as_model(ConsentDocument)
-            case "AccessPolicy":
-                return document.as_model(AccessPolicyDocument)
-            case _:
-                return document.as_model(PolicyDocument)
+        if kind == "AccessPolicy":
+            return document.as_model(AccessPolicyDocument)
+        return document.as_model(PolicyDocument)
     except DocumentError as error:
         raise PolicyError(f"not a usable policy: {error}") from error

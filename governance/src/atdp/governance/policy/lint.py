@@ -2,8 +2,8 @@
 
 Errors are what parsing or compiling would refuse. Warnings are what a steward may intend: less
 redaction than under another policy, and patterns that see ASCII letters only. Examples of a
-governance policy are not run here (`atdp.governance.examples`); the requests of an access policy
-are decided.
+governance policy are not run here (see `atdp.governance.policy_examples`); the requests of an
+access policy are decided.
 """
 
 import re

@@ -17,10 +17,10 @@ from typing import Any, Final
 from atdp.governance.cpu_budget import RECORD_S, cpu_budget
 from atdp.governance.decisions import DecisionName
 from atdp.governance.errors import EventDropped, PolicyError, Refusal
-from atdp.governance.examples.example_events import example_event
 from atdp.governance.policy.compiled import CompiledPolicy, compile_policy
 from atdp.governance.policy.document import ANY_TENANT, PolicyDocument
 from atdp.governance.policy.examples import PolicyExample
+from atdp.governance.policy_examples.example_events import example_event
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.governance.tokenizer_folder import TokenizerFolder
