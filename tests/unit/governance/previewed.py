@@ -31,6 +31,8 @@ from atdp.schemas import (
     signed_headers,
 )
 
+from .test_token_fidelity import HASH, CodePoints, ids
+
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NAME, USER, SERVER = "zorvax quilbax", "wexpat99", "93.184.216.34"
 MAIL, CARD = "bob@corp.com", "4111 1111 1111 1111"
@@ -112,11 +114,17 @@ def trajectory(
 
 
 def model_call(text: str) -> Action:
-    """Return a model call with token ids of a tokenizer that nobody knows."""
+    """Return a model call whose token ids are the code points of its texts."""
     return Action(
         type="generation",
         message=_message("assistant", text),
-        generation=Generation(model="m", prompt_token_ids=(1, 2), output_token_ids=(3, 4)),
+        generation=Generation(
+            model="m",
+            prompt_token_ids=tuple(ids("hi")),
+            output_token_ids=tuple(ids(text)),
+            output_logprobs=(-0.5,) * len(text),
+            tokenizer_hash=HASH,
+        ),
     )
 
 
@@ -185,7 +193,7 @@ class PreviewHome:
     @contextmanager
     def opened(self) -> Iterator[TrialHome]:
         with TrialHome.open(self.home) as home:
-            yield home
+            yield replace(home, tokenizers=CodePoints())
 
 
 def a_window(**fields: Any) -> SampleWindow:

@@ -112,18 +112,26 @@ def test_a_sample_has_intervals_that_hold_the_share_of_all(
     assert loses.lower < 0.2 < loses.upper
 
 
-def test_token_fidelity_of_model_calls_is_compared(home: PreviewHome) -> None:
-    # Without its tokenizer, ids are kept only where no text of the call is changed.
+def test_token_fidelity_of_model_calls_is_compared(
+    home: PreviewHome, both: PreviewPolicies
+) -> None:
+    said = {"t1": f"ask {SERVER}", "t2": "ask them", "t3": f"ask {CARD}"}
     events = [
         event
-        for name in ("t1", "t2")
-        for event in trajectory(name, ["hi"], further=[model_call(f"ask {SERVER}")])
+        for name, text in said.items()
+        for event in trajectory(name, ["hi"], further=[model_call(text)])
     ]
 
-    fidelity = only(home.preview(events, policies(), trajectories=None)).fidelity
+    fidelity = only(home.preview(events, both, trajectories=None)).fidelity
 
-    assert [(row.active, row.draft) for row in fidelity.pairs] == [("dropped", "dropped")]
-    assert (fidelity.changes.count, fidelity.changes.of) == (0, 2)
+    pairs = {(row.active, row.draft): row.records for row in fidelity.pairs}
+    assert pairs == {
+        ("exact", "spliced"): 1,
+        ("exact", "exact"): 1,
+        ("exact", "not governed"): 1,
+    }
+    assert (fidelity.changes.count, fidelity.loses_exact.count, fidelity.changes.of) == (2, 2, 3)
+    assert fidelity.gains_exact.count == 0
 
 
 def test_rules_are_named_in_trajectories_that_differ(
