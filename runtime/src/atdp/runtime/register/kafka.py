@@ -114,7 +114,7 @@ class KafkaRegister:
 
     def _messages(self, deadline: float) -> list["Message"]:
         """Return the records from the next one to read up to the end of the log now."""
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
         consumer = self._connected_consumer()
         place = TopicPartition(self._topic, _PARTITION)
@@ -124,9 +124,22 @@ class KafkaRegister:
                 f"{self._topic} ends at {end}, before the entry {self._next - 1} that was read: "
                 "the topic was made anew; restore it, or start the services again"
             )
+        if max(low, self._next) >= end:
+            return []
+        # It is assigned only while there is something to read: a consumer that waits for records
+        # answers the question for the end of the log half a second later.
+        consumer.assign([TopicPartition(self._topic, _PARTITION, self._next)])
+        try:
+            return self._messages_before(end, consumer, deadline)
+        finally:
+            consumer.unassign()
+
+    def _messages_before(self, end: int, consumer: "Consumer", deadline: float) -> list["Message"]:
+        from confluent_kafka import KafkaError, KafkaException
+
         messages: list[Message] = []
         # A log that compaction left without a last record ends with the event of its end alone.
-        while max(low, self._next) < end and (not messages or _offset(messages[-1]) + 1 < end):
+        while not messages or _offset(messages[-1]) + 1 < end:
             message = consumer.poll(max(deadline - time.monotonic(), 0.0))
             if message is None:
                 raise RegisterUnavailable(
@@ -155,7 +168,7 @@ class KafkaRegister:
         return entry
 
     def _connected_consumer(self) -> "Consumer":
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer
 
         if self._consumer is None:
             # It is no member of a group: the id is required, and never used for offsets.
@@ -167,10 +180,10 @@ class KafkaRegister:
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
+                    "fetch.wait.max.ms": 20,
                     "log_level": 0,
                 }
             )
-            self._consumer.assign([TopicPartition(self._topic, _PARTITION, self._next)])
         return self._consumer
 
     def _connected_producer(self) -> "Producer":
