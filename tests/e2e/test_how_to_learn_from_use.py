@@ -26,7 +26,7 @@ import pytest
 from atdp.control import ReleaseStore, line_name
 from atdp.runtime import Home
 from atdp.trainer.registry import Lineage, WeightRegistry
-from atdp.trainer.testing import make_tiny_models
+from atdp.trainer.testing import make_plain_model
 
 pytestmark = [
     pytest.mark.e2e,
@@ -60,6 +60,7 @@ class Reader:
         done = subprocess.run(
             ["bash", "-e", "-o", "pipefail", "-c", f"{line}\nenv -0 > {kept}"],
             env=self.environ,
+            cwd=self.home.root.parent,
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -140,7 +141,7 @@ def users(reader: Reader) -> Iterator[None]:
 
 
 def publish_model(home: Home, folder: Path) -> None:
-    _, model = make_tiny_models(folder)
+    model = make_plain_model(folder)
 
     def copy(target: Path) -> None:
         for file in model.iterdir():

@@ -61,6 +61,10 @@ SELECT session, list(DISTINCT version) FROM calls GROUP BY ALL HAVING count(DIST
 """
 
 
+def _answer_to(error: httpx.HTTPError) -> str:
+    return error.response.text if isinstance(error, httpx.HTTPStatusError) else ""
+
+
 @dataclass(slots=True)
 class Load:
     """Agents that talk to the gateway until they are stopped; every third session lasts."""
@@ -96,7 +100,7 @@ class Load:
                 try:
                     self._session(client, session, rng)
                 except httpx.HTTPError as error:
-                    self.failures.append(f"{session}: {error!r}")
+                    self.failures.append(f"{session}: {error!r} {_answer_to(error)}")
 
     def _session(self, client: httpx.Client, session: str, rng: random.Random) -> None:
         messages = [{"role": "user", "content": f"{rng.randrange(100)} rope?"}]
@@ -114,7 +118,9 @@ class Load:
             ]
             if time.monotonic() >= until_s:
                 break
-            self.stop.wait(0.5)
+            # Bytes that are no text take several tokens each when they are sent again, and the
+            # model's context is short.
+            self.stop.wait(1.5)
         self.recorder.emit_reward(
             session, float(rng.random() < 0.5), session_id=session, source_name="user"
         )

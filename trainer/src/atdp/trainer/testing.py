@@ -78,6 +78,29 @@ def make_tiny_models(folder: Path) -> tuple[Path, Path]:
     return folder / "first", folder / "second"
 
 
+def make_plain_model(folder: Path) -> Path:
+    """Write a tiny model that answers `7 rope?` with a price in plain words, often a wrong one.
+
+    Unlike a random model it writes hardly any bytes that are no text, which governance takes for
+    names and cannot splice.
+    """
+    template = ChatTemplate(default_template(), eos_token=TURN_END)
+    talks = [
+        [
+            {"role": "user", "content": f"{number} rope?"},
+            {"role": "assistant", "content": f"that is {7 * number % 23} coins"},
+        ]
+        for number in range(40)
+    ]
+    tokenizer = train_tokenizer([template.render(talk, []) for talk in talks], vocab_size=300)
+    save_tokenizer(tokenizer, folder, context=2048)
+    rows = [conversation_row(talk, [], template, tokenizer) for talk in talks]
+    model = new_model(ModelShape(layers=2), tokenizer, seed=3)
+    train_on_rows(model, rows, SftRules(steps=100, batch=8, learning_rate=3e-3))
+    save_model(model, folder / "plain", tokenizer_from=folder)
+    return folder / "plain"
+
+
 @dataclass(frozen=True, slots=True)
 class EngineUnderTest:
     """A server under test, and the two models that the tests load into it."""

@@ -10,21 +10,34 @@ from atdp.governance.policy.templates import template_text
 from atdp.runtime import ANY_TENANT, tenant_problem
 
 
-def new_policy_text(policy_id: str, template: str, tenants: Sequence[str]) -> str:
+def new_policy_text(
+    policy_id: str,
+    template: str,
+    tenants: Sequence[str],
+    *,
+    purposes: Sequence[str] = (),
+    consent: bool = False,
+) -> str:
     """Return version 1 of a policy for these tenants; `*` stands for all others.
 
+    `purposes` take the place of the template's; without any, those stay. With `consent`, the
+    policy states that consent to training is granted.
+
     Raises:
-        PolicyError: there is no such template, or the id or a tenant cannot have this name.
+        PolicyError: there is no such template, or the id, a tenant or a purpose cannot have this
+            name.
     """
     for tenant in tenants:
         if tenant != ANY_TENANT and (problem := tenant_problem(tenant)) is not None:
             raise PolicyError(problem)
-    text = replace_values(
-        template_text(template),
-        {
-            ("metadata", "id"): json.dumps(policy_id),
-            ("metadata", "version"): "1",
-            ("applies_to", "tenants"): json.dumps(list(tenants)),
-        },
-    )
+    values = {
+        ("metadata", "id"): json.dumps(policy_id),
+        ("metadata", "version"): "1",
+        ("applies_to", "tenants"): json.dumps(list(tenants)),
+    }
+    if purposes:
+        values["purposes",] = f"[{', '.join(purposes)}]"
+    if consent:
+        values["consent", "train"] = "granted"
+    text = replace_values(template_text(template), values)
     return PolicyText.parse(text, where=policy_id).text

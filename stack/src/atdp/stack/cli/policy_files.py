@@ -44,6 +44,16 @@ def init(
         str,
         typer.Option(help="customer-service, coding-agents, health, none or demo."),
     ] = "customer-service",
+    purpose: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Use that is allowed: analytics, train, replay or export; may be repeated "
+            "(default: those of the template)."
+        ),
+    ] = None,
+    consent: Annotated[
+        bool, typer.Option("--consent", help="State that consent to training is granted.")
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -58,10 +68,11 @@ def init(
     \b
     Example:
       atdp policy init acme --template customer-service --tenant acme
+      atdp policy init acme --tenant acme --purpose analytics --purpose train --consent
     """
     from atdp.governance import PolicyError, new_policy_text, policy_schema_text
 
-    text = new_policy_text(policy_id, template, tenant)
+    text = new_policy_text(policy_id, template, tenant, purposes=purpose or (), consent=consent)
     path = output or Path(f"{policy_id}.yaml")
     schema = path.with_name("policy.schema.json")
     try:
