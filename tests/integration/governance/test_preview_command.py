@@ -110,6 +110,14 @@ def test_a_steward_sees_texts_and_an_operator_does_not(rig: Rig, draft: Path) ->
     assert re.match(r"error: raw data of acme is not shown .*without --raw .*\n$", errors)
 
 
+def test_a_version_that_was_drafted_is_named_by_its_number() -> None:
+    code, text, errors = call("acme@1")
+
+    assert code == 0, errors
+    assert "acme@1 beside acme@1: nothing was written." in text
+    assert "0 of 14 records are governed differently" in text
+
+
 def test_rows_for_a_spreadsheet(draft: Path) -> None:
     code, text, _ = call(str(draft), "--format", "csv")
 
