@@ -30,7 +30,7 @@ def new_policy_text(
     for tenant in tenants:
         if tenant != ANY_TENANT and (problem := tenant_problem(tenant)) is not None:
             raise PolicyError(problem)
-    values = {
+    values: dict[tuple[str, ...], str] = {
         ("metadata", "id"): json.dumps(policy_id),
         ("metadata", "version"): "1",
         ("applies_to", "tenants"): json.dumps(list(tenants)),

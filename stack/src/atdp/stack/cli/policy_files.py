@@ -34,7 +34,7 @@ _TEST_COLUMNS = ("test", "name", "line", "passed", "problems")
 _CHANGE_COLUMNS = ("effect", "part", "words")
 
 
-def init(
+def init(  # noqa: PLR0913 - the options of the command
     policy_id: IdArgument,
     tenant: Annotated[
         list[str],
