@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from atdp.access import RegisterRules
 from atdp.lakehouse import governed_trajectories, open_lake
 from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
+from atdp.runtime import MemoryRegister
 from atdp.schemas import (
     Action,
     Event,
@@ -107,7 +109,7 @@ def measure(turns: int, trajectories: int, *, references: bool) -> dict[str, flo
         raw = sum(len(encode(event)) for event in events)
         seconds.append(time.process_time() - began)
     with tempfile.TemporaryDirectory() as folder:
-        lake = open_lake(Path(folder))
+        lake = open_lake(Path(folder), rules=RegisterRules(MemoryRegister))
         LogDouble(lake).land(replace(event, status="ok") for event in events)
         stored = sum(file.stat().st_size for file in Path(folder).rglob("*.parquet"))
         began = time.process_time()

@@ -4,7 +4,8 @@
 
 Sample trajectories of 11 events are landed in `--commits` commits for two tenants, in local files
 with a warm page cache. The numbers are best and median of 7 runs. `connect` is the time for a
-locked-down connection, which every request opens.
+locked-down connection, which every request opens. The last rows are the same after the consent of
+one session in a hundred was withdrawn: their files are then scanned without these trajectories.
 """
 
 import argparse
@@ -17,10 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from atdp.access import ConsentDecision, RegisterRules
 from atdp.lakehouse import Lake, ReadOptions, connect, governed_trajectories, open_lake
 from atdp.lakehouse.testing import LogDouble, many
+from atdp.runtime import MemoryRegister, utc_now
 
 RUNS = 7
+WITHDRAWN_OF = 100
 
 QUERIES = {
     "count of events": "SELECT count(*) FROM events",
@@ -52,8 +56,17 @@ def measure_queries(lake: Lake, who: str, tenant: str | None) -> list[dict[str, 
     return rows
 
 
+def withdraw(register: MemoryRegister, trajectories: int) -> None:
+    for n in range(1, trajectories, WITHDRAWN_OF):
+        decision = ConsentDecision(
+            tenant=f"tenant-{n % 2}", scope="session", value=f"session-t-{n}", state="withdrawn"
+        )
+        register.append(decision.entry("key:benchmark", utc_now()))
+
+
 def measure(trajectories: int, commits: int, folder: Path) -> list[dict[str, Any]]:
-    lake = open_lake(folder / "home")
+    register = MemoryRegister()
+    lake = open_lake(folder / "home", rules=RegisterRules(lambda: register))
     log = LogDouble(lake)
     samples = list(many(trajectories))
     each = max(trajectories // commits, 1)
@@ -86,6 +99,15 @@ def measure(trajectories: int, commits: int, folder: Path) -> list[dict[str, Any
                     lake, purpose="train", options=ReadOptions(after=position)
                 )
             ),
+        }
+    )
+    withdraw(register, trajectories)
+    rows += measure_queries(lake, "1 % withheld", "tenant-1")
+    rows.append(
+        {
+            "what": "governed_trajectories",
+            "who": "1 % withheld",
+            **timed(lambda: governed_trajectories(lake, purpose="train")),
         }
     )
     return rows
