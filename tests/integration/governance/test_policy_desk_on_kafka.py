@@ -1,6 +1,7 @@
 """Policies are decided at desks on a real broker: by command, at once, and while it is away."""
 
 import json
+import shlex
 import threading
 import uuid
 from collections.abc import Callable
@@ -168,6 +169,41 @@ def test_a_policy_from_draft_to_roll_back_by_command(home: Home) -> None:
         for decision in ("drafted", "approved", "activated")
     ]
     assert "use version 4 or a higher one" in policy("draft", "acme.yaml", code=1)
+
+
+HOW_TO = Path(__file__).parents[3] / "docs/how-to/change-the-policy.md"
+
+
+def commands_of(section: str) -> list[list[str]]:
+    """Return the arguments of the commands of a section of the how-to."""
+    text = HOW_TO.read_text("utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
+    lines = [line for line in text.splitlines() if line.startswith("$ atdp policy ")]
+    assert lines, section
+    return [shlex.split(line)[3:] for line in lines]
+
+
+@pytest.mark.kafka
+def test_the_commands_of_the_how_to_bring_a_policy_in_force_and_back(home: Home) -> None:
+    def run(words: list[str]) -> str:
+        return policy(*(word.replace("acme", "initech") for word in words))
+
+    outputs = [run(words) for words in commands_of("From a template to an active policy")]
+    assert outputs[-2].startswith("initech@1 is active for initech")
+    file = Path("initech.yaml")
+    file.write_text(file.read_text().replace("  version: 1\n", "  version: 2\n", 1))
+    for words in ("draft initech.yaml", "approve initech@2", "activate initech@2"):
+        policy(*words.split())
+    back, again, history = [run(words) for words in commands_of("Go back to an earlier version")]
+    assert back.startswith("initech@3 is active")
+    assert again.startswith("initech@4 is active")
+    assert history.count("activated") == 4
+    try:
+        for words in commands_of("Let a second person approve"):
+            assert policy(*words) == "the two-person rule is on\n"
+        assert "another principal has to approve it" in policy("rollback", "initech")
+        assert "cannot approve it" in policy("approve", "initech@5", code=1)
+    finally:
+        policy("settings", "--no-two-person")
 
 
 @pytest.mark.kafka
