@@ -1,4 +1,4 @@
-"""Whether the rules of a policy fit together: all checks that need no recognizer.
+"""Checks that the rules of a policy fit together: all those that need no recognizer.
 
 Each problem has its location in the document, such as `("patterns", 2, "entity")`. Parsing refuses
 a policy with any of them; the linter shows all of them, also of a policy whose other parts cannot

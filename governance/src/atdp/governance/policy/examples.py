@@ -15,7 +15,7 @@ class ExampleMessage(PolicyPart):
     """A message that the agent has read."""
 
     role: Literal["system", "user", "assistant", "tool"] = "user"
-    """Who said it."""
+    """The role of its author."""
     content: str
     """Its text."""
 
@@ -30,7 +30,7 @@ class ExampleInput(PolicyPart):
     tool_arguments: JsonContent | None = None
     """The arguments of a tool call: an object, or the text that the model wrote."""
     tool_result: JsonContent | None = None
-    """What a tool returned: a value, which is written as JSON, or text."""
+    """The result of a tool: a value, which is written as JSON, or text."""
     event: dict[str, Any] | None = None
     """A whole event in its JSON form (docs/reference/events.md). What every event has, such as ids
     and times, may be left out."""
@@ -56,7 +56,7 @@ class PolicyExample(PolicyPart):
     name: str = ""
     """Shown where the example fails."""
     given: Annotated[ExampleInput, Field(alias="in")]
-    """What is governed."""
+    """The event that is governed."""
     expect: DecisionName | None = None
     """The decision about the event."""
     expect_absent: list[Annotated[str, Field(min_length=1)]] = []

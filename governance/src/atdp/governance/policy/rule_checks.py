@@ -1,4 +1,4 @@
-"""Whether the rules of a policy have the effect that they state, by the recognizers of the package.
+"""Checks that the rules of a policy have the effect that they state, with the recognizers of atdp.
 
 `compile_policy` refuses a policy with the first of these problems; here all of them are listed, for
 the rules that can be read.

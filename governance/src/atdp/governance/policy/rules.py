@@ -23,7 +23,7 @@ class EntityRule(PolicyPart):
     """The redaction of one entity."""
 
     do: OperatorName
-    """What replaces a value: docs/reference/operators.md."""
+    """The operator, which replaces a value: docs/reference/operators.md."""
     min_score: Annotated[float, Field(gt=0, le=1)] = 0.5
     """Findings of a lower score do not count."""
     scope: PseudonymScope = "tenant"
@@ -31,7 +31,7 @@ class EntityRule(PolicyPart):
     keep_last: Annotated[int, Field(ge=0, le=8)] = 0
     """Letters and digits that `mask` keeps."""
     text: str | None = None
-    """What `replace` writes; by default the entity, for example `<SECRET>`."""
+    """The text that `replace` writes; by default the entity, for example `<SECRET>`."""
     context: list[str] | None = None
     """Words in place of the recognizer's own context words."""
     bare_digits: Literal["find", "in_context"] = "find"
@@ -154,7 +154,7 @@ class LearnRule(PolicyPart):
     entities: list[EntityName] | None = None
     """None stands for those of persons and accounts, as far as the policy declares them."""
     scope: Literal["trajectory", "tenant", "off"] = "trajectory"
-    """What is learned holds for its trajectory, or for all later events of the tenant."""
+    """The range of what is learned: it holds for its trajectory, or for all later events of the tenant."""
 
     @field_validator("scope", mode="before")
     @classmethod

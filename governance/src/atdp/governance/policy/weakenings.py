@@ -1,4 +1,4 @@
-"""Where a policy redacts less, or allows more, than another one."""
+"""The places at which a policy redacts less, or allows more, than another one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

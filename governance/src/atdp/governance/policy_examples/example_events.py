@@ -35,7 +35,7 @@ _ENVELOPE: Final[Mapping[str, Any]] = {
     "agent": {"id": "example"},
     "source": {"format": "example"},
 }
-"""What an event has at least."""
+"""The fields that every event has."""
 
 
 def example_event(given: ExampleInput, tenant: str) -> Event:
