@@ -154,7 +154,7 @@ class LearnRule(PolicyPart):
     entities: list[EntityName] | None = None
     """None stands for those of persons and accounts, as far as the policy declares them."""
     scope: Literal["trajectory", "tenant", "off"] = "trajectory"
-    """The range of what is learned: it holds for its trajectory, or for all later events of the tenant."""
+    """The range of what is learned: its trajectory, or all later events of the tenant."""
 
     @field_validator("scope", mode="before")
     @classmethod
