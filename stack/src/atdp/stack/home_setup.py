@@ -1,5 +1,4 @@
-"""Preparation of a home: folders, the operator's key, the secrets of governance and of the
-register, prices.
+"""Preparation of a home: folders, the operator's key, secrets, prices.
 
 Running it again changes nothing.
 """
