@@ -191,8 +191,8 @@ def test_the_commands_of_the_how_to_bring_a_policy_in_force_and_back(home: Home)
     assert outputs[-2].startswith("initech@1 is active for initech")
     file = Path("initech.yaml")
     file.write_text(file.read_text().replace("  version: 1\n", "  version: 2\n", 1))
-    for words in ("draft initech.yaml", "approve initech@2", "activate initech@2"):
-        policy(*words.split())
+    for line in ("draft initech.yaml", "approve initech@2", "activate initech@2"):
+        policy(*line.split())
     back, again, history = [run(words) for words in commands_of("Go back to an earlier version")]
     assert back.startswith("initech@3 is active")
     assert again.startswith("initech@4 is active")

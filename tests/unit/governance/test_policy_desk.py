@@ -279,6 +279,42 @@ def test_a_check_that_fails_stops_a_roll_back_before_anything_is_written(log: Me
     assert len(log.entries) == before
 
 
+def test_the_activation_holds_the_retention_and_the_reason(
+    desk: PolicyDesk, log: MemoryLog
+) -> None:
+    put_in_force(desk, STEWARD, policy_yaml(further="retention: {default: 30, audio: 0.5}\n"))
+    body = log.entries[-1].body
+    assert body["retention"] == {"default": 30, "audio": 0.5}
+    assert body["reason"] == "first rules"
+
+
+ACCESS = """\
+apiVersion: atdp.governance/v1
+kind: AccessPolicy
+metadata: {id: acme-access, version: 1}
+applies_to: {tenants: [acme]}
+cedar: |
+  forbid (principal, action == Action::"export", resource);
+tests:
+  - {principal: "trainer:acme", action: export, expect: deny}
+"""
+
+
+def test_access_policies_have_the_same_life_cycle(desk: PolicyDesk) -> None:
+    put_in_force(desk, STEWARD, policy_yaml())
+    put_in_force(desk, STEWARD, ACCESS)
+    kinds = {each.id: (each.kind, each.active_version) for each in desk.list(STEWARD)}
+    assert kinds == {"acme": ("GovernancePolicy", 1), "acme-access": ("AccessPolicy", 1)}
+    desk.draft(
+        STEWARD, parsed(ACCESS.replace("version: 1", "version: 2").replace("deny}", "allow}"))
+    )
+    desk.approve(STEWARD, at(2, policy="acme-access"))
+    with pytest.raises(PolicyDecisionRefused, match="test 1"):
+        desk.activate(STEWARD, at(2, policy="acme-access"))
+    with pytest.raises(PolicyError, match=r"acme.yaml:6: cedar"):
+        parsed(ACCESS.replace("forbid (", "forbid ((("))
+
+
 def test_the_history_tells_who_decided_what_and_what_was_refused(log: MemoryLog) -> None:
     put_in_force(desk_of(log), STEWARD, policy_yaml(2))
     # A writer that does not check leaves an entry that the fold refuses.
