@@ -343,22 +343,26 @@ def test_a_new_context_after_a_loss_is_used_again(lake: Lake, log: LogDouble) ->
     assert record.messages[0].text == "where is my order 1"
 
 
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "guard off"])
-def test_a_message_that_comes_after_later_ones_of_its_producer_is_not_taken_for_the_last(
-    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch, *, guarded: bool
+@pytest.mark.parametrize("claims", [True, False], ids=["with hashes", "without hashes"])
+@pytest.mark.parametrize("released", [[1], [1, 2, 3], [4], [5]])
+def test_events_that_landed_after_later_ones_stand_where_they_were_sent(
+    lake: Lake, log: LogDouble, released: list[int], *, claims: bool
 ) -> None:
-    if not guarded:
-        monkeypatch.setattr("atdp.lakehouse.context_check._SHOWN", frozenset())
-    events = GOOD.events()
-    anew = events[5].body
-    assert isinstance(anew, Observation)
-    events[5] = replace(events[5], body=replace(anew, context_base=0))
-    # The first observation is released from quarantine after the second one has landed.
-    log.land([events[0], *events[2:6], events[1], *events[6:]])
-    (record,) = governed_trajectories(
-        lake, purpose="train", options=ReadOptions(with_messages=False)
-    )
-    assert record.generations[-1].context_intact is not guarded
+    """So is an event that was released from quarantine when its trajectory had gone on."""
+    events = sealed(GOOD.events()) if claims else GOOD.events()
+    late = [events[at] for at in released]
+    log.land([each for each in events if each not in late])
+    log.land(late)
+    (record,) = governed_trajectories(lake, purpose="train", options=TEXT)
+    assert record.messages == fold_context(events)
+    for options in (TEXT, ReadOptions(with_messages=False)):
+        (record,) = governed_trajectories(lake, purpose="train", options=options)
+        assert all(call.context_intact for call in record.generations)
+        assert [call.prompt_token_ids for call in record.generations] == [
+            event.body.generation.prompt_token_ids
+            for event in events
+            if isinstance(event.body, Action) and event.body.generation
+        ]
 
 
 def test_a_message_that_governance_did_not_write_refuses_the_text(

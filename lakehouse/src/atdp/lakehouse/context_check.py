@@ -40,7 +40,7 @@ class CheckedContext:
     _tools: dict[str | None, str] = field(default_factory=dict)
 
     def add_row(self, row: Row) -> None:
-        """Fold one row of `context.sql`, in the order of the log."""
+        """Fold one row of `context.sql`, in the order of that query."""
         self._number(row)
         message = row["message"]
         if message is not None and message["role"] is None:
@@ -51,7 +51,7 @@ class CheckedContext:
         self._remember_tools(row)
 
     def add_names(self, row: Row) -> None:
-        """Fold one row of `context_names.sql`, in the order of the log."""
+        """Fold one row of `context_names.sql`, in the order of that query."""
         self._number(row)
         self._fold(row, (None,) * (row["messages"] or 0), (None,) if row["message"] else ())
 
@@ -64,8 +64,7 @@ class CheckedContext:
     def _number(self, row: Row) -> None:
         producer, seq = row["producer_id"], row["seq"]
         newest = self._numbers.get(producer, -1)
-        late = seq < newest and row["kind"] in _SHOWN
-        if late or seq > newest + 1 or row["missing_from"] is not None:
+        if seq > newest + 1 or row["missing_from"] is not None:
             self.fold.miss()
         self._numbers[producer] = max(seq, newest)
 

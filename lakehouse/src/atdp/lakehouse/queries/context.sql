@@ -1,6 +1,7 @@
 -- context: every event of the trajectories that were asked for, with what it adds to the context, in
--- the order of the log. `atdp.schemas.ContextFold` folds them; events that add nothing show holes in
--- the sequence.
+-- the order in which they were sent. `atdp.schemas.ContextFold` folds them; events that add nothing
+-- show holes in the sequence. The order is that of the log, except for an event that landed after
+-- later ones of its producer, as one that was released from quarantine does: it stands before them.
 SELECT
     tenant_id,
     trajectory_id,
@@ -26,4 +27,9 @@ SEMI JOIN (
     )
 ) AS asked USING (tenant_id, trajectory_id, attempt)
 WHERE {named}
-ORDER BY kafka_partition, kafka_offset
+ORDER BY
+    kafka_partition,
+    min(kafka_offset) OVER (
+        PARTITION BY tenant_id, trajectory_id, attempt, producer_id ORDER BY seq DESC
+    ),
+    seq

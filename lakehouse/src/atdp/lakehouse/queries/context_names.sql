@@ -22,4 +22,9 @@ SEMI JOIN (
     )
 ) AS asked USING (tenant_id, trajectory_id, attempt)
 WHERE {named}
-ORDER BY kafka_partition, kafka_offset
+ORDER BY
+    kafka_partition,
+    min(kafka_offset) OVER (
+        PARTITION BY tenant_id, trajectory_id, attempt, producer_id ORDER BY seq DESC
+    ),
+    seq
