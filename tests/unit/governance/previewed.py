@@ -12,7 +12,7 @@ from atdp.governance.policy.document import PolicyDocument, parse_policy
 from atdp.governance.preview.report import PreviewReport, SampleComparison
 from atdp.governance.preview.run import PreviewPolicies, PreviewView, run_preview
 from atdp.governance.preview.samples import Sample, SampleWindow, TrajectorySampler
-from atdp.governance.preview.trial import TrialHome
+from atdp.governance.preview.trial_home import TrialHome
 from atdp.runtime import ApiKey, Home, KeyStore
 from atdp.schemas import (
     Action,

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from atdp.governance.decisions import RawRecord
 from atdp.governance.errors import PreviewError
 from atdp.governance.preview.samples import Sample, SampleWindow, TrajectorySampler
-from atdp.governance.preview.trial import TrialHome
+from atdp.governance.preview.trial_home import TrialHome
 from atdp.runtime import Principal, StoredKey
 from atdp.schemas import SchemaError, SigningKey, encode_record, record_key, signed_headers
 

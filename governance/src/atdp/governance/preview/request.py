@@ -19,7 +19,7 @@ from atdp.governance.preview.report import PreviewReport
 from atdp.governance.preview.run import PreviewPolicies, PreviewView, run_preview
 from atdp.governance.preview.samples import Sample, SampleSource, SampleWindow, TrajectorySampler
 from atdp.governance.preview.topic_samples import quarantine_sample, raw_sample
-from atdp.governance.preview.trial import TrialHome
+from atdp.governance.preview.trial_home import TrialHome
 from atdp.governance.stage.settings import StageSettings
 from atdp.runtime import Home, Principal, Register, RegisterEntry
 

@@ -13,7 +13,8 @@ from atdp.governance.preview.examples import ExampleChoice
 from atdp.governance.preview.lake_samples import lake_home
 from atdp.governance.preview.report import PolicyIdentity, PreviewReport
 from atdp.governance.preview.samples import Sample, SampleWindow
-from atdp.governance.preview.trial import TrialHome, TrialPolicies, consent_unregistered
+from atdp.governance.preview.trial import TrialPolicies, consent_unregistered
+from atdp.governance.preview.trial_home import TrialHome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,83 +5,35 @@ included, and what is learned from a trajectory is found in its other events. No
 trial: no topic is written, no key or secret is made, and states end with their trajectory.
 """
 
-import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from atdp.access import UsedData
-from atdp.governance.authenticate import KeyLookup
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.consent import RegisteredConsent
 from atdp.governance.decisions import DecisionName, GovernanceDecision, RawRecord
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.learned.learned_store import StateKey
 from atdp.governance.learned.trajectory_state import EMPTY_STATE, NOT_AGAIN, TrajectoryState
-from atdp.governance.master_secret import MasterSecret, load_master_secret
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.policy.document import ANY_TENANT
 from atdp.governance.policy_store import NO_POLICY
 from atdp.governance.preview.samples import DrawnTrajectory
+from atdp.governance.preview.trial_home import TrialHome
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.operators import RedactionOperator
-from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.replacements import Replacement
-from atdp.governance.tenant_keys import TenantKeyStore
-from atdp.governance.tokenizer_folder import TokenizerFolder, Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES
-from atdp.runtime import Home, KeyStore, tenant_problem
 from atdp.schemas import decode_record
 
 _Rule: TypeAlias = tuple[str, str]
 """Entity and name of a rule."""
 _WHOLE: Final = frozenset({"drop_field", "drop_event", "quarantine"})
 """Operators that write no text."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TrialHome:
-    """All of a home that decisions depend on, besides the policies. It is only read."""
-
-    keys: KeyLookup
-    secret: MasterSecret
-    tokenizers: Tokenizers
-    tenant_keys: TenantKeyStore
-
-    @classmethod
-    @contextmanager
-    def open(cls, home: Home) -> Iterator["TrialHome"]:
-        """Open the home; what it lacks is not made, as governing a first record would."""
-        secret = (
-            load_master_secret(home.governance_secret_file)
-            if home.governance_secret_file.exists()
-            else MasterSecret("none", bytes(32))
-        )
-        keys = KeyStore(home.keys_db) if home.keys_db.exists() else None
-        try:
-            yield cls(
-                keys=keys.get if keys is not None else lambda _key_id: None,
-                secret=secret,
-                tokenizers=TokenizerFolder(home.tokenizers),
-                tenant_keys=TrialTenantKeys(home.tenant_keys),
-            )
-        finally:
-            if keys is not None:
-                keys.close()
-
-
-class TrialTenantKeys(TenantKeyStore):
-    """The tenant keys of a home. A tenant without a key gets one that is kept nowhere."""
-
-    def key_of(self, tenant: str) -> TenantKey:
-        """See `TenantKeyStore`."""
-        if tenant_problem(tenant) is None and not (self.folder / f"{tenant}.json").exists():
-            return TenantKey(hashlib.sha256(f"preview|{tenant}".encode()).digest())
-        return TenantKeyStore.key_of(self, tenant)
 
 
 def consent_unregistered(_data: UsedData, _purpose: str, _now: datetime) -> str | None:
