@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("atdp.register")
 _TIMEOUT_S: Final = 20.0
 """Longest time of one call. A broker that starts again answers within a few seconds."""
+_PAUSE_S: Final = 0.1
 _PARTITION: Final = 0
+_PAUSE_S: Final = 0.05
+"""Pause before a partition without a leader is asked again."""
 
 
 class KafkaRegister:
@@ -56,7 +59,7 @@ class KafkaRegister:
 
         deadline = time.monotonic() + self._timeout_s
         try:
-            messages = self._messages(deadline)
+            messages = self._messages_once_led(deadline)
         except KafkaException as error:
             self._disconnect()
             raise RegisterUnavailable(
@@ -112,13 +115,29 @@ class KafkaRegister:
         self._disconnect()
         self._producer = None
 
+    def _messages_once_led(self, deadline: float) -> list["Message"]:
+        """Return the next records; wait for a leader, which a new topic has a little later."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        no_leader = {
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.REPLICA_NOT_AVAILABLE,
+        }
+        while True:
+            try:
+                return self._messages(deadline)
+            except KafkaException as error:
+                if error.args[0].code() not in no_leader or time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE_S)
+
     def _messages(self, deadline: float) -> list["Message"]:
         """Return the records from the next one to read up to the end of the log now."""
         from confluent_kafka import TopicPartition
 
         consumer = self._connected_consumer()
-        place = TopicPartition(self._topic, _PARTITION)
-        low, end = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
+        low, end = self._watermarks(consumer, deadline)
         if end < self._next:
             raise RegisterUnavailable(
                 f"{self._topic} ends at {end}, before the entry {self._next - 1} that was read: "
@@ -133,6 +152,26 @@ class KafkaRegister:
             return self._messages_before(end, consumer, deadline)
         finally:
             consumer.unassign()
+
+    def _watermarks(self, consumer: "Consumer", deadline: float) -> tuple[int, int]:
+        """Return the offsets of the first record and of the next one to be written."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        # A topic that was made a moment ago, or whose broker starts, has no leader yet.
+        no_leader = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+        place = TopicPartition(self._topic, _PARTITION)
+        while True:
+            left_s = max(deadline - time.monotonic(), 0.0)
+            try:
+                found = consumer.get_watermark_offsets(place, timeout=left_s, cached=False)
+            except KafkaException as error:
+                if error.args[0].code() not in no_leader or left_s == 0:
+                    raise
+                time.sleep(min(_PAUSE_S, left_s))
+            else:
+                if found is None:
+                    raise RegisterUnavailable(f"{self._topic}: the broker did not answer in time")
+                return int(found[0]), int(found[1])
 
     def _messages_before(self, end: int, consumer: "Consumer", deadline: float) -> list["Message"]:
         from confluent_kafka import KafkaError, KafkaException
