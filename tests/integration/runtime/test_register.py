@@ -142,6 +142,18 @@ def test_a_home_with_another_secret_cannot_read_the_register(
             stranger.read()
 
 
+def test_a_topic_that_was_just_created_can_be_read_at_once(kafka_bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    for number in range(20):
+        prefix = f"new{number}-{uuid.uuid4().hex[:8]}."
+        new = NewTopic(prefix + topic("register").name, 1, 1)
+        for future in admin.create_topics([new]).values():
+            future.result(30)
+        register = kafka_register(kafka_bootstrap, prefix)
+        assert register.read() == []
+        register.close()
+
+
 def test_a_register_without_topic_or_broker_is_unavailable_and_never_empty(
     kafka_bootstrap: str,
 ) -> None:
