@@ -40,7 +40,7 @@ def sql(  # noqa: PLR0913 (one for each option of the command)
     ] = None,
     purpose: Annotated[
         str | None,
-        typer.Option(help="Only rows that allow this purpose: analytics, train or replay."),
+        typer.Option(help="Only rows that allow this purpose: analytics, train, replay or export."),
     ] = None,
     form: TableFormatOption = Format.TABLE,
     as_json: JsonOption = False,
