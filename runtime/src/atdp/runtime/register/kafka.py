@@ -25,9 +25,8 @@ _log = logging.getLogger("atdp.register")
 _TIMEOUT_S: Final = 20.0
 """Longest time of one call. A broker that starts again answers within a few seconds."""
 _PAUSE_S: Final = 0.1
-_PARTITION: Final = 0
-_PAUSE_S: Final = 0.05
 """Pause before a partition without a leader is asked again."""
+_PARTITION: Final = 0
 
 
 class KafkaRegister:
@@ -137,7 +136,11 @@ class KafkaRegister:
         from confluent_kafka import TopicPartition
 
         consumer = self._connected_consumer()
-        low, end = self._watermarks(consumer, deadline)
+        place = TopicPartition(self._topic, _PARTITION)
+        found = consumer.get_watermark_offsets(place, timeout=self._timeout_s, cached=False)
+        if found is None:
+            raise RegisterUnavailable(f"{self._topic}: the broker did not answer in time")
+        low, end = found
         if end < self._next:
             raise RegisterUnavailable(
                 f"{self._topic} ends at {end}, before the entry {self._next - 1} that was read: "
@@ -152,26 +155,6 @@ class KafkaRegister:
             return self._messages_before(end, consumer, deadline)
         finally:
             consumer.unassign()
-
-    def _watermarks(self, consumer: "Consumer", deadline: float) -> tuple[int, int]:
-        """Return the offsets of the first record and of the next one to be written."""
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-        # A topic that was made a moment ago, or whose broker starts, has no leader yet.
-        no_leader = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-        place = TopicPartition(self._topic, _PARTITION)
-        while True:
-            left_s = max(deadline - time.monotonic(), 0.0)
-            try:
-                found = consumer.get_watermark_offsets(place, timeout=left_s, cached=False)
-            except KafkaException as error:
-                if error.args[0].code() not in no_leader or left_s == 0:
-                    raise
-                time.sleep(min(_PAUSE_S, left_s))
-            else:
-                if found is None:
-                    raise RegisterUnavailable(f"{self._topic}: the broker did not answer in time")
-                return int(found[0]), int(found[1])
 
     def _messages_before(self, end: int, consumer: "Consumer", deadline: float) -> list["Message"]:
         from confluent_kafka import KafkaError, KafkaException
