@@ -2,8 +2,8 @@
 
 The secret is one file, `secrets/governance.json` (mode 0600): `{"key_id": …, "master": 64 hex
 digits}`. HKDF-SHA256 derives from it one key per tenant for quarantined payloads, and the key that
-signs orders about them. If the file is lost, quarantined payloads cannot be opened. The keys of pseudonyms and surrogates are files of
-their own (`atdp.governance.tenant_keys`).
+signs orders about them. If the file is lost, quarantined payloads cannot be opened. The keys of
+pseudonyms and surrogates are files of their own (`atdp.governance.tenant_keys`).
 """
 
 import secrets

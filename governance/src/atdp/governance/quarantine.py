@@ -4,8 +4,9 @@ A quarantine record names the place where the raw record was read and the reason
 It holds the payload under AES-256-GCM with that place as associated data, so a ciphertext that is
 moved to another record cannot be opened. Beside it, sealed in the same way, is the *envelope*: the
 headers that show who sent the record, so that a released record is authenticated as it was at
-first. A sender may write anything into a header, so they are sealed too. The nonce is random (96 bits). NIST SP 800-38D allows 2^32
-records under one key this way; a tenant's quarantine holds far fewer.
+first. A sender may write anything into a header, so they are sealed too. The nonce is random (96
+bits). NIST SP 800-38D allows 2^32 records under one key this way; a tenant's quarantine holds far
+fewer.
 """
 
 import json
