@@ -35,6 +35,7 @@ from .reader import (
     withheld_among as withheld_among,
 )
 from .settings import LakeSettings as LakeSettings
+from .stamped_resources import trajectory_resources as trajectory_resources
 from .tables import TableName as TableName, table_definitions as table_definitions
 from .trajectory_records import (
     GenerationRecord as GenerationRecord,
@@ -42,6 +43,5 @@ from .trajectory_records import (
     StepReward as StepReward,
     TrajectoryRecord as TrajectoryRecord,
 )
-from .trajectory_resources import trajectory_resources as trajectory_resources
 from .visible_files import ANY_PURPOSE as ANY_PURPOSE
 from .withheld import Withheld as Withheld
