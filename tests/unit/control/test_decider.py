@@ -14,7 +14,7 @@ from atdp.control.commands import (
     Promote,
     RaiseShare,
     RecordGate,
-    Register,
+    RegisterCandidate,
     Resume,
     RollBack,
     StartCanary,
@@ -74,7 +74,7 @@ BOOTSTRAP = Bootstrap(
     weights_sha256="sha-v1",
     reason="first",
 )
-REGISTER = Register(version="v2", weights_sha256="sha-v2", parent="v1")
+REGISTER = RegisterCandidate(version="v2", weights_sha256="sha-v2", parent="v1")
 TO_CANARY: tuple[Command, ...] = (BOOTSTRAP, REGISTER, passed(), canary())
 TO_LIVE: tuple[Command, ...] = (
     *TO_CANARY,
@@ -145,11 +145,11 @@ def test_old_evidence_is_void() -> None:
 
 
 def test_evidence_against_a_version_that_is_no_longer_live_is_void() -> None:
-    line = after(*TO_LIVE, Register(version="v3", weights_sha256="sha-v3"), passed("v3"))
+    line = after(*TO_LIVE, RegisterCandidate(version="v3", weights_sha256="sha-v3"), passed("v3"))
     assert refused(line, canary("v3")) == "gate_closed"
     fresh = after(
         *TO_LIVE,
-        Register(version="v3", weights_sha256="sha-v3"),
+        RegisterCandidate(version="v3", weights_sha256="sha-v3"),
         passed("v3", baseline="v2"),
         canary("v3"),
     )
@@ -160,11 +160,14 @@ def test_evidence_against_a_version_that_is_no_longer_live_is_void() -> None:
 def test_a_report_about_other_weights_is_refused() -> None:
     line = after(BOOTSTRAP, REGISTER)
     assert refused(line, passed(weights_sha256="sha-other")) == "other_weights"
-    assert refused(line, Register(version="v2", weights_sha256="sha-other")) == "version_reused"
+    assert (
+        refused(line, RegisterCandidate(version="v2", weights_sha256="sha-other"))
+        == "version_reused"
+    )
 
 
 def test_only_one_canary_runs() -> None:
-    line = after(*TO_CANARY, Register(version="v3", weights_sha256="sha-v3"), passed("v3"))
+    line = after(*TO_CANARY, RegisterCandidate(version="v3", weights_sha256="sha-v3"), passed("v3"))
     assert refused(line, canary("v3")) == "canary_running"
 
 
@@ -218,7 +221,7 @@ def test_a_paused_canary_neither_rises_nor_is_promoted_until_resumed() -> None:
 def test_live_rolls_back_to_what_was_live_before_even_while_a_canary_runs() -> None:
     line = after(
         *TO_LIVE,
-        Register(version="v3", weights_sha256="sha-v3"),
+        RegisterCandidate(version="v3", weights_sha256="sha-v3"),
         passed("v3", baseline="v2"),
         canary("v3"),
     )
@@ -287,7 +290,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule(version=versions)
     def register(self, version: str) -> None:
-        self.give(Register(version=version, weights_sha256=f"sha-{version}"))
+        self.give(RegisterCandidate(version=version, weights_sha256=f"sha-{version}"))
 
     @rule(
         version=versions,

@@ -16,7 +16,7 @@ from atdp.control.commands import (
     Promote,
     RaiseShare,
     RecordGate,
-    Register,
+    RegisterCandidate,
     Resume,
     RollBack,
     StartCanary,
@@ -72,8 +72,8 @@ def gate(
 
 COMMANDS: tuple[Command, ...] = (
     Bootstrap(model="m", tenants=("a", "b"), version="v1", weights_sha256="sha-v1", reason="first"),
-    Register(version="v2", weights_sha256="sha-v2"),
-    Register(version="v3", weights_sha256="sha-v3"),
+    RegisterCandidate(version="v2", weights_sha256="sha-v2"),
+    RegisterCandidate(version="v3", weights_sha256="sha-v3"),
     gate("v2", verdict=Verdict.PASS, tenants=("a",)),
     gate("v2", verdict=Verdict.PASS, tenants=("b",)),
     gate("v2", verdict=Verdict.INCONCLUSIVE, tenants=("a", "b")),

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from atdp.control.commands import Register
+from atdp.control.commands import RegisterCandidate
 from atdp.control.errors import DecisionRefused
 from atdp.control.events import Body, CandidateRegistered, CandidateRejected, GateRecorded
 from atdp.control.guards import known_version
@@ -10,7 +10,7 @@ from atdp.control.state import ReleaseStage, ReleaseState, ReleaseVersion
 from atdp.replay import ReplayReport, Verdict
 
 
-def register(state: ReleaseState, command: Register) -> tuple[Body, ...]:
+def register(state: ReleaseState, command: RegisterCandidate) -> tuple[Body, ...]:
     """Register a candidate. A version that is registered with the same weights gives no event."""
     known = state.versions.get(command.version)
     if known is not None:

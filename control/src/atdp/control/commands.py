@@ -25,7 +25,7 @@ class Bootstrap:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Register:
+class RegisterCandidate:
     """Make a version known as a candidate."""
 
     version: str
@@ -97,7 +97,7 @@ class RollBack:
 
 Command: TypeAlias = (
     Bootstrap
-    | Register
+    | RegisterCandidate
     | RecordGate
     | StartCanary
     | Observe

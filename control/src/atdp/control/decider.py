@@ -41,7 +41,7 @@ def decide(state: ReleaseState, command: commands.Command) -> tuple[Body, ...]:
             "this line has no live version yet; put the first one live with `bootstrap`",
         )
     match command:
-        case commands.Register():
+        case commands.RegisterCandidate():
             return candidate_decisions.register(state, command)
         case commands.RecordGate():
             return candidate_decisions.record_gate(state, command.gate)

@@ -92,7 +92,7 @@ class ReleaseFlow:
         From then on, sessions of the superseded version are no longer kept on its engine.
         """
         return self._decide(
-            commands.Register(
+            commands.RegisterCandidate(
                 version=manifest.version,
                 weights_sha256=manifest.weights_sha256,
                 parent=manifest.parent,

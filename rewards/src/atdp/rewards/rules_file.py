@@ -185,11 +185,12 @@ class RewardRules(_StrictRule):
 
 
 DEFAULT_RULES = """\
-# Rewards of tenants without a rules file of their own: what people say about a session.
+# Rewards of tenants without a rules file of their own: what people say about a session. What they
+# say about one answer counts for the whole session; without `target`, it counts for the answer.
 version: 1
 rules:
-- {name: rating, from: feedback, types: [thumbs, rating]}
-- {name: edit, from: feedback, types: [accept, edit, reject],
+- {name: rating, from: feedback, types: [thumbs, rating], target: trajectory}
+- {name: edit, from: feedback, types: [accept, edit, reject], target: trajectory,
    value: {accept: 1, edit: 0.5, reject: 0}}
 """
 """The rules of a new home.
