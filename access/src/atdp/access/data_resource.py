@@ -33,7 +33,7 @@ class DataResource:
     policy: str | None
     """The policy that governed it, as `id@version`."""
     quarantined: bool | None
-    """Whether an event of it is in quarantine."""
+    """True when an event of it is in quarantine."""
     token_fidelity: str | None
     """`exact`, `context_changed`, `spliced`, `dropped`, or `unknown` where it has no tokens."""
     expires_at: datetime | None

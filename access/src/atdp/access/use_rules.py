@@ -54,7 +54,7 @@ _Place: TypeAlias = tuple[str, str | None]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsedData:
-    """What the rules need to know about events that are to be used."""
+    """The facts about events to be used that the rules ask for."""
 
     tenant: str
     session_id: str | None = None
@@ -100,7 +100,7 @@ class Reach:
     """The data of one tenant that may be refused for a purpose now, in a form to look for it by."""
 
     whole_tenant: UseRefusal | None = None
-    """Why all of its data is refused; None: not all of it is."""
+    """The reason for which all of its data is refused; None: not all of it is."""
     sessions: frozenset[str] = frozenset()
     subjects: frozenset[str] = frozenset()
     oldest: Mapping[str, datetime] = field(default_factory=dict)

@@ -23,7 +23,7 @@ _TENANTS = "SELECT DISTINCT tenant_id FROM events"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Withheld:
-    """What may not be used for a purpose now, with the reasons."""
+    """Trajectories that may not be used for a purpose now, with the reasons."""
 
     tenants: Mapping[str, str] = field(default_factory=dict)
     """Tenants all of whose data is withheld."""

@@ -73,7 +73,7 @@ class IssuerSettings(BaseModel):
     """Its value is one text or a list of texts."""
     roles: Annotated[dict[str, SignInRole], Field(min_length=1)]
     clock_skew_s: Annotated[int, Field(ge=0, le=300, strict=True)] = 60
-    """How far the clock of the issuer may differ from that of this machine."""
+    """Largest difference between the clocks of the issuer and of this machine."""
 
     @model_validator(mode="after")
     def _has_one_source_of_the_tenant(self) -> Self:

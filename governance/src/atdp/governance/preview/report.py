@@ -101,7 +101,7 @@ class TrainingChange:
     loses: Share
     gains: Share
     obstacles: Sequence[ReasonRow]
-    """Why trajectories may not; each counts with its first obstacle."""
+    """Obstacles, by the first one of each trajectory that may not."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a draft changes for training: eligible trajectories, and token ids of model calls.
+"""Effects of a draft on training: eligible trajectories, and token ids of model calls.
 
 `sampled`: the trajectories are a sample of more, so shares have intervals.
 """

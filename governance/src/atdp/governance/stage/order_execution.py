@@ -45,7 +45,7 @@ class _NotCarriedOut(GovernanceError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CarriedOrder:
-    """What an order leads to: a decision, the raw record, and the note that it is done with."""
+    """The outcome of an order: a decision, the raw record, and the note that it is done with."""
 
     decision: GovernanceDecision
     raw: RawRecord

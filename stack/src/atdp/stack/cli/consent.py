@@ -22,7 +22,7 @@ from atdp.stack.cli.verb_groups import make_group
 if TYPE_CHECKING:
     from atdp.access import StandingDecision
     from atdp.stack.consent.concerned_weights import ConcernedVersion
-    from atdp.stack.consent.consent_desk import ConsentPlace, ConsentTerms
+    from atdp.stack.consent.consent_desk import ConsentChoice, ConsentPlace
 
 _COLUMNS = (
     "tenant",
@@ -82,10 +82,10 @@ def withdraw(  # noqa: PLR0913 (one for each option of the command)
       atdp consent withdraw --tenant acme --subject ann@example.com --reason "ticket 4711"
       atdp consent withdraw --tenant acme --purpose train
     """
-    from atdp.stack.consent.consent_desk import ConsentPlace, ConsentTerms
+    from atdp.stack.consent.consent_desk import ConsentChoice, ConsentPlace
 
     place = ConsentPlace(tenant=tenant, subject=subject, session=session)
-    terms = ConsentTerms(granted=False, purposes=purpose or (), reason=reason)
+    terms = ConsentChoice(granted=False, purposes=purpose or (), reason=reason)
     _decide(place, terms, key, choose_format(form, as_json))
 
 
@@ -111,10 +111,10 @@ def grant(  # noqa: PLR0913 (one for each option of the command)
     Example:
       atdp consent grant --tenant acme --purpose train --expires 2027-06-30
     """
-    from atdp.stack.consent.consent_desk import ConsentPlace, ConsentTerms
+    from atdp.stack.consent.consent_desk import ConsentChoice, ConsentPlace
 
     place = ConsentPlace(tenant=tenant, subject=subject, session=session)
-    terms = ConsentTerms(
+    terms = ConsentChoice(
         granted=True, purposes=purpose or (), expires_at=_time(expires), reason=reason
     )
     _decide(place, terms, key, choose_format(form, as_json))
@@ -164,7 +164,7 @@ def show(
 
 
 def _decide(
-    place: "ConsentPlace", terms: "ConsentTerms", key: str | None, form: Format | None
+    place: "ConsentPlace", terms: "ConsentChoice", key: str | None, form: Format | None
 ) -> None:
     from atdp.runtime import utc_now
     from atdp.stack.consent.consent_api import decision_row

@@ -22,12 +22,12 @@ from atdp.runtime import (
     utc_now,
 )
 from atdp.stack.consent.consent_desk import (
+    ConsentChoice,
     ConsentDenied,
     ConsentDesk,
     ConsentNotStanding,
     ConsentPlace,
     ConsentQuestionWrong,
-    ConsentTerms,
 )
 
 _UNAVAILABLE: Final = (PlatformError, AccessError, GovernanceError, LakehouseError)
@@ -96,7 +96,7 @@ def consent_router(
         caller = callers.caller(request)
         try:
             place = ConsentPlace(tenant=asked.tenant, subject=asked.subject, session=asked.session)
-            terms = ConsentTerms(
+            terms = ConsentChoice(
                 granted=asked.state == "granted",
                 purposes=asked.purposes,
                 expires_at=asked.expires_at,

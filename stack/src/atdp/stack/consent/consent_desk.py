@@ -66,8 +66,8 @@ class ConsentPlace:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ConsentTerms:
-    """What is decided."""
+class ConsentChoice:
+    """The decision and what it is about."""
 
     granted: bool
     purposes: Sequence[str] = ()
@@ -92,7 +92,7 @@ class ConsentDesk:
         self._lake = lake
 
     def decide(
-        self, caller: Principal, place: ConsentPlace, terms: ConsentTerms, now: datetime
+        self, caller: Principal, place: ConsentPlace, terms: ConsentChoice, now: datetime
     ) -> list[StandingDecision]:
         """Write a decision and return it as it stands in the register.
 

@@ -34,7 +34,7 @@ class ExportRefused(StackError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportRequest:
-    """What is exported, and where to."""
+    """The selection that is exported, and its destination."""
 
     form: str
     """`chat-jsonl` (one file with a line per trajectory) or `atif` (a file per trajectory)."""
@@ -48,7 +48,7 @@ class ExportRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExportReport:
-    """What was exported."""
+    """The result of an export."""
 
     form: str
     exported: int

@@ -37,7 +37,7 @@ class WrongPreviewQuestion(StackError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviewQuestion:
-    """What a person asks for. The draft is `text`, or a version `draft` (`ID@VERSION`).
+    """The wish of a person. The draft is `text`, or a version `draft` (`ID@VERSION`).
 
     `since` and `until` are times in ISO 8601, or times ago (`90m`, `24h`, `7d`); `until` is now by
     default. `trajectories`: the size of the sample; None takes all.

@@ -81,7 +81,7 @@ class QuarantinedRecord:
     event_id: str | None
     kind: str | None
     reason: str
-    """Why it is in quarantine; after a release that was refused, why that was."""
+    """Reason of the quarantine; after a release that was refused, the reason of that."""
     detail: str | None
     state: QuarantineState
     ordered_by: str | None
