@@ -166,7 +166,7 @@ def _filled(item: AvroType, path: str, field: EventField, value: Any) -> Any:
             return _filled(inner, path, field, value) if needed else None
         case _ if path.endswith("target_kind"):
             return "event" if field.path.endswith("target_event_id") else "trajectory"
-        case _ if path in _FIXED:
+        case _ if path in _FIXED and not field.path.startswith(f"{path}."):
             return _FIXED[path]
         case AvroRecord(fields=fields):
             return {

@@ -53,21 +53,22 @@ def readings(documents: Iterable[Any]) -> str:
 @functools.lru_cache(maxsize=50_000)
 def _forms(text: str) -> str:
     """Return all forms of one text. Most texts of an event repeat, such as names of fields."""
-    forms: set[str] = set()
-    _read(text, forms, 0)
-    return _BREAK.join(sorted(forms))
+    texts: set[str] = set()
+    _read(text, texts, 0)
+    return _BREAK.join(sorted({_comparable(each) for each in texts}))
 
 
-def _read(text: str, forms: set[str], depth: int) -> None:
-    """Add the comparable form of a text, and of everything that is encoded in it."""
-    form = _comparable(text)
-    if form in forms and depth:
+def _read(text: str, texts: set[str], depth: int) -> None:
+    """Add a text, and everything that is encoded in it.
+
+    Texts of one form may differ in what is encoded in them: `&#95;` is a code, `& #95;` is none.
+    """
+    if text in texts:
         return
-    forms.add(form)
+    texts.add(text)
     if depth < _DEPTH:
         for decoded in _decodings(text):
-            if decoded != text:
-                _read(decoded, forms, depth + 1)
+            _read(decoded, texts, depth + 1)
 
 
 def _decodings(text: str) -> Iterator[str]:
