@@ -33,23 +33,18 @@ fields:
 """
 
 
-def lint(text: str, against: str | None = None) -> list[LintProblem]:
-    if against is None:
-        return lint_policy(text, "acme.yaml")
-    base = parse_policy(against, where="active")
-    assert isinstance(base, PolicyDocument)
-    return lint_policy(text, "acme.yaml", base)
+def lint(text: str) -> list[LintProblem]:
+    return lint_policy(text, "acme.yaml")
 
 
-def the_one(text: str, against: str | None = None) -> LintProblem:
-    problems = lint(text, against)
+def the_one(text: str) -> LintProblem:
+    problems = lint(text)
     assert len(problems) == 1, problems
     return problems[0]
 
 
 def test_a_good_policy_has_no_problems() -> None:
     assert lint(GOOD) == []
-    assert lint(GOOD, against=GOOD) == []
 
 
 @pytest.mark.parametrize(
@@ -127,28 +122,6 @@ def test_a_score_that_no_recognizer_gives_is_an_error() -> None:
     )
     assert "no finding of US_PASSPORT counts" in problem.message
     assert problem.line == 8
-
-
-def test_what_is_weaker_than_the_active_policy_is_a_warning() -> None:
-    weaker = (
-        GOOD.replace("  CODE: {do: replace}", "  CODE: {do: mask, min_score: 0.8}")
-        .replace("  EMAIL_ADDRESS: {do: pseudonym}\n", "")
-        .replace("[analytics]", "[analytics, export]\nconsent: {train: granted}")
-        .replace("  - {path: metadata_json, do: drop_field}\n", "")
-    )
-    problems = lint(weaker, against=GOOD)
-    assert {problem.level for problem in problems} == {"warning"}
-    messages = " / ".join(problem.message for problem in problems)
-    for words in (
-        "EMAIL_ADDRESS is redacted by acme@3",
-        "operator mask for CODE is weaker than replace",
-        "from a score of 0.8",
-        "purpose export is new",
-        "consent to training",
-        "drops the field metadata_json",
-    ):
-        assert words in messages
-    assert lint(GOOD, against=weaker.replace("version: 3", "version: 4")) == []
 
 
 def test_letters_beyond_ascii_are_mentioned_where_a_pattern_uses_the_ascii_class() -> None:

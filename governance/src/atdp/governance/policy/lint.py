@@ -21,7 +21,6 @@ from atdp.governance.policy.document import DOCUMENT_KINDS, PolicyDocument, pars
 from atdp.governance.policy.rule_checks import ineffective_rules
 from atdp.governance.policy.salvage import readable_rules
 from atdp.governance.policy.suggestions import did_you_mean, keys_at
-from atdp.governance.policy.weakenings import weakenings
 from atdp.runtime import DocumentError, DocumentProblem, YamlDocument
 
 _PLACE: Final = re.compile(r"^.*?:(?P<line>\d+)(?::(?P<column>\d+))?: ", re.DOTALL)
@@ -40,11 +39,8 @@ class LintProblem:
     message: str
 
 
-def lint_policy(text: str, where: str, against: PolicyDocument | None = None) -> list[LintProblem]:
-    """Return the problems of a policy text by their places; empty: it can be used as it is.
-
-    `against`: the policy in force; what it redacts more strictly is a warning.
-    """
+def lint_policy(text: str, where: str) -> list[LintProblem]:
+    """Return the problems of a policy text by their places; empty: it can be used as it is."""
     try:
         document = YamlDocument.parse(text, where=where)
     except DocumentError as error:
@@ -62,7 +58,7 @@ def lint_policy(text: str, where: str, against: PolicyDocument | None = None) ->
         if each.location or each.kind != _FROM_VALIDATOR or model is not PolicyDocument
     }
     if model is PolicyDocument:
-        problems |= set(_policy_problems(document, against))
+        problems |= set(_policy_problems(document))
     elif not problems:
         problems |= {_placed(each) for each in check_access_policy(text, where=where)}
     if not any(each.level == "error" for each in problems):
@@ -70,9 +66,7 @@ def lint_policy(text: str, where: str, against: PolicyDocument | None = None) ->
     return sorted(problems)
 
 
-def _policy_problems(
-    document: YamlDocument, against: PolicyDocument | None
-) -> Iterator[LintProblem]:
+def _policy_problems(document: YamlDocument) -> Iterator[LintProblem]:
     policy: Mapping[str, Any] = document.value
     rules = readable_rules(policy)
     for problem in inconsistencies(rules):
@@ -92,9 +86,6 @@ def _policy_problems(
                 r"\w knows ASCII letters only, so a finding may end within a word such as "
                 r"Zoë; write [\pL\pN_] for letters of all languages",
             )
-    if against is not None:
-        for problem in weakenings(policy, rules, against):
-            yield _at(document, problem.location, "warning", problem.message)
 
 
 def _entity_hint(rules: PolicyRules, location: Location) -> str:
