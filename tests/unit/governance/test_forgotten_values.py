@@ -109,6 +109,25 @@ def test_a_copy_that_comes_after_the_retention_begins_nothing(
     assert settled(governed(workers)) == (0 if guarded else 1)
 
 
+@pytest.mark.parametrize("times", [True, False], ids=["old", "without times"])
+def test_an_import_of_old_events_is_learned_and_settled_also_when_it_is_repeated(
+    workers: MemoryWorkers, *, times: bool
+) -> None:
+    """An import marks each event as one that may have been sent before."""
+    events = trajectory(0)
+    if not times:
+        events = [replace(event, occurred_at=None) for event in events]
+    workers.log.now += RETENTION
+    workers.log.send(events, redelivery=True)
+    workers.run()
+    assert (settled(governed(workers)), leaks_to_readers(workers)[0]) == (1, 0)
+    workers.log.now += RETENTION
+    workers.log.send(events, redelivery=True)
+    workers.log.send([late(said(f"{NAME} is here again"))])
+    workers.run()
+    assert (settled(governed(workers)), leaks_to_readers(workers)[0]) == (1, 0)
+
+
 @pytest.mark.parametrize(
     ("body", "used"),
     [

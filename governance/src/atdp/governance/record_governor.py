@@ -169,7 +169,10 @@ class RecordGovernor:
             return self._attempt(facts, lambda: passed(facts, governed.event))
         governed.stamp["settled_version"] = NONE_BEFORE
         if may_be_copy(
-            redelivered=facts.raw.redelivered, occurred_at=facts.occurred_at, now=facts.now
+            redelivered=facts.raw.redelivered,
+            seq=governed.event.record["seq"],
+            occurred_at=facts.occurred_at,
+            now=facts.now,
         ):
             return self._attempt(facts, lambda: passed(facts, governed.event))
         decision = self._attempt(facts, lambda: self._listed(facts, governed, governed.taught))

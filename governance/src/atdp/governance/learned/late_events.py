@@ -20,9 +20,14 @@ NAMES_OF_PROGRAMS: Final = frozenset({"reward.source_name", "reward.label", "ann
 """Fields in which a program names itself, its scale or its result; they count as no text."""
 
 
-def may_be_copy(*, redelivered: bool, occurred_at: datetime | None, now: datetime) -> bool:
+def may_be_copy(
+    *, redelivered: bool, seq: int, occurred_at: datetime | None, now: datetime
+) -> bool:
     """Return True when an event may have been governed before its trajectory's state was deleted.
 
     Readers keep the first form of an event, so a copy must not stand for the beginning of a state.
+    The first event of a producer may: who sends it again sends all that follow it again, too, so
+    that all of it is learned again. An import marks each event as one that may have been sent.
     """
-    return redelivered and (occurred_at is None or now - occurred_at > LEARNED_RETENTION)
+    old = occurred_at is None or now - occurred_at > LEARNED_RETENTION
+    return redelivered and seq > 0 and old
