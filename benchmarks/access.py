@@ -45,6 +45,7 @@ def data(policy: str) -> DataResource:
         classification="unclassified",
         policy=policy,
         quarantined=False,
+        agent="support",
         token_fidelity="exact",
         expires_at=NEVER_EXPIRES,
     )

@@ -24,6 +24,7 @@ def data(**changed: Any) -> DataResource:
         "consent": "granted",
         "classification": "unclassified",
         "policy": "acme@3",
+        "agent": "support",
         "quarantined": False,
         "token_fidelity": "exact",
         "expires_at": NEVER_EXPIRES,

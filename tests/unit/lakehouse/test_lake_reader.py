@@ -215,7 +215,7 @@ def test_what_may_train_needs_no_other_purpose(
 
 
 def test_replay_needs_its_own_purpose_and_not_training_s(lake: Lake, log: LogDouble) -> None:
-    log.land(replace(WITHDRAWN, name="a", purposes=("replay",)).events())
+    log.land(replace(GOOD, name="a", consent="unknown", purposes=("replay",)).events())
     log.land(replace(GOOD, name="b", purposes=("train", "analytics")).events())
     read = governed_trajectories(lake, purpose="replay")
     assert [record.trajectory_id for record in read] == ["a"]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,6 +22,7 @@ from atdp.access.data_resource import NEVER_EXPIRES, DataResource, TenantData
 from atdp.access.errors import AccessPolicyError
 from atdp.access.guards import Resource
 from atdp.access.policies.policy_entries import DocumentKind
+from atdp.access.policies.policy_state import ActivePolicy
 from atdp.access.rule_set import AccessRules
 from atdp.runtime import ANY_TENANT, DocumentError, Principal, YamlDocument
 
@@ -57,6 +59,7 @@ class DataOfTest(_Strict):
     consent: str | None = "granted"
     classification: str | None = "unclassified"
     policy: str | None = "test@1"
+    agent: str | None = "unknown"
     quarantined: bool | None = False
     token_fidelity: str | None = "exact"  # noqa: S105 - not a password
     expires_at: datetime | None = NEVER_EXPIRES
@@ -131,6 +134,20 @@ def parse_access_policy(text: str, *, where: str) -> AccessPolicyDocument:
     return document
 
 
+def active_rules(policy: ActivePolicy) -> AccessRules:
+    """Return the rules of an active access policy.
+
+    Raises:
+        AccessPolicyError: it is not valid.
+    """
+    return _rules_of(policy.content.text, policy.name)
+
+
+@lru_cache(maxsize=1024)
+def _rules_of(text: str, name: str) -> AccessRules:
+    return parse_access_policy(text, where=name).rules
+
+
 def check_access_policy(text: str, *, where: str = "policy") -> Sequence[str]:
     """Return what is wrong with a YAML text, as `<where>:<line>: …`, tests included; or nothing."""
     problems, document = _read(text, where)
@@ -175,6 +192,7 @@ def _tested(test: AccessTest, principal: Principal) -> Resource:
         consent=data.consent,
         classification=data.classification,
         policy=data.policy,
+        agent=data.agent,
         quarantined=data.quarantined,
         token_fidelity=data.token_fidelity,
         expires_at=data.expires_at,

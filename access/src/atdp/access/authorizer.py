@@ -18,6 +18,15 @@ from atdp.runtime import PlatformError, Principal
 
 _REMEMBERED: Final = 10_000
 """Most answers that are remembered; a decision by the rules takes a tenth of a millisecond."""
+_NAMED_IN_RULES: Final = (
+    "purposes",
+    "consent",
+    "classification",
+    "policy",
+    "agent",
+    "token_fidelity",
+)
+"""Attributes of a trajectory that rules can name."""
 
 
 class AccessPolicySource(Protocol):
@@ -70,10 +79,17 @@ class Authorizer:
 
         What was decided before is remembered by both.
         """
-        pinned = Authorizer(_ReadOnce(self._policies))
-        pinned._lock, pinned._compiled = self._lock, self._compiled
-        pinned._remembered = self._remembered
-        return pinned
+        return self.using(_ReadOnce(self._policies))
+
+    def using(self, policies: AccessPolicySource) -> "Authorizer":
+        """Return an authorizer with other access policies.
+
+        What was decided before is remembered by both; answers depend on the content of the rules.
+        """
+        other = Authorizer(policies)
+        other._lock, other._compiled = self._lock, self._compiled
+        other._remembered = self._remembered
+        return other
 
     def authorize(
         self, principal: Principal, action: str, resource: Resource, now: datetime
@@ -119,8 +135,5 @@ def _attributes(resource: Resource) -> Hashable:
     return (
         type(resource).__name__,
         resource.tenant,
-        *(
-            getattr(resource, name, None)
-            for name in ("purposes", "consent", "classification", "policy", "token_fidelity")
-        ),
+        *(getattr(resource, name, None) for name in _NAMED_IN_RULES),
     )

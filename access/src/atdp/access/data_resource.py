@@ -32,6 +32,8 @@ class DataResource:
     classification: str | None
     policy: str | None
     """The policy that governed it, as `id@version`."""
+    agent: str | None
+    """The agent that its events name; `unknown` where they name none."""
     quarantined: bool | None
     """True when an event of it is in quarantine."""
     token_fidelity: str | None

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from atdp.access.access_document import ACCESS_POLICY, parse_access_policy
+from atdp.access.access_document import ACCESS_POLICY, active_rules
 from atdp.access.authorizer import Authorizer
 from atdp.access.policies.policy_log import PolicyLog
 from atdp.access.policies.policy_state import ActivePolicy
@@ -19,7 +19,6 @@ class RegisterAccessPolicies:
         self._open = open_register
         self._register: Register | None = None
         self._log = PolicyLog()
-        self._parsed: dict[str, AccessRules] = {}
         self._lock = threading.Lock()
 
     def access_rules(self, tenant: str) -> Sequence[AccessRules]:
@@ -32,7 +31,7 @@ class RegisterAccessPolicies:
         with self._lock:
             self._read()
             active = self._log.active_for(tenant, ACCESS_POLICY)
-            return () if active is None else (self._rules(active),)
+            return () if active is None else (active_rules(active),)
 
     def active(self) -> Sequence[ActivePolicy]:
         """Return all active access policies.
@@ -56,13 +55,6 @@ class RegisterAccessPolicies:
             self._register = self._open()
         for entry in self._register.read():
             self._log.apply(entry)
-
-    def _rules(self, active: ActivePolicy) -> AccessRules:
-        parsed = self._parsed.get(active.content.hash)
-        if parsed is None:
-            document = parse_access_policy(active.content.text, where=active.name)
-            parsed = self._parsed[active.content.hash] = document.rules
-        return parsed
 
 
 def open_authorizer(home: Home) -> Authorizer:

@@ -152,6 +152,7 @@ def _data_entity(resource: DataResource) -> Mapping[str, Any]:
             "consent": resource.consent,
             "classification": resource.classification,
             "policy": resource.policy,
+            "agent": resource.agent,
             "token_fidelity": resource.token_fidelity,
         },
         "parents": [],

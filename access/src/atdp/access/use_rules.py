@@ -28,17 +28,20 @@ compacted.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
+from atdp.access.access_document import ACCESS_POLICY, active_rules
 from atdp.access.consent import CONSENT, ConsentDecision
 from atdp.access.errors import ConsentError
 from atdp.access.policies.policy_entries import BODIES
 from atdp.access.policies.policy_log import PolicyLog
+from atdp.access.policies.policy_state import ActivePolicy
 from atdp.access.retention_terms import RetentionTerms
-from atdp.runtime import RegisterEntry
+from atdp.access.rule_set import AccessRules
+from atdp.runtime import ANY_TENANT, RegisterEntry
 
 UseRefusal: TypeAlias = Literal[
     "consent_withdrawn_since", "consent_expired", "retention_expired", "rules_unreadable"
@@ -137,6 +140,7 @@ class UseRules:
         """Key of an entry that cannot be understood → its tenant; None: every tenant."""
         self._policies = PolicyLog()
         self._retention = RetentionTerms()
+        self._access_policies: Mapping[str, ActivePolicy] = {}
 
     def copy(self) -> "UseRules":
         """Return rules to apply further entries to; apply none to these any more."""
@@ -146,6 +150,7 @@ class UseRules:
         copied._unreadable = dict(self._unreadable)
         copied._policies = self._policies  # read only when an entry is applied
         copied._retention = self._retention
+        copied._access_policies = self._access_policies
         return copied
 
     def apply(self, entry: RegisterEntry) -> None:
@@ -153,6 +158,7 @@ class UseRules:
         if entry.kind in BODIES:
             self._policies.apply(entry)
             self._retention = RetentionTerms(self._policies.by_tenant())
+            self._access_policies = self._policies.by_tenant(ACCESS_POLICY)
         if entry.kind != CONSENT:
             return
         try:
@@ -162,6 +168,15 @@ class UseRules:
             tenant = entry.body.get("tenant")
             self._unreadable[entry.key] = tenant if isinstance(tenant, str) else None
             self.refused.append(IgnoredEntry(entry.offset, UNREADABLE))
+
+    def access_rules(self, tenant: str) -> Sequence[AccessRules]:
+        """Return the access policy of a tenant, so that these rules are an `AccessPolicySource`.
+
+        Raises:
+            AccessPolicyError: it is not valid.
+        """
+        named = self._access_policies.get(tenant) or self._access_policies.get(ANY_TENANT)
+        return () if named is None else (active_rules(named),)
 
     def refusal(self, data: UsedData, purpose: str, now: datetime) -> UseRefusal | None:
         """Return why data may not be used for a purpose now; None: nothing is against it."""

@@ -23,6 +23,7 @@ import pyarrow as pa
 from atdp.access import UseRules
 from atdp.lakehouse.errors import QueryFailed
 from atdp.lakehouse.lake import Lake, open_lake
+from atdp.lakehouse.permitted_use import Question, use_question
 from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.statement import error_text, require_single_select
 from atdp.lakehouse.tables import TableName
@@ -169,7 +170,8 @@ def connect(
 ) -> Connection:
     """Open a connection to the lake of a home (default: `ATDP_HOME`).
 
-    A connection for a purpose shows no trajectory that consent or retention withhold now. One for
+    A connection for a purpose shows no trajectory that consent or retention withhold now, nor one
+    that the platform may not train on, replay or export by the access policies. One for
     `ANY_PURPOSE` is the operator's and is not asked.
 
     Args:
@@ -207,10 +209,10 @@ def withheld_now(
         RulesUnreadable: the register cannot be read.
         SnapshotGone: a snapshot has been expired.
     """
-    question = UseQuestion(
-        rules=lake.use_rules(),
-        tenants=None if scope.tenant is None else [scope.tenant],
+    question = use_question(
+        lake,
         purpose=scope.purpose,
+        tenants=None if scope.tenant is None else [scope.tenant],
         now=datetime.now(UTC),
     )
     return ask_lake(question, lake, snapshots)
@@ -223,9 +225,12 @@ def withheld_by(lake: Lake, rules: UseRules, *, purpose: str, tenants: Collectio
 
 
 def ask_lake(
-    question: UseQuestion, lake: Lake, snapshots: Mapping[TableName, int] | None
+    question: Question, lake: Lake, snapshots: Mapping[TableName, int] | None
 ) -> tuple[Withheld, Mapping[TableName, int] | None]:
     """Ask a question about some snapshots (None: the newest), which are opened only if needed.
+
+    The newest rows are asked as well: an event that landed after the given snapshots can withhold
+    its trajectory, whose earlier events are in them.
 
     Returns:
         What is withheld, and the snapshots that the answer is from.
@@ -236,11 +241,18 @@ def ask_lake(
     with ExitStack() as opened:
         pinned = snapshots
 
+        def rows_of(
+            statement: str, wanted: Mapping[TableName, int] | None
+        ) -> tuple[list[dict[str, Any]], Mapping[TableName, int]]:
+            connection = opened.enter_context(Connection(lake, everything, snapshots=wanted))
+            return connection.all_rows(statement), connection.snapshots
+
         def select(statement: str) -> list[dict[str, Any]]:
             nonlocal pinned
-            connection = opened.enter_context(Connection(lake, everything, snapshots=pinned))
-            pinned = connection.snapshots
-            return connection.all_rows(statement)
+            rows, pinned = rows_of(statement, pinned)
+            if snapshots is not None and lake.snapshots()["events"] != pinned["events"]:
+                rows += rows_of(statement, None)[0]
+            return rows
 
         return question.ask(select), pinned
 

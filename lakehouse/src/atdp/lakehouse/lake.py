@@ -7,7 +7,7 @@ from pathlib import Path
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from atdp.access import RegisterRules, RulesUnavailable, UseRules, UseRulesSource
+from atdp.access import Authorizer, RegisterRules, RulesUnavailable, UseRules, UseRulesSource
 from atdp.lakehouse.catalog import ensure_tables, open_catalog
 from atdp.lakehouse.errors import LakehouseError, RulesUnreadable
 from atdp.lakehouse.positions import positions_of
@@ -27,7 +27,9 @@ class Lake:
     settings: LakeSettings
     catalog: Catalog = field(repr=False)
     rules: UseRulesSource = field(repr=False)
-    """Consent and retention, which every read for a purpose asks."""
+    """Consent, retention and access policies, which every read for a purpose asks."""
+    authorizer: Authorizer = field(default_factory=Authorizer, repr=False)
+    """Decides about permissions, with the access policies among the rules (see `permitted_use`)."""
 
     def use_rules(self) -> UseRules:
         """Return the rules about the use of data as they are now.
@@ -85,7 +87,7 @@ def open_lake(
     """Open the lake of a home (default: `ATDP_HOME`) and create its tables where they are missing.
 
     `rules` (default: the register of the home, opened at the first read for a purpose) say what
-    consent and retention permit.
+    consent, retention and access policies permit.
 
     Raises:
         CatalogError: the catalog cannot be opened.

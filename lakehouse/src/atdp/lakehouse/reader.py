@@ -6,6 +6,7 @@ eligible or not `exact`. A trajectory whose events are still to be governed agai
 were learned later is refused for every purpose, until the stamp of an event says that this is done.
 Consent that was withdrawn or has ended since then, and retention, refuse it too: the rules of the
 register are asked at every read (see `withheld`), and a register that cannot be read refuses all.
+So do the guards and the access policies, for the caller of the read (see `permitted_use`).
 
 Every generation says whether its context is complete: the messages that the events add up to are
 folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
@@ -36,6 +37,7 @@ from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.generation_rows import generation_record
 from atdp.lakehouse.lake import Lake
+from atdp.lakehouse.permitted_use import use_question
 from atdp.lakehouse.queries import query
 from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.stamps import Purpose
@@ -48,7 +50,8 @@ from atdp.lakehouse.trajectory_records import (
     TrajectoryRecord,
 )
 from atdp.lakehouse.visible_files import ANY_PURPOSE, Scope
-from atdp.lakehouse.withheld import UseQuestion, Withheld
+from atdp.lakehouse.withheld import Withheld
+from atdp.runtime import Principal
 from atdp.schemas import Message, Part, TokenFidelity, WholePrompts
 
 _NO_TIME_LIMIT_S = 3600.0
@@ -102,6 +105,8 @@ class ReadOptions:
     """Also fold the messages, which reads the text columns."""
     with_step_rewards: bool = False
     """Also read the rewards of steps and events."""
+    caller: Principal | None = None
+    """Whose permissions decide; None: the platform's own service (`permitted_use.PLATFORM`)."""
 
     @property
     def demand(self) -> TokenFidelity | None:
@@ -139,7 +144,6 @@ def governed_trajectories(
             f"purpose {purpose!r} is not one that is read here; use {', '.join(get_args(Purpose))}"
         )
     options = options or ReadOptions()
-    rules = lake.use_rules()
     with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE, snapshots=snapshots) as stamped:
         pinned = stamped.snapshots
         filters = {
@@ -147,13 +151,18 @@ def governed_trajectories(
             "purpose": sql_literal(purpose),
             **_newer(stamped, options.after),
         }
-        withheld = UseQuestion(
-            rules=rules,
-            tenants=None if tenant is None else [tenant],
+        question = use_question(
+            lake,
             purpose=purpose,
+            tenants=None if tenant is None else [tenant],
             now=datetime.now(UTC),
+            caller=options.caller,
             named=filters["named"],
-        ).ask(stamped.all_rows)
+        )
+        if snapshots is None:
+            withheld = question.ask(stamped.all_rows)
+        else:
+            withheld, _ = ask_lake(question, lake, snapshots)
         accepted, rejected = _judge_stamps(
             _rows(stamped, "candidates", filters), withheld, purpose, options
         )
@@ -195,20 +204,23 @@ def withheld_among(
     purpose: Purpose,
     trajectories: Collection[tuple[str, str]],
     snapshots: Mapping[TableName, int],
+    *,
+    caller: Principal | None = None,
 ) -> dict[tuple[str, str], str]:
     """Return those trajectories (tenant, name) that are withheld now, with the reasons.
 
     It is for readers that keep what they have read: they ask again before they use it. `snapshots`
-    are those that it was read from.
+    are those that it was read from, `caller` is as in `ReadOptions`.
 
     Raises:
         RulesUnreadable: the register of consent and retention cannot be read.
     """
-    question = UseQuestion(
-        rules=lake.use_rules(),
-        tenants={tenant for tenant, _ in trajectories},
+    question = use_question(
+        lake,
         purpose=purpose,
+        tenants={tenant for tenant, _ in trajectories},
         now=datetime.now(UTC),
+        caller=caller,
         named=_named([name for _, name in trajectories]),
     )
     withheld, _ = ask_lake(question, lake, snapshots)

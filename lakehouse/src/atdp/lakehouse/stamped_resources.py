@@ -5,13 +5,13 @@ An action on the trajectory is allowed when it is allowed on each of them.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from atdp.access import NEVER_EXPIRES, DataResource
 from atdp.lakehouse.connection import connect, withheld_by
 from atdp.lakehouse.duckdb_sql import sql_literal
 from atdp.lakehouse.lake import Lake
 from atdp.lakehouse.queries import query
+from atdp.lakehouse.stamped_data import stamped_data
 from atdp.lakehouse.visible_files import ANY_PURPOSE
 
 
@@ -32,17 +32,12 @@ def trajectory_resources(
         return []
     withheld = withheld_by(lake, lake.use_rules(), purpose=purpose, tenants=[tenant])
     reason = withheld.reason(tenant, trajectory_id)
+    expires_at = NEVER_EXPIRES if reason in (None, *_CONSENT) else now
     return [
-        DataResource(
-            tenant=tenant,
+        stamped_data(
+            {**stamp, "consent": _CONSENT.get(reason, stamp["consent"])},
             trajectory_id=trajectory_id,
-            purposes=None if stamp["purposes"] is None else frozenset(stamp["purposes"]),
-            consent=_CONSENT.get(reason, stamp["consent"]),
-            classification=stamp["classification"],
-            policy=_policy(stamp),
-            quarantined=False,  # a quarantined event does not land
-            token_fidelity=stamp["token_fidelity"] or "unknown",
-            expires_at=NEVER_EXPIRES if reason in (None, *_CONSENT) else now,
+            expires_at=expires_at,
         )
         for stamp in stamps
     ]
@@ -54,9 +49,3 @@ _CONSENT: Mapping[str | None, str | None] = {
     "rules_unreadable": None,
 }
 """Consent by the reason why a trajectory is withheld; any other reason lets it expire."""
-
-
-def _policy(stamp: Mapping[str, Any]) -> str | None:
-    if stamp["policy_id"] is None or stamp["policy_version"] is None:
-        return None
-    return f"{stamp['policy_id']}@{stamp['policy_version']}"

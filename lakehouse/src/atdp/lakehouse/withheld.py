@@ -38,6 +38,15 @@ class Withheld:
         """Return the withheld trajectories of a tenant that is not withheld as a whole."""
         return self.trajectories.get(tenant, {})
 
+    def joined(self, other: "Withheld") -> "Withheld":
+        """Return what one of the two withholds; where both do, the reason of this one."""
+        tenants = {**other.tenants, **self.tenants}
+        both = self.trajectories.keys() | other.trajectories.keys()
+        return Withheld(
+            tenants=tenants,
+            trajectories={tenant: {**other.of(tenant), **self.of(tenant)} for tenant in both},
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UseQuestion:

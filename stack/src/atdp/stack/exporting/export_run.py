@@ -1,9 +1,9 @@
 """An export: trajectories that may be exported, as files with a manifest.
 
 Everything is read through the governed reader with the purpose `export`, so trajectories that the
-stamps, consent or retention refuse are counted and not written. The manifest is written last: a
-folder without one is not a finished export. It holds the snapshots and the selection that were
-read, the trajectories, the refused by reason, and a digest of every file.
+stamps, consent, retention or the permissions of the caller refuse are counted and not written. The
+manifest is written last: a folder without one is not a finished export. It holds the snapshots and
+the selection that were read, the trajectories, the refused by reason, and a digest of every file.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from typing import Any, Final
 from atdp.lakehouse import (
     GovernedTrajectories,
     Lake,
+    ReadOptions,
     TableName,
     TrajectoryRecord,
     governed_trajectories,
@@ -73,7 +74,12 @@ def export(
     tenant, where, snapshots = _selection(lake, request)
     _check(request, caller, tenant)
     records = governed_trajectories(
-        lake, purpose="export", tenant=tenant, where=where, snapshots=snapshots
+        lake,
+        purpose="export",
+        tenant=tenant,
+        where=where,
+        snapshots=snapshots,
+        options=ReadOptions(caller=caller),
     )
     request.folder.mkdir(parents=True, exist_ok=True)
     files = _write_documents(request, records, progress)
