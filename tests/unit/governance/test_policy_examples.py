@@ -160,3 +160,8 @@ def test_results_are_the_same_each_time_and_quote_no_text() -> None:
 
 def test_a_policy_without_examples_has_no_results() -> None:
     assert run() == []
+
+
+def test_an_absent_text_that_the_event_never_had_checks_nothing_and_fails() -> None:
+    found = problems(given=MAIL, expect_absent=["bob@corp.io", "bob@corp.org"])
+    assert found == "expect_absent[1] does not stand in the event, so it checks nothing"

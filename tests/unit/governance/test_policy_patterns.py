@@ -5,7 +5,11 @@ import time
 import pytest
 
 from atdp.governance.cpu_budget import cpu_budget
-from atdp.governance.detect.custom_pattern import CustomPattern, PatternDefinition
+from atdp.governance.detect.custom_pattern import (
+    CustomPattern,
+    PatternDefinition,
+    PatternTrials,
+)
 from atdp.governance.detect.linear_patterns import LinearPattern
 from atdp.governance.errors import DetectorError, PolicyError
 
@@ -128,6 +132,21 @@ def test_a_search_beyond_its_time_is_an_error_not_a_part_of_the_matches() -> Non
         score=0.9,
         context=frozenset(),
     )
-    detector = CustomPattern(definition, 1e-9)
+    detector = CustomPattern(definition, 1e-9, None)
     with pytest.raises(DetectorError, match="pattern slow ran longer"), cpu_budget(20):
         detector.scan("a" * 60_000)
+
+
+def test_many_patterns_that_are_slow_together_are_refused_however_often_they_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("atdp.governance.detect.custom_pattern.MOST_TRIALS_S", 0.5)
+
+    def try_all() -> None:
+        trials = PatternTrials()
+        for length in range(1, 400):
+            trials.refuse_if_slow(linear(f"K[0-9]{{{length},400}}"))
+
+    for _ in range(2):
+        with pytest.raises(PolicyError, match=r"take more than 0.5 s together"):
+            try_all()

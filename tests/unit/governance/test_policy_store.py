@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from atdp.access import ConsentDecision, UsedData
+from atdp.governance.detect.linear_patterns import LinearPattern
 from atdp.governance.errors import HomeUnavailable, PolicyDecisionRefused, PolicyError, Refusal
 from atdp.governance.policy import default_policy_text
 from atdp.governance.policy_store import PolicyStore
@@ -131,3 +132,16 @@ def test_two_policies_for_one_tenant_are_refused() -> None:
 def test_a_text_that_is_no_policy_is_never_put_in_force(broken: str) -> None:
     with pytest.raises((PolicyError, KeyError, TypeError, yaml.YAMLError)):
         writer(broken)
+
+
+def test_patterns_of_an_active_policy_are_not_tried_again_while_all_tenants_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def tried(_: LinearPattern) -> float:
+        raise AssertionError
+
+    policy = yaml.safe_load(small())
+    policy["patterns"] = [{"id": "code", "entity": "CODE", "pattern": "AC-[0-9]{4}"}]
+    policies = writer(yaml.safe_dump(policy))
+    monkeypatch.setattr(LinearPattern, "refuse_if_slow", tried)
+    assert policies.store().policy_for("acme").id == "small"

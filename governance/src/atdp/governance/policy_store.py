@@ -108,7 +108,8 @@ class PolicyStore:
             document = parse_policy(content.text, where=name)
             if not isinstance(document, PolicyDocument) or document.content_hash != content.hash:
                 raise PolicyError("its content is not the one that was approved")
-            compiled = compile_policy(document)
+            # Its patterns were tried when it was activated. Trials here would hold up all tenants.
+            compiled = compile_policy(document, try_patterns=False)
         except PolicyError as error:
             _log.error(
                 "an active policy cannot be used; the gate of its tenants is closed",

@@ -4,9 +4,10 @@ Those of stewards run on RE2 (`syntax: re2`). The rules that the package ships n
 run on the `regex` module, with a time limit for each string (`syntax: regex`). A pattern that
 exceeds its limit raises an error; its text is never skipped. When a policy is compiled, each
 pattern is tried on repetitive texts, and one that is slow on them is refused, so that it does not
-quarantine real events later.
+quarantine real events later. An active policy was tried when it was checked.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
@@ -22,6 +23,9 @@ PatternSyntax: TypeAlias = Literal["re2", "regex"]
 
 _PROBE_TIMEOUT_S: Final = 1.0
 _PROBE_CHARS: Final = 6_000
+MOST_TRIALS_S: Final = 100.0
+"""CPU time for trying all patterns of one policy. A usual pattern takes 0.1 s, and one that matches
+every character takes 5 s."""
 _PROBE_PIECES: Final = (
     "a",
     "A",
@@ -67,7 +71,28 @@ class PatternDefinition:
 class _Pattern(Protocol):
     def spans(self, text: str, timeout_s: float) -> Iterator[tuple[int, int]]: ...
 
-    def refuse_if_slow(self) -> None: ...
+    def refuse_if_slow(self) -> float: ...
+
+
+class PatternTrials:
+    """Tries the patterns of one policy on repetitive texts, for a limited time together."""
+
+    def __init__(self) -> None:
+        self._left_s = MOST_TRIALS_S
+
+    def refuse_if_slow(self, pattern: _Pattern) -> None:
+        """Try a pattern.
+
+        Raises:
+            PolicyError: it is slow, or the time for all patterns is used up.
+        """
+        if self._left_s > 0:
+            self._left_s -= pattern.refuse_if_slow()
+        if self._left_s <= 0:
+            raise PolicyError(
+                f"the policy's patterns up to this one take more than {MOST_TRIALS_S:g} s together "
+                "on repetitive texts; have fewer that match single characters"
+            )
 
 
 class CustomPattern:
@@ -78,7 +103,10 @@ class CustomPattern:
             slow on repetitive text.
     """
 
-    def __init__(self, definition: PatternDefinition, timeout_s: float) -> None:
+    def __init__(
+        self, definition: PatternDefinition, timeout_s: float, trials: PatternTrials | None
+    ) -> None:
+        """Without `trials`, the pattern is known to be fast enough."""
         self.context = definition.context
         self.best_score = definition.score
         self.entity: str | None = definition.entity
@@ -86,7 +114,8 @@ class CustomPattern:
         self._timeout_s = timeout_s
         try:
             self._pattern = compiled_pattern(definition)
-            self._pattern.refuse_if_slow()
+            if trials is not None:
+                trials.refuse_if_slow(self._pattern)
         except PolicyError as error:
             raise PolicyError(f"pattern {definition.name!r}: {error}") from error
 
@@ -149,7 +178,8 @@ class _TimedPattern:
         except TimeoutError as error:
             raise DetectorError(f"a pattern needs more than {timeout_s} s on one string") from error
 
-    def refuse_if_slow(self) -> None:
+    def refuse_if_slow(self) -> float:
+        started_s = time.thread_time()
         for probe in _PROBES:
             try:
                 for _span in self.spans(probe, _PROBE_TIMEOUT_S):
@@ -158,3 +188,4 @@ class _TimedPattern:
                 raise PolicyError(
                     "takes too long on repetitive text; bound its repetitions ({1,40} instead of +)"
                 ) from error
+        return time.thread_time() - started_s

@@ -41,8 +41,9 @@ _MOST_WORDS: Final = 24
 _MATCH_BYTES: Final = 60
 _LITERALS: Final = re.compile(r"\\.|[A-Za-z0-9]+|[^\sA-Za-z0-9\\]")
 
-_FAST: Final[set[tuple[str, bool]]] = set()
-"""Patterns that were tried in this process: a policy is compiled for its linter, tests and use."""
+_FAST: Final[dict[tuple[str, bool], float]] = {}
+"""Patterns that were tried in this process, with the CPU seconds that it took: a policy is compiled
+for its linter and its tests."""
 
 
 class LinearPattern:
@@ -89,22 +90,23 @@ class LinearPattern:
                 raise DetectorError(f"a pattern needs more than {timeout_s} s on one string")
             yield match.span(self._group)
 
-    def refuse_if_slow(self) -> None:
-        """Try the pattern on repetitive texts.
+    def refuse_if_slow(self) -> float:
+        """Try the pattern on repetitive texts; return the CPU seconds of the first trial.
 
         Raises:
             PolicyError: it is slow on one of them.
         """
         tried = self._source, self._pattern.options.case_sensitive
         if tried in _FAST:
-            return
+            return _FAST[tried]
+        started_s = time.thread_time()
         for piece in self._probe_pieces():
             if all(self._is_slow(piece) for _ in range(_TRIALS)):
                 raise PolicyError(
                     "takes too long on repetitive text, because it reads far beyond many of its "
                     "matches; bound what it reads ({1,40} instead of + or *)"
                 )
-        _FAST.add(tried)
+        return _FAST.setdefault(tried, time.thread_time() - started_s)
 
     def _is_slow(self, piece: str) -> bool:
         """Return whether the time on repetitions of a text grows faster than their length."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from atdp.governance.detect.checked_codes import CheckedCodes
-from atdp.governance.detect.custom_pattern import CustomPattern
+from atdp.governance.detect.custom_pattern import CustomPattern, PatternTrials
 from atdp.governance.detect.detector import Detector
 from atdp.governance.detect.glued_addresses import GluedAddresses
 from atdp.governance.detect.key_names import KeyNameRule, KeyNames, key_name
@@ -93,8 +93,10 @@ class CompiledPolicy:
         )
 
 
-def compile_policy(document: PolicyDocument) -> CompiledPolicy:
+def compile_policy(document: PolicyDocument, *, try_patterns: bool = True) -> CompiledPolicy:
     """Load the recognizers of a policy and compile its patterns and rules.
+
+    `try_patterns`: try its patterns on repetitive texts, which can take minutes.
 
     Raises:
         PolicyError: an entity has no recognizer, a pattern is bad, a phone region is unknown, a key
@@ -105,7 +107,7 @@ def compile_policy(document: PolicyDocument) -> CompiledPolicy:
     except PolicyError as error:
         raise PolicyError(f"policy {document.metadata.id}: {error}") from error
     keys = _key_names(document)
-    detectors = _detectors(document, keys)
+    detectors = _detectors(document, keys, PatternTrials() if try_patterns else None)
     thresholds = {name: threshold(rule) for name, rule in document.entities.items()}
     return CompiledPolicy(
         document=document,
@@ -164,7 +166,9 @@ def recognizers(
     return pattern_detectors(entity, timeout_s=timeout_s)
 
 
-def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
+def _detectors(
+    document: PolicyDocument, keys: KeyNames, trials: PatternTrials | None
+) -> list[Detector]:
     timeout_s = document.limits.pattern_timeout_s
     detectors: list[Detector] = [SurrogateForms()]
     custom = {rule.entity for rule in document.patterns} | {rule.entity for rule in document.keys}
@@ -178,7 +182,7 @@ def _detectors(document: PolicyDocument, keys: KeyNames) -> list[Detector]:
         detectors.append(GluedAddresses())
     if not _CHECKED.isdisjoint(document.entities):
         detectors.append(CheckedCodes())
-    detectors += [CustomPattern(rule.definition, timeout_s) for rule in document.patterns]
+    detectors += [CustomPattern(rule.definition, timeout_s, trials) for rule in document.patterns]
     if document.keys:
         detectors += [QuotedPairs(keys, timeout_s), QueryPairs(keys, timeout_s)]
     return detectors

@@ -7,7 +7,7 @@ the rules that can be read.
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from atdp.governance.detect.custom_pattern import CustomPattern
+from atdp.governance.detect.custom_pattern import CustomPattern, PatternTrials
 from atdp.governance.detect.detector import Detector
 from atdp.governance.detect.numbers import NUMBER_FORMS
 from atdp.governance.detect.presidio_recognizers import recognizer_classes
@@ -72,12 +72,13 @@ def _entity(
 
 
 def _patterns(rules: PolicyRules) -> Iterator[RuleProblem]:
+    trials = PatternTrials()
     for index, rule in rules.patterns.items():
         if is_shipped(rule):
             continue
         location: Location = ("patterns", index, "pattern")
         try:
-            CustomPattern(rule.definition, _TIMEOUT_S)
+            CustomPattern(rule.definition, _TIMEOUT_S, trials)
         except PolicyError as error:
             yield RuleProblem(location, str(error))
         entity = rules.entities.get(rule.entity)

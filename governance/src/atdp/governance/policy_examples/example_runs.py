@@ -25,7 +25,7 @@ from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime import DocumentError, YamlDocument
-from atdp.schemas import SchemaError, check_record, decode_record, encode
+from atdp.schemas import Event, SchemaError, check_record, decode_record, encode
 
 _TENANT: Final = "example"
 _MOST_PLACES: Final = 3
@@ -82,25 +82,34 @@ def _run(
 ) -> PolicyTestResult:
     decision: DecisionName | None = None
     try:
-        governed = _govern(example, policy)
+        event = _event(example, policy)
+        governed = _govern(event, policy)
     except SchemaError as error:
         problems: tuple[str, ...] = (f"in.event is no event: {error}",)
     else:
         decision = governed.decision
-        problems = tuple(_problems(example, governed))
+        problems = (*_without_effect(example, event), *_problems(example, governed))
     return PolicyTestResult(
         index=index, name=example.name, line=line, decision=decision, problems=problems
     )
 
 
-def _govern(example: PolicyExample, policy: CompiledPolicy) -> _Governed:
-    """Return what becomes of an example.
+def _event(example: PolicyExample, policy: CompiledPolicy) -> Event:
+    """Return the event of an example.
 
     Raises:
-        SchemaError: it is no event.
+        SchemaError: it is none.
     """
     tenant = policy.document.applies_to.tenants[0]
-    event = example_event(example.given, _TENANT if tenant == ANY_TENANT else tenant)
+    return example_event(example.given, _TENANT if tenant == ANY_TENANT else tenant)
+
+
+def _govern(event: Event, policy: CompiledPolicy) -> _Governed:
+    """Return what becomes of an event.
+
+    Raises:
+        SchemaError: a field of it does not fit.
+    """
     _, record = decode_record(encode(event))
     now = event.occurred_at or datetime(2026, 1, 1, tzinfo=UTC)
     if violations := check_record(record, now=now):
@@ -126,6 +135,14 @@ def _govern(example: PolicyExample, policy: CompiledPolicy) -> _Governed:
         record=governed.record,
         entities={each.entity for each in governed.replacements},
     )
+
+
+def _without_effect(example: PolicyExample, event: Event) -> Iterator[str]:
+    """Yield the expectations that nothing can disappoint."""
+    texts = list(_texts(decode_record(encode(event))[1], "$"))
+    for index, wanted in enumerate(example.expect_absent):
+        if not _places(wanted, texts):
+            yield f"expect_absent[{index}] does not stand in the event, so it checks nothing"
 
 
 def _problems(example: PolicyExample, governed: _Governed) -> Iterator[str]:
