@@ -458,3 +458,20 @@ def test_the_same_activation_at_two_desks_is_one(log: MemoryLog) -> None:
 def test_a_text_that_is_no_policy_is_refused_with_its_place(text: str, words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         parsed(text)
+
+
+def test_a_content_that_is_drafted_before_the_approval_of_another_is_not_approved_instead(
+    desk: PolicyDesk,
+) -> None:
+    desk.set_two_person(OPERATOR, True)
+    reviewed = desk.draft(COLLEAGUE, parsed(policy_yaml()))
+    desk.draft(COLLEAGUE, parsed(policy_yaml(operator="hash")))
+    with pytest.raises(PolicyDecisionRefused, match=reviewed.hash[:8]):
+        desk.approve(STEWARD, at(1))
+    assert desk.approve(STEWARD, at(1, digest=reviewed.hash)).hash == reviewed.hash
+
+
+@pytest.mark.parametrize("tenant", ["'acme '", "''", "acmé", "'**'", "unknown", "'../acme'"])
+def test_a_name_that_no_tenant_can_have_is_refused(tenant: str) -> None:
+    with pytest.raises(PolicyError, match=r"acme.yaml:5:\d+: .*cannot be a tenant name"):
+        parsed(policy_yaml(tenants=tenant))

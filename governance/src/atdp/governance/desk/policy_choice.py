@@ -55,6 +55,26 @@ def chosen_draft(state: PolicyState, scope: PolicyScope, choice: ContentChoice) 
     return contents[-1]
 
 
+def check_single(state: PolicyState, scope: PolicyScope, choice: ContentChoice) -> None:
+    """Check that it is clear what is approved under the two-person rule.
+
+    Whoever approves has looked at one content. Another one may have been drafted since.
+
+    Raises:
+        PolicyDecisionRefused: the version has several contents, and no hash says which is meant.
+    """
+    contents = [
+        each.content.hash
+        for each in state.contents(choice.id, choice.version)
+        if scope.may_see(each.content.tenants)
+    ]
+    if state.two_person and not choice.hash and len(contents) > 1:
+        raise PolicyDecisionRefused(
+            f"{choice.id}@{choice.version} was drafted with {len(contents)} contents; name the "
+            f"hash of the one that you approve ({', '.join(each[:8] for each in contents)})"
+        )
+
+
 def earlier_draft(
     state: PolicyState, scope: PolicyScope, policy_id: str, version: int | None
 ) -> PolicyDraft:

@@ -19,6 +19,7 @@ from atdp.governance.desk.decision_writer import DecisionWriter
 from atdp.governance.desk.policy_choice import (
     ContentChoice,
     check_decides,
+    check_single,
     chosen_draft,
     earlier_draft,
     visible_drafts,
@@ -166,13 +167,14 @@ class PolicyDesk:
             PolicyUnknown: it was not drafted.
             PolicyDecisionDenied: the caller may not decide about this policy.
             PolicyDecisionRefused: the caller drafted it under the two-person rule, or a higher
-                version is active.
+                version is active, or several contents could be meant.
         """
         scope = PolicyScope(caller)
         with self._writer.lock:
             log = self._read(scope)
             draft = chosen_draft(log, scope, choice)
             check_decides(log, scope, draft.content)
+            check_single(log, scope, choice)
             body = ApprovedContent(id=choice.id, version=choice.version, hash=draft.content.hash)
             self._writer.check(caller, body)
             if caller.actor not in draft.approvals and not log.is_active(body):

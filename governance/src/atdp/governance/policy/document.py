@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from atdp.access import AccessPolicyDocument, UsePurpose
 from atdp.governance.errors import PolicyError
@@ -28,7 +28,7 @@ from atdp.governance.policy.rules import (
     PatternRule,
     PolicyLimits,
 )
-from atdp.runtime import DocumentError, YamlDocument
+from atdp.runtime import DocumentError, YamlDocument, tenant_problem
 
 Purpose: TypeAlias = UsePurpose
 RetentionClass: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
@@ -48,10 +48,16 @@ class PolicyMetadata(PolicyPart):
     reason: str = ""
 
 
+def _checked_tenant(name: str) -> str:
+    if name != ANY_TENANT and (problem := tenant_problem(name)) is not None:
+        raise ValueError(problem)
+    return name
+
+
 class AppliesTo(PolicyPart):
     """The tenants of the policy: names, or `*` for all tenants that no other policy names."""
 
-    tenants: Annotated[list[str], Field(min_length=1)]
+    tenants: Annotated[list[Annotated[str, AfterValidator(_checked_tenant)]], Field(min_length=1)]
 
 
 class ConsentTerms(PolicyPart):
