@@ -57,10 +57,10 @@ class YamlDocument:
         if len(text) > _MOST_CHARACTERS:
             raise DocumentError(f"{where}: longer than {_MOST_CHARACTERS} characters")
         try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            loader = _UniqueKeyLoader(text)
+            node = loader.get_single_node()
             _check_aliases(node)
-            # A SafeLoader that also refuses repeated keys.
-            value: Any = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506
+            value = None if node is None else loader.construct_document(node)
         except yaml.YAMLError as error:
             problem = getattr(error, "problem", None) or str(error)
             place = _error_place(error, text)
@@ -220,6 +220,10 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         """Construct the mapping as the base class does, after a check for repeated keys."""
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(
+                    None, None, "merge keys (<<) are not taken; write the keys", key_node.start_mark
+                )
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key_node, yaml.ScalarNode):
                 raise yaml.constructor.ConstructorError(

@@ -6,6 +6,7 @@ two persons) are folds over that log, so that every reader comes to the same res
 writers race: the entry that comes second in the log is the one that the fold refuses.
 """
 
+import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -48,6 +49,7 @@ class MemoryLog:
 
     def __init__(self) -> None:
         self.entries: list[RegisterEntry] = []
+        self.lock = threading.Lock()
 
 
 class MemoryRegister:
@@ -66,8 +68,10 @@ class MemoryRegister:
     def append(self, entry: RegisterEntry) -> int:
         """See `Register`."""
         entry.encode()
-        self._log.entries.append(entry.at(len(self._log.entries)))
-        return len(self._log.entries) - 1
+        with self._log.lock:
+            offset = len(self._log.entries)
+            self._log.entries.append(entry.at(offset))
+        return offset
 
     def close(self) -> None:
         """See `Register`."""
