@@ -1,14 +1,16 @@
 """One suite for both registers: the one in Kafka, and the one in memory that unit tests use."""
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -182,6 +184,47 @@ def test_compaction_keeps_the_newest_entry_of_every_key(kafka_bootstrap: str) ->
     assert set(last.values()) <= {
         each.offset for each in kafka_register(kafka_bootstrap, prefix).read()
     }
+
+
+def test_a_record_that_somebody_else_writes_under_the_key_of_an_entry_does_not_remove_it(
+    kafka_bootstrap: str,
+) -> None:
+    prefix = f"reg{uuid.uuid4().hex[:8]}."
+    name = prefix + topic("register").name
+    soon = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.0", "delete.retention.ms": "0"}
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap})
+    other = f"{prefix}compacted"
+    new = [
+        NewTopic(name, 1, 1, config={**topic("register").config, **soon}),
+        NewTopic(other, 1, 1, config={"cleanup.policy": "compact", **soon}),
+    ]
+    for future in admin.create_topics(new).values():
+        future.result(30)
+    register = kafka_register(kafka_bootstrap, prefix)
+    offset = register.append(entry("acme", state="withdrawn"))
+    producer = Producer({"bootstrap.servers": kafka_bootstrap})
+    removed = TopicPartition(other, 0, 0)
+    deadline = time.monotonic() + 100
+    compacted = False
+    while not compacted:
+        assert time.monotonic() < deadline
+        for written in (name, other):
+            producer.produce(written, key=entry("acme").log_key, value=b"no entry")
+        producer.flush(10)
+        compacted = _first_offset(kafka_bootstrap, removed) > 0
+    found = kafka_register(kafka_bootstrap, prefix).read()
+    assert [each.offset for each in found] == [offset]
+
+
+def _first_offset(bootstrap: str, place: TopicPartition) -> int:
+    """Return the offset of the first record that is left in a partition."""
+    config = {"bootstrap.servers": bootstrap, "group.id": "first", "auto.offset.reset": "earliest"}
+    with closing(Consumer(config)) as consumer:
+        consumer.assign([place])
+        message = consumer.poll(10)
+    assert message is not None
+    assert message.error() is None
+    return message.offset() or 0
 
 
 def test_the_register_of_a_home_has_a_secret_of_its_own(
