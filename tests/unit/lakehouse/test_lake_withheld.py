@@ -23,6 +23,7 @@ from atdp.lakehouse import (
     governed_trajectories,
     load_dataset,
     open_lake,
+    withheld_among,
 )
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.lakehouse.visible_files import ANY_PURPOSE
@@ -262,3 +263,20 @@ def test_without_its_register_nothing_is_read_for_a_purpose(
         connect(lake=closed, tenant="acme")
     with connect(lake=closed) as operator:
         assert operator.sql("SELECT count(*) FROM trajectories").scalar() == 4
+
+
+def test_a_person_who_joins_a_trajectory_later_withholds_it_in_older_snapshots_too(
+    lake: Lake, log: LogDouble, register: Register
+) -> None:
+    events = sample("late").events()
+    log.land(events[:-1])
+    older = lake.snapshots()
+    log.land([about(events[-1], "USER_ID_z")])
+    assert read(lake, snapshots=older)[0] == {"late"}
+    decide(register, "withdrawn", "subject", "USER_ID_z")
+    assert read(lake, snapshots=older) == (set(), {"consent_withdrawn_since": 1})
+    assert withheld_among(lake, "train", [("acme", "late")], older) == {
+        ("acme", "late"): "consent_withdrawn_since"
+    }
+    with connect(lake=lake, tenant="acme", snapshots=older) as connection:
+        assert connection.sql("SELECT count(*) FROM events").rows() == [(0,)]
