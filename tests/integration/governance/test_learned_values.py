@@ -74,7 +74,7 @@ sys.exit(worker.main())
 POLICY = """
 apiVersion: atdp.governance/v1
 kind: GovernancePolicy
-metadata: {id: default, version: 1}
+metadata: {id: demo, version: 1}
 applies_to: {tenants: ["*"]}
 purposes: [train, replay, analytics]
 consent: {train: granted}

@@ -270,7 +270,7 @@ def _check_governed_order(rig: Rig, *, length: int, trajectory_count: int) -> No
     for message, record in zip(governed, rig.records("events_governed"), strict=True):
         assert message.partition() == partitions[message.key()]
         numbers[message.key()].append(record["seq"])
-        assert record["governance"]["policy_id"] == "default"
+        assert record["governance"]["policy_id"] == "demo"
         assert record["governance"]["training_eligible"] is True
     assert all(each == list(range(length)) for each in numbers.values())
     assert len(numbers) == trajectory_count

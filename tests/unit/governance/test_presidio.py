@@ -2,6 +2,7 @@
 
 import functools
 import logging
+import logging.config
 import random
 import re
 import sys
@@ -89,11 +90,16 @@ def test_a_pattern_that_runs_out_of_time_is_an_error_not_a_skip() -> None:
         detector.scan("4111 1111 1111 1111")
 
 
-def test_presidio_is_loaded_without_network_lists_and_without_logs() -> None:
+def test_presidio_is_loaded_without_network_lists_and_without_logs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     from presidio_analyzer.predefined_recognizers.generic import email_recognizer
 
     recognizer_classes()
-    assert logging.getLogger("presidio-analyzer").disabled
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})
+    with caplog.at_level(logging.DEBUG):
+        logging.getLogger("presidio-analyzer").error("bob@corp.io")
+    assert caplog.records == []
     assert email_recognizer.tldextract.extract("a@b.co.uk").fqdn == "b.co.uk"
     assert email_recognizer.tldextract is not sys.modules["tldextract"]
 

@@ -31,8 +31,9 @@ def recognizer_classes() -> Mapping[str, Sequence[Callable[[], Any]]]:
     with _IMPORT_LOCK, _hidden(_HIDDEN_WHILE_IMPORTING):
         predefined = importlib.import_module("presidio_analyzer.predefined_recognizers")
         base = importlib.import_module("presidio_analyzer").PatternRecognizer
-    # Presidio's log messages quote the analysed text.
-    logging.getLogger("presidio-analyzer").disabled = True
+    # Presidio's log messages quote the analysed text. A filter stays when somebody configures
+    # logging, as uvicorn does; that would undo `disabled`.
+    logging.getLogger("presidio-analyzer").addFilter(_nothing)
     _use_included_suffix_list()
     classes: dict[str, list[Callable[[], Any]]] = {}
     for name in predefined.__all__:
@@ -42,6 +43,11 @@ def recognizer_classes() -> Mapping[str, Sequence[Callable[[], Any]]]:
             for entity in make().supported_entities:
                 classes.setdefault(entity, []).append(candidate)
     return classes
+
+
+def _nothing(record: logging.LogRecord) -> bool:
+    """Let no record pass."""
+    return False
 
 
 def _use_included_suffix_list() -> None:

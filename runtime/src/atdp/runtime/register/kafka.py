@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
 
 _log = logging.getLogger("atdp.register")
-_TIMEOUT_S: Final = 20.0
+_TIMEOUT_S: Final = 10.0
 """Longest time of one call. A broker that starts again answers within a few seconds."""
 _PAUSE_S: Final = 0.1
 """Pause before a partition without a leader is asked again."""
