@@ -4,14 +4,19 @@ A withdrawal of consent names a data subject or a session. Neither may enter the
 only the governed form matches what has landed.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from atdp.governance.policy_store import PolicyStore
+from atdp.access import REDACTION, DraftedContent, PolicyLog
+from atdp.governance.errors import GovernanceError, PolicyError, Refusal
+from atdp.governance.policy.compiled import compile_policy
+from atdp.governance.policy.document import PolicyDocument, parse_policy
+from atdp.governance.policy_store import NO_POLICY
 from atdp.governance.redact.pseudonyms import is_pseudonym
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.walk.record_walk import DATA_SUBJECT
 from atdp.governance.walk.string_governor import StringGovernor
-from atdp.runtime import Home, Register
+from atdp.runtime import ANY_TENANT, Home, Register
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +40,42 @@ class GovernedIdentifiers:
         key = TenantKeyStore(self.home.tenant_keys).key_of(tenant)
         return key.pseudonym(DATA_SUBJECT, identifier)
 
-    def session(self, tenant: str, identifier: str) -> str:
-        """Return the governed form of a session's id.
+    def sessions(self, tenant: str, identifier: str) -> Sequence[str]:
+        """Return the governed forms of a session's id.
+
+        What is found in it depends on the policy. So there is one form for each policy that is, or
+        was, in force for the tenant, where they differ: what has landed keeps the form of its time.
 
         Raises:
-            GovernanceError: the tenant has no usable policy, or its key cannot be used.
+            GovernanceError: no policy of the tenant can be used, or its key cannot be used.
+            RegisterUnavailable: the register cannot be read.
         """
-        policies = PolicyStore(self.register)
-        policies.refresh()
         key = TenantKeyStore(self.home.tenant_keys).key_of(tenant)
-        return StringGovernor(policies.policy_for(tenant), key).identifier(identifier).text or ""
+        forms: dict[str, None] = {}
+        problem: GovernanceError = Refusal(NO_POLICY, f"no policy applies to the tenant {tenant!r}")
+        for content in self._were_in_force(tenant):
+            try:
+                document = parse_policy(content.text, where=f"{content.id}@{content.version}")
+                if isinstance(document, PolicyDocument):
+                    policy = compile_policy(document, try_patterns=False)
+                    forms[StringGovernor(policy, key).identifier(identifier).text or ""] = None
+            except (PolicyError, Refusal) as error:
+                # No event passes under a policy that cannot be used or that refuses the id.
+                problem = error
+        if not forms:
+            raise problem
+        return tuple(forms)
+
+    def _were_in_force(self, tenant: str) -> Iterator[DraftedContent]:
+        log = PolicyLog()
+        for entry in self.register.read():
+            log.apply(entry)
+        for policy_id in log.ids():
+            for draft in log.drafts(policy_id):
+                content = draft.content
+                if (
+                    draft.activated_at is not None
+                    and content.document_kind == REDACTION
+                    and not {tenant, ANY_TENANT}.isdisjoint(content.tenants)
+                ):
+                    yield content

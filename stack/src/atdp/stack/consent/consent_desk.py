@@ -218,7 +218,8 @@ class ConsentDesk:
         with closing(self._open()) as register:
             identifiers = GovernedIdentifiers(self._home, register)
             if place.session is not None:
-                return [("session", identifiers.session(place.tenant, place.session))]
+                forms = identifiers.sessions(place.tenant, place.session)
+                return [("session", form) for form in forms]
             raw = place.subject or ""
             secret = load_secret_key(
                 self._home.recognition_secret_file, if_lost="end users get other pseudonyms"
