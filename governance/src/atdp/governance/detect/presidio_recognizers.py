@@ -45,7 +45,7 @@ def recognizer_classes() -> Mapping[str, Sequence[Callable[[], Any]]]:
     return classes
 
 
-def _nothing(record: logging.LogRecord) -> bool:
+def _nothing(_: logging.LogRecord) -> bool:
     """Let no record pass."""
     return False
 
