@@ -12,9 +12,10 @@ from fastapi.testclient import TestClient
 
 from atdp.access import Authorizer
 from atdp.lakehouse import Lake, sql_router
-from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
 from atdp.runtime import HttpProblem, http_problem_response
 from atdp.runtime.keys import KeyStore
+from atdp.schemas import encode_record
 
 
 @pytest.fixture
@@ -63,10 +64,47 @@ def test_an_operator_sees_all_or_the_tenant_it_names(
     assert tenants(ask(client, key, QUERY, tenant="rival")[1]) == ["rival"]
 
 
-@pytest.mark.parametrize("role", ["agent", "trainer", "steward", "evaluator", "auditor"])
+@pytest.mark.parametrize("role", ["agent", "trainer", "evaluator"])
 def test_a_role_without_sql_is_denied(client: TestClient, keys: KeyStore, role: str) -> None:
     key, _ = keys.create("acme", role)
     assert ask(client, key, QUERY)[0] == 403
+
+
+def refused(tenant: str) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a refused event."""
+    record = {
+        "event_id": None,
+        "tenant_id": tenant,
+        "reason": "bad_signature",
+        "detail": None,
+        "source_topic": "raw",
+        "source_partition": 0,
+        "source_offset": 7,
+        "schema_fingerprint": None,
+        "payload_encrypted": b"secret",
+        "encryption_key_id": "k",
+        "occurred_at": NOON,
+        "quarantined_at": NOON,
+        "redelivered": False,
+    }
+    return tenant.encode(), encode_record("quarantine", record)
+
+
+@pytest.mark.parametrize("role", ["auditor", "steward"])
+def test_an_auditor_reads_the_tables_of_governance_of_its_own_tenant_and_no_other(
+    client: TestClient, lake: Lake, keys: KeyStore, role: str
+) -> None:
+    log = LogDouble(lake, role="events_quarantine")
+    log.sink.write(log.batch([refused("acme"), refused("rival")]))
+    key, _ = keys.create("acme", role)
+    status, text = ask(client, key, "SELECT tenant_id FROM quarantine_index")
+    assert (status, tenants(text)) == (200, ["acme"])
+    assert ask(client, key, "SELECT * FROM audit")[0] == 200
+    for name in ("events", "generations", "rewards", "trajectories", "steps", "latest_rewards"):
+        status, text = ask(client, key, f"SELECT * FROM {name}")
+        assert (status, json.loads(text)["error"]["code"]) == (400, "query_failed")
+    assert ask(client, key, "SELECT * FROM audit", tenant="rival")[0] == 403
+    assert ask(client, key, "SELECT * FROM audit", tenant="*")[0] == 403
 
 
 def test_no_key_a_wrong_key_and_a_revoked_key_are_denied(

@@ -1,5 +1,6 @@
 """Guards and access policies at every read for training, replay and export."""
 
+from contextlib import closing
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -201,7 +202,8 @@ def test_whatever_the_guards_deny_is_withheld(
     now = datetime.now(UTC)
     question = use_question(permission_lake, purpose=purpose, tenants=None, now=now, caller=caller)
     assert isinstance(question, PermissionQuestion)
-    withheld = question.ask(Rows(held, purpose).select)
+    with closing(Rows(held)) as rows:
+        withheld = question.ask(rows.select)
     for name, stamp in held:
         if purpose not in (stamp["purposes"] or ()):
             continue  # the stamp refuses the trajectory by itself
@@ -219,7 +221,7 @@ def permission_lake(lake: Lake) -> Lake:
 class Rows:
     """The events of some stamps, in a DuckDB without files."""
 
-    def __init__(self, held: list[tuple[str, dict[str, Any]]], purpose: str) -> None:
+    def __init__(self, held: list[tuple[str, dict[str, Any]]]) -> None:
         import duckdb
 
         self.duck = duckdb.connect()
@@ -236,6 +238,9 @@ class Rows:
                 "INSERT INTO events VALUES (?, ?, ?, ?)",
                 [stamp["tenant_id"], name, {"id": stamp["agent"]}, governance],
             )
+
+    def close(self) -> None:
+        self.duck.close()
 
     def select(self, statement: str) -> list[dict[str, Any]]:
         found = self.duck.execute(statement)

@@ -80,6 +80,7 @@ def test_the_guard_or_the_rule_that_decides_is_named() -> None:
         "consent=granted",
         "classification=unclassified",
         "policy=acme@3",
+        "agent=support",
         "quarantined=false",
         "token_fidelity=spliced",
         "expires_at=never",

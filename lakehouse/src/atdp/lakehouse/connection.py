@@ -30,6 +30,7 @@ from atdp.lakehouse.tables import TableName
 from atdp.lakehouse.visible_files import (
     ANALYTICS,
     ANY_PURPOSE,
+    AUDIT,
     Scope,
     attach_tables,
     lock_down,
@@ -192,7 +193,7 @@ def connect(
     default = ANY_PURPOSE if tenant is None else ANALYTICS
     scope = Scope(tenant=tenant, purpose=default if purpose is None else purpose)
     lake = lake or open_lake(home)
-    if scope.purpose == ANY_PURPOSE:
+    if scope.purpose in (ANY_PURPOSE, AUDIT):
         return Connection(lake, scope, snapshots=snapshots, limits=limits)
     withheld, snapshots = withheld_now(lake, scope, snapshots)
     return Connection(lake, scope, snapshots=snapshots, limits=limits, withheld=withheld)

@@ -1,9 +1,10 @@
 """`POST /v1/sql`: the lake's SQL over HTTP, under the caller's API key or token.
 
 The tenant of the caller decides which files are listed. The authorizer decides whether the caller
-may read all of these for analytics. An operator sees every tenant, or acts for the one that
-`X-ATDP-Tenant` names. Statements run in worker threads, a few at a time, each with limits of its
-own. When too many are running, the answer is 429 with a time to wait.
+may read all of these for analytics. A caller that may audit but not query reads the tables of
+governance's decisions, `audit` and `quarantine_index`, and no other. An operator sees every tenant,
+or acts for the one that `X-ATDP-Tenant` names. Statements run in worker threads, a few at a time,
+each with limits of its own. When too many are running, the answer is 429 with a time to wait.
 """
 
 import io
@@ -27,7 +28,7 @@ from atdp.lakehouse.errors import (
 )
 from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.query_result import QueryResult
-from atdp.lakehouse.visible_files import ANALYTICS
+from atdp.lakehouse.visible_files import ANALYTICS, AUDIT
 from atdp.runtime import (
     ANY_TENANT,
     Home,
@@ -130,7 +131,7 @@ def sql_router(
         The answer is JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC
         stream.
         """
-        principal = authenticate(request, shared.keys(), "query", tokens=tokens).principal
+        principal = _caller(request, shared.keys(), tokens)
         tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"), authorizer)
         with shared.running_statement():
             try:
@@ -168,6 +169,8 @@ def scope_of(
             the access policies cannot be read.
     """
     tenant = named_tenant or principal.tenant
+    if not principal.may("query"):
+        return _audited_tenant(principal, tenant), AUDIT
     if tenant == ANY_TENANT and principal.may_act_for(tenant):
         return None, None
     resource = TenantData(tenant=tenant)
@@ -179,6 +182,27 @@ def scope_of(
             403, "access_denied", f"you may not query this tenant's data: {decision.explanation}"
         )
     return tenant, ANALYTICS
+
+
+def _caller(request: Request, keys: KeyStore, tokens: TokenVerifier | None) -> Principal:
+    """Return a caller that may run SQL, or only read the tables of an auditor."""
+    try:
+        return authenticate(request, keys, "query", tokens=tokens).principal
+    except HttpProblem as refused:
+        if refused.code != "role_denied":
+            raise
+        try:
+            return authenticate(request, keys, "audit", tokens=tokens).principal
+        except HttpProblem:
+            raise refused from None
+
+
+def _audited_tenant(principal: Principal, tenant: str) -> str:
+    if not (principal.may("audit") and principal.may_act_for(tenant)):
+        raise HttpProblem(
+            403, "access_denied", "you may read the audit tables of your own tenant only"
+        )
+    return tenant
 
 
 def _body(result: QueryResult, form: AnswerFormat, snapshots: dict[str, str]) -> bytes:

@@ -52,6 +52,10 @@ ANY_PURPOSE = "*"
 """The scope of every row, whatever it may be used for. It is for decisions about rows by their
 stamps. No purpose can have this name."""
 
+AUDIT = "*audit"
+"""The scope of an auditor: the tables of governance's decisions alone, and no governed table or
+view. No purpose can have this name."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
@@ -68,6 +72,8 @@ class Scope:
             return False
         if self.purpose == ANY_PURPOSE:
             return True
+        if self.purpose == AUDIT:
+            return not definition.governed
         if not definition.governed:  # governance's decisions about data are for analysis only
             return self.purpose == ANALYTICS
         return self.purpose in str(file.partition[1]).split(PURPOSE_SEPARATOR)
@@ -102,10 +108,13 @@ def attach_tables(
             if scope.contains(table_definitions()[name], file)
         ]
         governed = table_definitions()[name].governed
+        if governed and scope.purpose == AUDIT:
+            continue
         local_paths += _create_view(duck, name, table, files, withheld if governed else Withheld())
     duck.execute("SET TimeZone = 'UTC'")
     duck.execute(f"SET allowed_paths = [{', '.join(map(sql_literal, local_paths))}]")
-    for folder, names in (("macros", MACROS), ("views", VIEWS)):
+    texts = () if scope.purpose == AUDIT else (("macros", MACROS), ("views", VIEWS))
+    for folder, names in texts:
         for each in names:
             file = resources.files(f"atdp.lakehouse.{folder}").joinpath(f"{each}.sql")
             duck.execute(file.read_text("utf-8"))

@@ -12,6 +12,7 @@ from atdp.gateway import GatewaySettings, create_app
 from atdp.governance import policy_router
 from atdp.lakehouse import sql_router
 from atdp.runtime import Service, run_http
+from atdp.stack.auditing.access_audit_api import access_audit_router
 from atdp.stack.consent.consent_api import consent_router
 from atdp.stack.previews.preview_api import preview_router
 from atdp.stack.quarantine.quarantine_api import quarantine_router
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     app.include_router(preview_router(service.home, tokens=tokens))
     app.include_router(consent_router(service.home, tokens=tokens))
     app.include_router(quarantine_router(service.home, tokens=tokens))
+    app.include_router(access_audit_router(service.home, tokens=tokens))
     run_http(service, app)
     return 0
 

@@ -1,10 +1,11 @@
-"""`atdp access`: who may do what with which data, and which rule decided."""
+"""`atdp access`: permissions, the rules behind them, and accesses to raw data."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atdp.stack.cli.callers import KeyOption, caller_of
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import (
     Format,
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs `access …` to the `atdp` command."""
-    group = make_group("access", "Permissions: explain a decision, list the rules in force.")
+    group = make_group("access", "Permissions: explain a decision, list rules, audit raw access.")
     group.command()(explain)
     group.command("list")(list_rules)
+    group.command("audit")(list_accesses)
     app.add_typer(group)
 
 
@@ -50,7 +52,7 @@ def explain(
             metavar="RESOURCE...",
             help="TENANT (all of its data), TENANT/TRAJECTORY (read from the lake), or "
             "NAME=VALUE for each attribute: tenant, purposes (comma between them), consent, "
-            "classification, policy, quarantined, token_fidelity, expires_at.",
+            "classification, policy, agent, quarantined, token_fidelity, expires_at.",
         ),
     ],
     form: FormatOption = None,
@@ -126,6 +128,34 @@ def list_rules(form: TableFormatOption = Format.TABLE, as_json: JsonOption = Fal
     ]
     columns = ["policy", "tenants", "rule", "effect"]
     print_rows(rows, [*columns, "cedar"] if chosen == Format.JSON else columns, chosen)
+
+
+def list_accesses(
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's (default: all that the key may see).")
+    ] = None,
+    key: KeyOption = None,
+    form: TableFormatOption = Format.TABLE,
+    as_json: JsonOption = False,
+) -> None:
+    r"""List who asked to see raw or quarantined data, oldest first, and what was decided.
+
+    \b
+    Example:
+      atdp access audit --tenant acme --format json
+    """
+    from atdp.stack.auditing.access_audit import COLUMNS, AccessAudit
+
+    home = existing_home()
+    rows: list[dict[str, object]] = list(AccessAudit(home).entries(caller_of(home, key), tenant))
+    chosen = choose_format(form, as_json) or Format.TABLE
+    if chosen != Format.JSON:
+        rows = [{**row, "policies": ", ".join(_words(row["policies"]))} for row in rows]
+    print_rows(rows, list(COLUMNS), chosen)
+
+
+def _words(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _principal(home: "Home", text: str) -> "Principal":

@@ -1,0 +1,1 @@
+"""Reading of the register's entries about access to raw data."""
