@@ -213,3 +213,8 @@ def test_an_access_policy_is_checked_with_its_rules_and_requests(
     problems = lint(ACCESS.replace(before, after))
     assert [problem.level for problem in problems] == ["error"] * len(problems)
     assert any(problem.line == line and words in problem.message for problem in problems)
+
+
+def test_a_text_that_is_too_long_is_said_to_be_too_long() -> None:
+    [problem] = lint_policy("# " + "a" * 4_000_000, "acme.yaml")
+    assert problem.message == "longer than 4000000 characters"

@@ -45,7 +45,7 @@ def lint_policy(text: str, where: str) -> list[LintProblem]:
         document = YamlDocument.parse(text, where=where)
     except DocumentError as error:
         line, column = error.place or (1, 1)
-        return [LintProblem(line, column, "error", _without_place(str(error)))]
+        return [LintProblem(line, column, "error", _without_place(str(error), where))]
     kind = document.value.get("kind") if isinstance(document.value, dict) else None
     model = DOCUMENT_KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
@@ -143,5 +143,5 @@ def _are_texts(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
-def _without_place(message: str) -> str:
-    return message.partition("not valid YAML")[1] + message.partition("not valid YAML")[2]
+def _without_place(message: str, where: str) -> str:
+    return re.sub(r"^(:\d+:\d+)?: ", "", message.removeprefix(where))
