@@ -46,6 +46,7 @@ from .service.http import add_health_routes as add_health_routes, run_http as ru
 from .service.http_problem import (
     HttpProblem as HttpProblem,
     http_problem_response as http_problem_response,
+    invalid_request_response as invalid_request_response,
 )
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry
 
 from atdp.gateway import events_api, proxy, routes_api, sessions_api
@@ -37,6 +38,7 @@ from atdp.runtime import (
     KeyStore,
     add_health_routes,
     http_problem_response,
+    invalid_request_response,
     load_secret_key,
 )
 from atdp.schemas import PromptMemory
@@ -72,6 +74,7 @@ def create_app(
 
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
     app.add_exception_handler(HttpProblem, http_problem_response)
+    app.add_exception_handler(RequestValidationError, invalid_request_response)
     add_health_routes(app, gateway_health)
     for module in (events_api, proxy, sessions_api, routes_api, feedback_api, rating_page):
         app.include_router(module.router)

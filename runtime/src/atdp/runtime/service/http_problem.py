@@ -1,6 +1,7 @@
 """HTTP error answers: one form for all routes, which OpenAI clients already read."""
 
 from fastapi import Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from atdp.runtime.errors import PlatformError
@@ -32,3 +33,16 @@ def http_problem_response(_request: Request, problem: Exception) -> JSONResponse
     assert isinstance(problem, HttpProblem)
     headers = {} if problem.retry_after_s is None else {"Retry-After": str(problem.retry_after_s)}
     return JSONResponse(problem.body(), problem.status, headers)
+
+
+def invalid_request_response(_request: Request, error: Exception) -> JSONResponse:
+    """Return the answer for a request whose fields are wrong; register it as an exception handler.
+
+    It names the fields and their rules and quotes no value.
+    """
+    assert isinstance(error, RequestValidationError)
+    places = [(".".join(map(str, each["loc"])), each["msg"]) for each in error.errors()]
+    message = "; ".join(f"{place}: {rule}" for place, rule in places)
+    if isinstance(error.body, str | bytes):
+        message = "the body was not read as JSON; send it with `Content-Type: application/json`"
+    return http_problem_response(_request, HttpProblem(422, "invalid_request", message))
