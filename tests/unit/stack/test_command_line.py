@@ -198,6 +198,21 @@ def test_import_without_a_stack_says_how_to_start_one(home: Path, tmp_path: Path
     assert (done.exit_code, "atdp up" in done.stderr) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("tenant", "role"), [("other", "agent"), ("t", "steward"), ("t", "agent"), ("*", "operator")]
+)
+def test_an_import_whose_events_would_all_be_quarantined_is_refused(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tenant: str, role: str
+) -> None:
+    monkeypatch.setenv("ATDP_KAFKA_BOOTSTRAP", "127.0.0.1:9")
+    (tmp_path / "run.json").write_text("[]")
+    create = ["keys", "create", "--tenant", tenant, "--role", role]
+    monkeypatch.setenv("ATDP_API_KEY", RUNNER.invoke(build(), create).stdout.strip())
+    run = ["import", "tau-bench", str(tmp_path / "run.json"), "--tenant", "t", "--timeout", "0"]
+    refused = "may not send events of t" in RUNNER.invoke(build(), run).stderr
+    assert refused is ((tenant, role) in {("other", "agent"), ("t", "steward")})
+
+
 def test_a_dry_run_needs_no_stack_and_counts_what_it_would_import(
     home: Path, tmp_path: Path
 ) -> None:

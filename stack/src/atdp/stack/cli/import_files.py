@@ -90,6 +90,7 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
                 "`atdp up` makes one; `atdp keys create` makes one for a tenant."
             )
         api_key = home.operator_key_file.read_text("utf-8").strip()
+    _check_key(home, api_key, tenant)
     return Recorder(
         tenant=tenant,
         api_key=api_key,
@@ -102,6 +103,25 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
         block_s=600.0,
         agent="import",
     )
+
+
+def _check_key(home: "Home", api_key: str, tenant: str) -> None:
+    """Check that governance will take what the key signs, where this home knows its keys.
+
+    Raises:
+        KeyStoreError: it would quarantine every event.
+    """
+    from atdp.runtime import KeyStore, KeyStoreError
+
+    if not home.keys_db.exists():
+        return
+    with KeyStore(home.keys_db) as keys:
+        principal = keys.verify(api_key)
+    if principal is None or not principal.may("emit") or not principal.may_act_for(tenant):
+        raise KeyStoreError(
+            f"the key in ATDP_API_KEY may not send events of {tenant}, so that all of them would "
+            f"go to quarantine; `atdp keys create --tenant {tenant} --role agent` makes one"
+        )
 
 
 def _as_json(report: "ImportReport") -> dict[str, object]:
