@@ -172,3 +172,31 @@ def test_a_register_that_cannot_be_opened_denies_until_it_can() -> None:
     assert (decision.allowed, decision.reason) == (False, "policies_unavailable")
     opened.append(MemoryRegister())
     assert authorizer.authorize(principal("trainer"), "train", data(), NOON).allowed
+
+
+@pytest.mark.parametrize(
+    ("begin", "middle", "end"),
+    [
+        ("(", "true", ")"),
+        ("// \r(", "true", ")"),
+        ("[", "1", "]"),
+        ("{a: ", "1", "}"),
+        ("", "true", " && true"),
+        ("", "1", " + 1"),
+        ("", "resource", ".a"),
+        ("if true then ", "true", " else false"),
+    ],
+)
+def test_a_rule_that_is_too_deep_for_the_engine_is_refused_and_the_process_lives(
+    begin: str, middle: str, end: str
+) -> None:
+    expression = begin * 5_000 + middle + end * 5_000
+    rule = f"permit (principal, action, resource) when {{ {expression} }};"
+    (problem,) = cedar_problems(f"{default_rules()}\n{rule}")
+    assert "split it into several rules" in problem.message
+
+
+def test_a_rule_may_name_a_thousand_principals() -> None:
+    named = ", ".join(f'Principal::"key:({index}"' for index in range(1_000))
+    rule = f"permit (principal, action, resource) when {{ [{named}].contains(principal) }};"
+    assert cedar_problems(rule) == []

@@ -13,10 +13,19 @@ from typing import Final
 
 import cedarpy
 
-_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|;|\s+')
+_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n\r]*|;|\s+')
 """Texts that hide a semicolon, and the semicolon that ends a rule."""
+_NESTING: Final = re.compile(r"[(\[{]|[)\]}]|&&|\|\||[-+*.!]|\b(?:if|has|like|in|is)\b|[=<>]+")
+"""Brackets and operators: what can make an expression deep."""
+_MOST_DEPTH: Final = 50
+_MOST_OPERATORS: Final = 500
+"""Limits of one rule. The engine parses by recursion: beyond a few thousand, the process dies."""
 _INCOMPLETE: Final = "unexpected end of input"
 """The engine's message on a text that goes on."""
+_TOO_DEEP: Final = (
+    f"the rule has more than {_MOST_DEPTH} brackets within each other, or more than "
+    f"{_MOST_OPERATORS} operators; split it into several rules, or use a set and `in`"
+)
 _NUMBER: Final = re.compile(r"\bpolicy(\d+)\b")
 
 
@@ -81,6 +90,9 @@ def cedar_problems(text: str) -> Sequence[CedarProblem]:
     lack of one.
     """
     rules = list(_rules(text))
+    # Before the engine sees any of them.
+    if too_deep := [CedarProblem(rule.line, _TOO_DEEP) for rule in rules if _is_too_deep(rule)]:
+        return too_deep
     broken = [problem for rule in rules if (problem := _syntax_problem(rule)) is not None]
     if broken:
         return broken
@@ -121,6 +133,20 @@ def _rules(text: str) -> Iterator[_Rule]:
             start = None
     if start is not None:
         yield _Rule(text.count("\n", 0, start) + 1, text[start:])
+
+
+def _is_too_deep(rule: _Rule) -> bool:
+    depth = deepest = operators = 0
+    code = _TOKEN.sub(lambda token: " " if token[0] != ";" else ";", rule.text)
+    for part in _NESTING.findall(code):
+        if part in "([{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif part in ")]}":
+            depth -= 1
+        else:
+            operators += 1
+    return deepest > _MOST_DEPTH or operators > _MOST_OPERATORS
 
 
 def _syntax_problem(rule: _Rule) -> CedarProblem | None:
