@@ -1,5 +1,6 @@
 """The caller of a verb: the principal of an API key."""
 
+import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,11 +23,12 @@ def caller_of(home: "Home", key: str | None) -> "Principal":
     """Return the principal of a key; without one, the operator of the home.
 
     Raises:
-        KeyStoreError: there is no key, or it is unknown, wrong or revoked.
+        KeyStoreError: there is no key, or it is empty, unknown, wrong or revoked.
     """
     from atdp.runtime import KeyStore, KeyStoreError
 
     if key is None:
+        refuse_empty_key()
         if not home.operator_key_file.exists():
             raise KeyStoreError(
                 f"there is no API key: neither --key nor ATDP_API_KEY is set, and {home.root} has "
@@ -40,3 +42,20 @@ def caller_of(home: "Home", key: str | None) -> "Principal":
             "the API key is unknown, wrong or revoked; `atdp keys create` makes a new one"
         )
     return principal
+
+
+def refuse_empty_key() -> None:
+    """Check that `ATDP_API_KEY` is not set to nothing, where no other key is given.
+
+    A variable that was meant to hold a key must not make its user the operator.
+
+    Raises:
+        KeyStoreError: it is set and empty.
+    """
+    from atdp.runtime import KeyStoreError
+
+    if os.environ.get("ATDP_API_KEY") == "":
+        raise KeyStoreError(
+            "ATDP_API_KEY is set but empty; unset it to act as the operator of this home, or give "
+            "a key"
+        )

@@ -173,17 +173,26 @@ def _decide(
     home = existing_home()
     desk = ConsentDesk(home)
     written = desk.decide(caller_of(home, key), place, terms, utc_now())
-    weights = [] if terms.granted else desk.concerned(written)
+    matching = desk.matching(written)
+    weights = [] if terms.granted or matching is None else desk.concerned(written)
     if form is Format.JSON:
         print_json(
             {
                 "decisions": [decision_row(each) for each in written],
-                "weights": [each.row() for each in weights],
+                "trajectories": None if matching is None else matching.matching,
+                "weights": None if matching is None else [each.row() for each in weights],
             }
         )
         return
     _print(written, form or Format.TABLE)
-    if form is None:
+    if matching is None:
+        typer.echo(
+            "The decision stands. The lake cannot be read now, so it is not known how many "
+            "trajectories and which weights it concerns.",
+            err=True,
+        )
+    elif form is None:
+        typer.echo(matching.words)
         _print_weights(weights, granted=terms.granted)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atdp.stack.cli.callers import refuse_empty_key
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
     settings = KafkaSettings.from_env(home, os.environ)
     api_key = os.environ.get("ATDP_API_KEY")
     if not api_key:
+        refuse_empty_key()
         if not home.operator_key_file.exists():
             raise KeyStoreError(
                 "There is no API key: "

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atdp.stack.cli.callers import refuse_empty_key
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
@@ -160,6 +161,7 @@ def _headers(home: "Home", api_key: str | None, tenant: str | None) -> dict[str,
     from atdp.runtime import KeyStoreError
 
     if api_key is None:
+        refuse_empty_key()
         if not home.operator_key_file.exists():
             raise KeyStoreError(
                 f"There is no API key: neither --api-key nor ATDP_API_KEY is set, and {home.root} "

@@ -90,8 +90,9 @@ def consent_router(
     def decide(asked: ConsentRequest, request: Request) -> dict[str, Any]:
         """Grant or withdraw consent.
 
-        The answer is the decision as it stands in the register, with the weight versions that have
-        learned from what is withdrawn.
+        The answer is the decision as it stands in the register, with the number of trajectories in
+        the lake that it is about, and the weight versions that have learned from what is withdrawn.
+        Both are null while the lake cannot be read.
         """
         caller = callers.caller(request)
         try:
@@ -103,10 +104,16 @@ def consent_router(
                 reason=asked.reason,
             )
             written = desk.decide(caller, place, terms, utc_now())
-            weights = [] if terms.granted else [each.row() for each in desk.concerned(written)]
+            matching = desk.matching(written)
+            known = matching is not None and not terms.granted
+            weights = [each.row() for each in desk.concerned(written)] if known else []
         except _EXPECTED as error:
             raise _problem(error) from error
-        return {"decisions": list(map(decision_row, written)), "weights": weights}
+        return {
+            "decisions": list(map(decision_row, written)),
+            "trajectories": None if matching is None else matching.matching,
+            "weights": None if matching is None else weights,
+        }
 
     @routes.get("/v1/consent")
     def standing(

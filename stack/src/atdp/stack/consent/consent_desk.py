@@ -21,7 +21,7 @@ from atdp.access import (
 )
 from atdp.gateway import end_user_id
 from atdp.governance import GovernedIdentifiers
-from atdp.lakehouse import Lake, open_lake, withheld_by
+from atdp.lakehouse import Lake, LakehouseError, open_lake, withheld_by
 from atdp.runtime import (
     Home,
     Principal,
@@ -31,6 +31,10 @@ from atdp.runtime import (
     tenant_problem,
 )
 from atdp.stack.consent.concerned_weights import ConcernedVersion, concerned_versions
+from atdp.stack.consent.matching_trajectories import (
+    MatchingTrajectories,
+    matching_trajectories,
+)
 from atdp.stack.errors import StackError
 from atdp.trainer import WeightRegistry
 
@@ -106,6 +110,10 @@ class ConsentDesk:
             GovernanceError: the governed form of the subject or session cannot be made.
         """
         _check(caller, place.tenant)
+        if terms.expires_at is not None and terms.expires_at <= now:
+            raise ConsentQuestionWrong(
+                f"a grant ends in the future, and {terms.expires_at.isoformat()} is over"
+            )
         try:
             decisions = [
                 ConsentDecision(
@@ -192,6 +200,16 @@ class ConsentDesk:
         lake = self._lake or open_lake(self._home)
         withheld = withheld_by(lake, rules, purpose=_TRAIN, tenants=tenants)
         return concerned_versions(WeightRegistry(self._home.weights), withheld)
+
+    def matching(self, decisions: Sequence[StandingDecision]) -> MatchingTrajectories | None:
+        """Return how much of the lake the decisions about one place match; None: not known.
+
+        The decisions stand, so a lake that cannot be read is no error here.
+        """
+        try:
+            return matching_trajectories(self._lake or open_lake(self._home), decisions)
+        except LakehouseError:
+            return None
 
     def rules(self) -> UseRules:
         """Return the rules that hold now.
