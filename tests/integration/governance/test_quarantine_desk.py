@@ -233,6 +233,12 @@ def test_the_command_lists_asks_and_orders(office: Office) -> None:
 
     listed = json.loads(atdp("list", "--reason", "no_policy", "--format", "json"))
     assert [each["tenant_id"] for each in listed] == ["acme"] * len(mine)
+    cut = run.invoke(build(), ["quarantine", "list", "--limit", "1", *key])
+    assert f"1 of {len(mine)} records; --limit" in cut.stderr
+    assert "No quarantined record matches" in atdp("list", "--reason", "nothing")
+    status, page = office.ask("steward", "GET", "", params={"limit": 1})
+    assert (status, page["total"], len(page["records"])) == (200, len(mine), 1)
+    assert office.ask("steward", "GET", "", params={"tennant": "acme"})[0] == 422
     dry = json.loads(atdp("release", "--since", "1h", "--dry-run", "--json"))
     assert (dry["ordered"], dry["records"]) == (
         0,
@@ -250,6 +256,8 @@ def test_the_command_lists_asks_and_orders(office: Office) -> None:
     assert sum(landed(office.rig).values()) == len(mine) - 1
     shown = json.loads(atdp("show", listed[1]["place"], "--payload", "--format", "json"))
     assert "leak.org" in json.dumps(shown["payload"])
+    _, _, payload = atdp("show", listed[1]["place"], "--payload").partition("\n{")
+    assert json.loads("{" + payload) == shown["payload"]
     wrong = run.invoke(build(), ["quarantine", "release", *key])
     assert wrong.exit_code == 2
 

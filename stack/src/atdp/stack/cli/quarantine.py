@@ -15,6 +15,7 @@ from atdp.stack.cli.output import (
     JsonOption,
     TableFormatOption,
     choose_format,
+    print_json,
     print_record,
     print_rows,
 )
@@ -82,7 +83,12 @@ def list_records(  # noqa: PLR0913 (one for each option of the command)
     rows = [each.row() for each in desk.records(caller, query)]
     chosen = choose_format(form, as_json) or Format.TABLE
     columns = list(rows[0]) if rows and chosen is not Format.TABLE else _COLUMNS
+    if not rows and chosen is Format.TABLE:
+        typer.echo("No quarantined record matches; a record is listed some seconds after it came.")
+        return
     print_rows(rows, columns, chosen)
+    if len(rows) == limit and (total := desk.count(caller, query)) > limit:
+        typer.echo(f"{limit:,} of {total:,} records; --limit shows more", err=True)
 
 
 def show(
@@ -111,9 +117,13 @@ def show(
     desk, caller = _desk(key)
     at = QuarantinePlace.parse(place)
     record = desk.record(caller, at).row()
-    if payload:
-        record["payload"] = desk.payload(caller, at, utc_now())
-    print_record(record, choose_format(form, as_json) or Format.TABLE)
+    held = desk.payload(caller, at, utc_now()) if payload else None
+    chosen = choose_format(form, as_json) or Format.TABLE
+    if held is not None and chosen is not Format.TABLE:
+        record["payload"] = held
+    print_record(record, chosen)
+    if held is not None and chosen is Format.TABLE:
+        print_json(held)
 
 
 def release(  # noqa: PLR0913 (one for each option of the command)

@@ -35,6 +35,7 @@ from atdp.stack.quarantine.quarantine_list import QuarantinedRecord, QuarantineQ
 _AT_A_TIME: Final = 4
 _MOST_RECORDS: Final = 10_000
 """Records of one answer or one order."""
+_LIST_PARAMETERS: Final = frozenset({"tenant", "reason", "kind", "since", "left", "limit"})
 _PROBLEMS: Final[dict[type[Exception], tuple[int, str]]] = {
     BadPlace: (422, "bad_place"),
     WrongPreviewQuestion: (422, "bad_time"),
@@ -134,6 +135,7 @@ def _add_reading(routes: APIRouter, opened: _OpenQuarantine) -> None:
     ) -> dict[str, Any]:
         """Return quarantined records without payloads; `left`: also those that have left."""
         caller = opened.caller(request)
+        _check_parameters(request, _LIST_PARAMETERS)
         with opened.at_work():
             query = QuarantineQuery(
                 tenant=tenant,
@@ -144,12 +146,15 @@ def _add_reading(routes: APIRouter, opened: _OpenQuarantine) -> None:
                 limit=max(0, min(limit, _MOST_RECORDS)),
             )
             records = opened.desk.records(caller, query)
-        return {"records": [each.row() for each in records]}
+            cut = len(records) == query.limit
+            total = opened.desk.count(caller, query) if cut else len(records)
+        return {"total": total, "records": [each.row() for each in records]}
 
     @routes.get("/{place:path}")
     def show_record(place: str, request: Request, payload: bool = False) -> dict[str, Any]:
         """Return one record; with `payload`, what it holds, which is recorded before."""
         caller = opened.caller(request)
+        _check_parameters(request, frozenset({"payload"}))
         with opened.at_work():
             at = QuarantinePlace.parse(place)
             record = opened.desk.record(caller, at).row()
@@ -159,6 +164,16 @@ def _add_reading(routes: APIRouter, opened: _OpenQuarantine) -> None:
                     custom_encoder={bytes: bytes.hex},
                 )
         return record
+
+
+def _check_parameters(request: Request, known: frozenset[str]) -> None:
+    """Check that a misspelt filter is not taken for none."""
+    if unknown := sorted(request.query_params.keys() - known):
+        raise HttpProblem(
+            422,
+            "unknown_parameter",
+            f"there is no parameter {unknown[0]!r} here; there are {', '.join(sorted(known))}",
+        )
 
 
 def _add_ordering(routes: APIRouter, opened: _OpenQuarantine) -> None:

@@ -33,6 +33,7 @@ from atdp.stack.errors import StackError
 from atdp.stack.quarantine.quarantine_list import (
     QuarantinedRecord,
     QuarantineQuery,
+    count_quarantined,
     quarantined_records,
 )
 
@@ -77,16 +78,19 @@ class QuarantineDesk:
             QuarantineDenied: the caller may not govern, or names another tenant.
             LakehouseError: the lake cannot be read.
         """
-        if not caller.may("govern"):
-            raise QuarantineDenied(
-                f"{caller.actor} may not see quarantine; use the key of a steward or operator"
-            )
-        everything = caller.may_act_for(ANY_TENANT)
-        if not everything and query.tenant not in (None, caller.tenant):
-            raise QuarantineDenied(f"{caller.actor} belongs to another tenant than {query.tenant}")
+        visible = _visible_tenant(caller, query)
         self._lake = self._lake or open_lake(self._home)
-        visible = query.tenant if everything else caller.tenant
         return quarantined_records(self._lake, query, visible_tenant=visible)
+
+    def count(self, caller: Principal, query: QuarantineQuery) -> int:
+        """Return how many records of a query there are beyond its limit, too.
+
+        Raises:
+            QuarantineDenied, LakehouseError: see `records`.
+        """
+        visible = _visible_tenant(caller, query)
+        self._lake = self._lake or open_lake(self._home)
+        return count_quarantined(self._lake, query, visible_tenant=visible)
 
     def record(self, caller: Principal, place: QuarantinePlace) -> QuarantinedRecord:
         """Return the record at a place, in whatever state it is.
@@ -190,3 +194,20 @@ class QuarantineDesk:
         kafka = KafkaSettings.from_env(self._home)
         send_orders(orders, kafka, secret, topic_prefix=self._topic_prefix)
         return orders
+
+
+def _visible_tenant(caller: Principal, query: QuarantineQuery) -> str | None:
+    """Return the tenant whose records a query may return to the caller; None: all.
+
+    Raises:
+        QuarantineDenied: the caller may not govern, or names another tenant.
+    """
+    if not caller.may("govern"):
+        raise QuarantineDenied(
+            f"{caller.actor} may not see quarantine; use the key of a steward or operator"
+        )
+    if caller.may_act_for(ANY_TENANT):
+        return query.tenant
+    if query.tenant not in (None, caller.tenant):
+        raise QuarantineDenied(f"{caller.actor} belongs to another tenant than {query.tenant}")
+    return caller.tenant

@@ -5,7 +5,7 @@ follow the log within seconds, so a record that was just released may still be l
 order it again changes nothing.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
@@ -143,6 +143,18 @@ class QuarantineQuery:
         where = f" WHERE {' AND '.join(terms)}" if terms else ""
         limit = f" LIMIT {self.limit}" if self.limit is not None else ""
         return f"{_SELECT}{where} ORDER BY source_partition, source_offset{limit}"
+
+
+def count_quarantined(lake: Lake, query: QuarantineQuery, *, visible_tenant: str | None) -> int:
+    """Return how many records a query has without its limit; see `quarantined_records`.
+
+    Raises:
+        LakehouseError: the lake cannot be read.
+    """
+    statement = replace(query, limit=None).sql()
+    with connect(lake=lake, tenant=visible_tenant, purpose=ANY_PURPOSE) as connection:
+        rows = connection.sql(f"SELECT count(*) AS records FROM ({statement})").dicts()  # noqa: S608
+    return int(rows[0]["records"])
 
 
 def quarantined_records(
