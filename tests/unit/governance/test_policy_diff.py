@@ -155,3 +155,9 @@ def test_access_policies_are_compared_by_their_text() -> None:
         "cedar is different; see the text"
     ]
     assert '+  forbid (principal, action == Action::"train", resource);' in text_diff(before, after)
+
+
+def test_a_policy_beside_one_with_another_id_takes_no_tenant_from_it() -> None:
+    other = changed("applies_to.tenants", ["*", "acme"])
+    other["metadata"]["id"] = "default"
+    assert list(policy_changes(text_of(other), text_of(BEFORE))) == []

@@ -116,6 +116,16 @@ def test_every_decision_is_json_too(policy: Call, home: Home) -> None:
     assert [each["decision"] for each in lines] == ["drafted", "approved", "activated"]
 
 
+def test_tables_have_the_beginning_of_hashes_and_json_has_all(policy: Call) -> None:
+    in_force(policy)
+    [listed] = policy("list", "--json").json
+    for verb in (["list"], ["history", "acme"]):
+        shown = policy(*verb).out
+        assert listed["active_hash"][:12] in shown
+        assert listed["active_hash"][:13] not in shown
+    assert "[]" not in policy("test", "acme.yaml").out
+
+
 def test_show_prints_the_text_so_that_it_can_be_written_to_a_file(policy: Call) -> None:
     in_force(policy)
     policy("draft", write(version(2)))

@@ -28,7 +28,8 @@ def policy_changes(before: PolicyText | None, after: PolicyText) -> Sequence[Pol
     old, new = before.document, after.document
     if isinstance(old, PolicyDocument) and isinstance(new, PolicyDocument):
         changes += [*term_changes(old, new), *rule_changes(old, new)]
-    changes += _further_changes(before, after, {change.part for change in changes})
+    named = {change.part for change in changes} | {"applies_to"}
+    changes += _further_changes(before, after, named)
     return sorted(changes, key=lambda change: _ORDER[change.effect])
 
 
@@ -50,6 +51,8 @@ def _tenant_changes(before: PolicyText, after: PolicyText) -> Iterator[PolicyCha
     old, new = set(before.content.tenants), set(after.content.tenants)
     for tenant in sorted(new - old):
         yield PolicyChange("changed", "applies_to", f"applies to the tenant {tenant}, too")
+    if before.content.id != after.content.id:
+        return  # The other policy stays in force for the tenants that this one does not name.
     for tenant in sorted(old - new):
         yield PolicyChange("changed", "applies_to", f"no longer applies to the tenant {tenant}")
 

@@ -106,7 +106,8 @@ def lint(file: FileArgument, form: FormatOption = None, as_json: JsonOption = Fa
     else:
         for each in problems:
             typer.echo(f"{file}:{each.line}:{each.column}: {each.level}: {each.message}")
-        typer.echo(f"{len(problems)} problems" if problems else "no problems", err=True)
+        plural = "" if len(problems) == 1 else "s"
+        typer.echo(f"{len(problems) or 'no'} problem{plural}", err=True)
     if any(each.level == "error" for each in problems):
         raise typer.Exit(1)
 
@@ -137,13 +138,18 @@ def run_tests(
             text = opened.text_of(policy)
         folder = evaluations or existing_home().policies
     results = checks_of(folder).test(text)
-    print_rows(
-        [{**asdict(each), "problems": list(each.problems)} for each in results],
-        _TEST_COLUMNS,
-        choose_format(form, as_json) or Format.TABLE,
-    )
+    chosen = choose_format(form, as_json) or Format.TABLE
+    rows = [
+        {
+            **asdict(each),
+            "problems": list(each.problems) if chosen is Format.JSON else "; ".join(each.problems),
+        }
+        for each in results
+    ]
+    print_rows(rows, _TEST_COLUMNS, chosen)
     failed = sum(not each.passed for each in results)
-    typer.echo(f"{len(results) - failed} tests passed, {failed} failed", err=True)
+    passed = len(results) - failed
+    typer.echo(f"{passed} test{'' if passed == 1 else 's'} passed, {failed} failed", err=True)
     if failed:
         raise typer.Exit(1)
 

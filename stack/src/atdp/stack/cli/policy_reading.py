@@ -1,6 +1,8 @@
 """`atdp policy list`, `show` and `history`: what the register says about policies."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any, Final
 
 import typer
 
@@ -31,6 +33,7 @@ _POLICY_COLUMNS = (
     "last_version",
     "last_state",
 )
+_HASH_SHOWN: Final = 12
 _DECISION_COLUMNS = ("at", "actor", "decision", "version", "hash", "refused")
 
 
@@ -45,7 +48,7 @@ def list_policies(
     """
     with open_desk(key) as opened:
         rows = [asdict(each) for each in opened.desk.list(opened.caller)]
-    print_rows(rows, _POLICY_COLUMNS, choose_format(form, as_json) or Format.TABLE)
+    _print(rows, _POLICY_COLUMNS, choose_format(form, as_json) or Format.TABLE)
 
 
 def show(
@@ -94,4 +97,13 @@ def history(
     policy_id, _ = split_name(policy)
     with open_desk(key) as opened:
         rows = [asdict(each) for each in opened.desk.history(opened.caller, policy_id)]
-    print_rows(rows, _DECISION_COLUMNS, choose_format(form, as_json) or Format.TABLE)
+    _print(rows, _DECISION_COLUMNS, choose_format(form, as_json) or Format.TABLE)
+
+
+def _print(rows: Sequence[dict[str, Any]], columns: Sequence[str], form: Format) -> None:
+    """Print rows; a table has the beginning of each hash, which is enough to name content."""
+    if form is Format.TABLE:
+        for row in rows:
+            for name in ("hash", "active_hash"):
+                row[name] = (row.get(name) or "")[:_HASH_SHOWN]
+    print_rows(rows, columns, form)
