@@ -318,6 +318,25 @@ def test_the_nearest_undecided_version_is_evaluated_again_while_newer_ones_wait(
     assert world.flow.stage_of("v2") is ReleaseStage.CANARY
 
 
+def test_a_version_that_a_newer_one_overtook_is_evaluated_while_the_newer_one_waits(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    world.publish(run, "v1")
+    world.publish(run, "v2")  # before v2 could be evaluated
+    world.verdicts["v3"] = [Verdict.INCONCLUSIVE]
+    world.rated = 100
+    loop = loop_of(files, world, SETTINGS)
+    for _ in range(2):  # registers and evaluates v3
+        loop.advance()
+    for _ in range(2):  # registers and evaluates v2
+        loop.advance()
+    assert [request.candidate for request in world.evaluated] == ["v3", "v2"]
+    loop.advance()
+    assert world.flow.stage_of("v2") is ReleaseStage.CANARY
+
+
 @pytest.mark.parametrize("verdict", ["gate", "canary", "uneven"])
 def test_a_rejected_or_withdrawn_candidate_sets_training_back_to_the_live_version(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None], verdict: str

@@ -106,7 +106,7 @@ class ReadOptions:
     with_step_rewards: bool = False
     """Also read the rewards of steps and events."""
     caller: Principal | None = None
-    """Whose permissions decide; None: the platform's own service (`permitted_use.PLATFORM`)."""
+    """Principal whose permissions decide; None: the platform's own (`permitted_use.PLATFORM`)."""
 
     @property
     def demand(self) -> TokenFidelity | None:

@@ -4,8 +4,8 @@ Nothing is remembered between two calls. A process that was killed between two a
 goes on with the right one.
 
 The newest version of the run is evaluated first. While it waits for more sessions, the earliest one
-that replay left undecided is evaluated again (`nearest_undecided`): it is nearest to the version
-that served the sessions, so they say most about it. Otherwise a trainer that publishes faster than
+that replay has not decided is evaluated (`nearest_undecided`): it is nearest to the version that
+served the sessions, so they say most about it. Otherwise a trainer that publishes faster than
 candidates are decided would keep all of them back. For the same reason an earlier version with a
 PASS becomes the canary first. The others stay registered and are never released. In doubt nothing
 is released: a candidate without a PASS does not become the canary, and a canary that is held is
@@ -84,14 +84,20 @@ def newest_candidate(state: LearningState) -> str | None:
 
 
 def nearest_undecided(state: LearningState) -> str | None:
-    """Return the earliest version of the run that replay left undecided against the live one."""
+    """Return the earliest version of the run after the live one that replay has not decided.
+
+    That is one that it left undecided against the live version, or that was never evaluated because
+    a newer one had been published by then.
+    """
     live, versions = _live(state.release), state.release.versions
-    for version in state.published:
+    after = state.published.index(live) + 1 if live in state.published else 0
+    for version in state.published[after:]:
         known = versions.get(version)
-        if known is None or known.stage is not ReleaseStage.REGISTERED:
-            continue
+        if known is None:
+            return version
         gates = [gate for gate in known.gates if gate.baseline == live]
-        if gates and gates[-1].verdict is Verdict.INCONCLUSIVE:
+        undecided = not gates or gates[-1].verdict is Verdict.INCONCLUSIVE
+        if known.stage is ReleaseStage.REGISTERED and undecided:
             return version
     return None
 

@@ -69,6 +69,9 @@ class ReleaseActions:
             nearest = nearest_undecided(state)
             if nearest is None:
                 return
+            if nearest not in state.release.versions:
+                self._register(nearest, state)
+                return
             version, request = nearest, self._request(nearest, state)
             if self._too_thin(evidence, request):
                 return
