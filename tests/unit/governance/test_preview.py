@@ -11,6 +11,7 @@ from atdp.governance.preview import samples
 from atdp.governance.preview.report_page import render_preview_page
 from atdp.governance.preview.run import PreviewPolicies, PreviewView, run_preview
 from atdp.governance.preview.samples import TrajectorySampler
+from atdp.runtime import Home, KeyStore
 from atdp.schemas import SigningKey, signed_headers
 
 from .previewed import (
@@ -250,6 +251,16 @@ def test_a_preview_of_a_new_tenant_compares_with_no_policy(home: PreviewHome) ->
     assert "No active policy" in render_preview_page(report)
 
 
+def test_paths_in_which_nothing_changes_are_folded(
+    home: PreviewHome, both: PreviewPolicies
+) -> None:
+    report = home.preview(trajectory("t1"), both)
+
+    same = sum(row.is_same for row in only(report).paths)
+    page = render_preview_page(report)
+    assert f"Nothing changes in {same} path" in page if same else "<details>" not in page
+
+
 def test_records_of_other_tenants_are_not_sampled(home: PreviewHome, both: PreviewPolicies) -> None:
     events = [*trajectory("t1"), *trajectory("t2", tenant="globex")]
 
@@ -264,11 +275,27 @@ def test_a_record_that_its_sender_may_not_send_is_set_aside_under_both_sides(
 ) -> None:
     stranger, _ = home.keys.create("globex", "agent")
 
-    sample = only(home.preview(trajectory("t1"), both, key=stranger, show_raw=True))
+    report = home.preview(trajectory("t1"), both, key=stranger, show_raw=True)
+    sample = only(report)
 
     # The records belong to the tenant of the key, and their texts are shown to nobody else.
     assert sample.records == 0
     assert not sample.examples
+    drawn = len(trajectory("t1"))
+    assert report.to_json()["samples"][0]["not_compared"] == {"tenant_mismatch": drawn}
+    assert f"{drawn} tenant_mismatch" in render_preview_page(report)
+
+
+def test_records_whose_sender_is_not_known_are_named(
+    home: PreviewHome, both: PreviewPolicies
+) -> None:
+    with KeyStore(Home(home.home.root / "elsewhere").keys_db) as keys:
+        stranger, _ = keys.create("acme", "agent")
+
+    sample = only(home.preview(trajectory("t1"), both, key=stranger))
+
+    assert sample.not_compared == {"unknown_key": len(trajectory("t1"))}
+    assert "unknown_key" in sample.remark
 
 
 def test_only_the_kinds_that_are_asked_for_count(home: PreviewHome, both: PreviewPolicies) -> None:

@@ -1,6 +1,6 @@
 """The comparison of two trials on one sample."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,8 @@ def compare(
     Raises:
         HomeUnavailable: nothing can be governed now.
     """
-    governed = list(_governed(sample, sides, kinds, progress))
+    not_compared: Counter[str] = Counter()
+    governed = list(_governed(sample, sides, kinds, progress, not_compared))
     pairs = [pair for _, trajectory in governed for pair in trajectory]
     differing = [each for each in governed if not all(pair.is_same for pair in each[1])]
     rules = _explained(differing[:MOST_EXPLAINED], sides, kinds, choice)
@@ -61,6 +62,7 @@ def compare(
         trajectories=len(sample.trajectories),
         begun_before=sum(each.begun_before for each in sample.trajectories),
         records=len(pairs),
+        not_compared=dict(sorted(not_compared.items())),
         unchanged=sum(pair.is_same for pair in pairs),
         raw_bytes=sum(len(pair.record.raw.value) for pair in pairs),
         outcomes=outcome_rows((pair.active.decision, pair.draft.decision) for pair in pairs),
@@ -83,6 +85,7 @@ def _governed(
     sides: PreviewSides,
     kinds: frozenset[str] | None,
     progress: Callable[[int, int], None],
+    not_compared: Counter[str],
 ) -> Iterator[tuple[DrawnTrajectory, Sequence[OutcomePair]]]:
     for trajectory in sample.trajectories[:1]:
         # Recognizers load their data when they are first used; neither side is to pay for that.
@@ -91,7 +94,13 @@ def _governed(
     active = PolicyTrial(sides.home, sides.active)
     draft = PolicyTrial(sides.home, sides.draft)
     for done, trajectory in enumerate(sample.trajectories, 1):
-        yield trajectory, _pairs(trajectory, active, draft, sides.now, kinds)
+        pairs = _pairs(trajectory, active, draft, sides.now, kinds)
+        not_compared.update(
+            pair.active.reason or "no reason"
+            for pair in pairs
+            if pair.active.tenant != trajectory.tenant
+        )
+        yield trajectory, [pair for pair in pairs if _counts(pair, trajectory)]
         progress(done, len(sample.trajectories))
 
 
@@ -102,10 +111,7 @@ def _pairs(
     now: datetime,
     kinds: frozenset[str] | None,
 ) -> Sequence[OutcomePair]:
-    """Return the records of a trajectory that count, with both outcomes.
-
-    A record of another tenant, which its sender put under this trajectory's key, is left out.
-    """
+    """Return the records of a trajectory that are of the kinds asked for, with both outcomes."""
     outcomes = zip(
         trajectory.records,
         active.govern(trajectory, now),
@@ -115,9 +121,16 @@ def _pairs(
     return [
         OutcomePair(record, before, after)
         for record, before, after in outcomes
-        if (kinds is None or record.kind in kinds)
-        and before.tenant in {trajectory.tenant, UNKNOWN_TENANT}
+        if kinds is None or record.kind in kinds
     ]
+
+
+def _counts(pair: OutcomePair, trajectory: DrawnTrajectory) -> bool:
+    """Return whether a record counts, and its text may be an example.
+
+    A record of another tenant, which its sender put under this trajectory's key, does not.
+    """
+    return pair.active.tenant in {trajectory.tenant, UNKNOWN_TENANT}
 
 
 def _explained(
@@ -130,7 +143,8 @@ def _explained(
     named = [PolicyTrial(sides.home, side, explains=True) for side in (sides.active, sides.draft)]
     counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     for trajectory, governed in differing:
-        shown = _pairs(trajectory, named[0], named[1], sides.now, kinds)
+        every = _pairs(trajectory, named[0], named[1], sides.now, kinds)
+        shown = [pair for pair in every if _counts(pair, trajectory)]
         for explained, pair in zip(shown, governed, strict=True):
             for side, outcome in enumerate((explained.active, explained.draft)):
                 for rule in outcome.rules:

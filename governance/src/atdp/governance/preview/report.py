@@ -4,7 +4,7 @@ Without the part `raw` of its examples a report holds no text of any event: path
 show them, names of entities and rules, and numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
@@ -69,6 +69,11 @@ class CountRow:
     def change(self) -> int:
         """The values that the draft replaces beyond those of the active policy."""
         return self.draft - self.active
+
+    @property
+    def is_same(self) -> bool:
+        """True when both sides replace as many values in every record."""
+        return not (self.more or self.fewer)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,6 +172,9 @@ class SampleComparison:
     fidelity: FidelityChange
     examples: Sequence[Example]
 
+    not_compared: Mapping[str, int]
+    """Records that were drawn and that neither side can govern, by reason: they are signed with
+    another tenant's key, or cannot be authenticated."""
     unchanged: int
     """Records with the same decision, replacements and token fidelity."""
 
@@ -179,6 +187,17 @@ class SampleComparison:
     def changed(self) -> int:
         """The records that are governed differently."""
         return self.records - self.unchanged
+
+    @property
+    def remark(self) -> str:
+        """A sentence about the records that are not compared; empty: there are none."""
+        if not self.not_compared:
+            return ""
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.not_compared.items())
+        return (
+            "Records that were drawn and are not compared, because another tenant's key signed "
+            f"them or their sender is not known: {reasons}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

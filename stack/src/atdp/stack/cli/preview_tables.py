@@ -25,8 +25,10 @@ def preview_tables(sample: "SampleComparison", *, seed: int) -> Iterator[str]:
     drawn = f", seed {seed}" if sample.is_part else ""
     yield ""
     yield f"{_TITLES[sample.source]}: {part} of {sample.in_window} trajectories{drawn}"
+    if sample.remark:
+        yield sample.remark
     if not sample.records:
-        yield "no record of this source is in the sample"
+        yield "no record of this source is compared"
         return
     yield f"{sample.changed} of {sample.records} records are governed differently"
     if sample.begun_before:
