@@ -7,6 +7,7 @@ from atdp.access import (
     AccessPolicyError,
     Authorizer,
     RegisterAccessPolicies,
+    UseRules,
     check_access_policy,
     default_rules,
     described_rules,
@@ -149,6 +150,28 @@ def test_an_activated_policy_of_the_register_decides_for_its_tenants_alone() -> 
     assert not authorizer.authorize(principal("trainer"), "train", secret, NOON).allowed
     activate(writer, TEXT.replace("version: 3", "version: 4").replace('"secret;', '"public;'))
     assert authorizer.authorize(principal("trainer"), "train", secret, NOON).allowed
+
+
+def test_a_policy_of_a_tenant_cannot_remove_a_rule_for_all_tenants() -> None:
+    log = MemoryLog()
+    writer = MemoryRegister(log)
+    for_all = TEXT.replace("acme-access", "for-all").replace("[acme]", '["*"]')
+    own = TEXT.replace('"secret;', '"public;')
+    assert for_all != TEXT != own
+    activate(writer, for_all)
+    activate(writer, own)
+    secret = data(classification="secret;really")
+    for source in (RegisterAccessPolicies(lambda: MemoryRegister(log)), _folded(log)):
+        decision = Authorizer(source).authorize(principal("trainer"), "train", secret, NOON)
+        assert decision.policies == ("for-all@3/no-secrets",)
+        assert not decision.allowed
+
+
+def _folded(log: MemoryLog) -> UseRules:
+    rules = UseRules()
+    for entry in MemoryRegister(log).read():
+        rules.apply(entry)
+    return rules
 
 
 def test_an_activation_that_nobody_approved_has_no_effect() -> None:

@@ -7,7 +7,7 @@ the default permits; it cannot allow what a guard refuses.
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -134,13 +134,17 @@ def parse_access_policy(text: str, *, where: str) -> AccessPolicyDocument:
     return document
 
 
-def active_rules(policy: ActivePolicy) -> AccessRules:
-    """Return the rules of an active access policy.
+def rules_for(tenant: str, active: Mapping[str, ActivePolicy]) -> tuple[AccessRules, ...]:
+    """Return the rules of the access policies that hold for a tenant; `active` is by tenant.
+
+    That is the policy for all tenants (`*`) and the tenant's own. A tenant cannot remove a rule of
+    the operator by a policy of its own.
 
     Raises:
-        AccessPolicyError: it is not valid.
+        AccessPolicyError: one is not valid.
     """
-    return _rules_of(policy.content.text, policy.name)
+    policies = [each for name in (ANY_TENANT, tenant) if (each := active.get(name)) is not None]
+    return tuple(_rules_of(policy.content.text, policy.name) for policy in policies)
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 
-from atdp.access.access_document import ACCESS_POLICY, active_rules
+from atdp.access.access_document import ACCESS_POLICY, rules_for
 from atdp.access.authorizer import Authorizer
 from atdp.access.policies.policy_log import PolicyLog
 from atdp.access.policies.policy_state import ActivePolicy
@@ -26,12 +26,11 @@ class RegisterAccessPolicies:
 
         Raises:
             RegisterUnavailable: the register cannot be read to its end.
-            AccessPolicyError: the active policy of the tenant is not valid.
+            AccessPolicyError: an active policy of the tenant is not valid.
         """
         with self._lock:
             self._read()
-            active = self._log.active_for(tenant, ACCESS_POLICY)
-            return () if active is None else (active_rules(active),)
+            return rules_for(tenant, self._log.by_tenant(ACCESS_POLICY))
 
     def active(self) -> Sequence[ActivePolicy]:
         """Return all active access policies.

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
-from atdp.access.access_document import ACCESS_POLICY, active_rules
+from atdp.access.access_document import ACCESS_POLICY, rules_for
 from atdp.access.consent import CONSENT, ConsentDecision
 from atdp.access.errors import ConsentError
 from atdp.access.policies.policy_entries import BODIES
@@ -41,7 +41,7 @@ from atdp.access.policies.policy_log import PolicyLog
 from atdp.access.policies.policy_state import ActivePolicy
 from atdp.access.retention_terms import RetentionTerms
 from atdp.access.rule_set import AccessRules
-from atdp.runtime import ANY_TENANT, RegisterEntry
+from atdp.runtime import RegisterEntry
 
 UseRefusal: TypeAlias = Literal[
     "consent_withdrawn_since", "consent_expired", "retention_expired", "rules_unreadable"
@@ -170,13 +170,12 @@ class UseRules:
             self.refused.append(IgnoredEntry(entry.offset, UNREADABLE))
 
     def access_rules(self, tenant: str) -> Sequence[AccessRules]:
-        """Return the access policy of a tenant, so that these rules are an `AccessPolicySource`.
+        """Return the access rules for a tenant, so that these rules are an `AccessPolicySource`.
 
         Raises:
-            AccessPolicyError: it is not valid.
+            AccessPolicyError: they are not valid.
         """
-        named = self._access_policies.get(tenant) or self._access_policies.get(ANY_TENANT)
-        return () if named is None else (active_rules(named),)
+        return rules_for(tenant, self._access_policies)
 
     def refusal(self, data: UsedData, purpose: str, now: datetime) -> UseRefusal | None:
         """Return why data may not be used for a purpose now; None: nothing is against it."""
