@@ -17,7 +17,7 @@ from atdp.trainer.errors import SourceError
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
 from atdp.trainer.model import load_model
-from atdp.trainer.options import TrainResult, describe_counts
+from atdp.trainer.options import TrainResult, describe_counts, explain_refusals
 from atdp.trainer.registry import Published
 from atdp.trainer.run_directory import RunDirectory
 from atdp.trainer.run_lock import lock_run
@@ -188,9 +188,13 @@ def _check_trained(job: TrainingJob, base: Published, result: RunResult) -> None
             if job.options.compare == "group"
             else "a step needs rewarded trajectories"
         )
+        unused = {**result.refused, **result.set_aside}
         raise SourceError(
-            f"no group to train on: {describe_counts({**result.refused, **result.set_aside})}; "
-            f"{needed}, produced by {base.version} or a recent ancestor"
+            f"no group to train on: {describe_counts(unused)}"
+            + (
+                explain_refusals(unused)
+                or f"; {needed}, produced by {base.version} or a recent ancestor"
+            )
         )
 
 

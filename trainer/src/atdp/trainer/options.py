@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Final
 
 from atdp.runtime import Home
 from atdp.schemas import TokenFidelity
@@ -186,6 +186,25 @@ class TrainResult:
             "rewards": None if self.rewards is None else self.rewards.summary(),
             "paused": self.paused,
         }
+
+
+_REFUSALS: Final[Mapping[str, str]] = {
+    "consent_unknown": "consent to training is not known",
+    "consent_missing": "consent to training was not granted, or is withdrawn",
+    "consent_withdrawn": "consent to training is withdrawn",
+    "purpose_not_allowed": "the policy does not allow training",
+    "purpose_missing": "the policy does not allow training",
+    "not_permitted": "the access policy does not permit training",
+}
+
+
+def explain_refusals(counts: Mapping[str, int]) -> str:
+    """Return in words why policies and consent refused all trajectories; empty: they did not."""
+    reasons = {next((each for each in _REFUSALS if name.startswith(each)), "") for name in counts}
+    if not reasons or "" in reasons:
+        return ""
+    words = sorted({_REFUSALS[each] for each in reasons})
+    return f": {'; '.join(words)} (see `atdp policy list` and `atdp consent list`)"
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:

@@ -16,7 +16,7 @@ from atdp.inference import TURN_END, ChatTemplate, default_template, train_token
 from atdp.trainer.base_version import base_version, published_result, version_identity
 from atdp.trainer.errors import SourceError
 from atdp.trainer.model import CausalLM, load_model, new_model, save_model, save_tokenizer
-from atdp.trainer.options import TrainOptions, TrainResult, describe_counts
+from atdp.trainer.options import TrainOptions, TrainResult, describe_counts, explain_refusals
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.registry import Lineage, Published
 from atdp.trainer.run_name import unpublished_name
@@ -106,8 +106,8 @@ def _conversations(poll: Poll) -> list[TrainingTrajectory]:
     ]
     if not conversations:
         raise SourceError(
-            f"no governed conversation to learn from ({describe_counts(poll.refused)}); "
-            "import or record some first"
+            f"no governed conversation to learn from ({describe_counts(poll.refused)})"
+            + (explain_refusals(poll.refused) or "; import or record some first")
         )
     return conversations
 
