@@ -30,3 +30,18 @@ def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr.startswith("error: cannot read ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_file_in_another_encoding_is_named_in_words(tmp_path: Path) -> None:
+    file = tmp_path / "labelled.json"
+    file.write_bytes("[\u00e9]".encode("latin-1"))
+    result = CliRunner().invoke(build(), ["policy", "evaluate", str(file)])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"error: cannot read {file}: it is not UTF-8 text\n",
+    )
+
+
+def test_home_after_the_verb_is_explained() -> None:
+    result = CliRunner().invoke(build(), ["up", "--home", "X"])
+    assert (result.exit_code, "before the verb" in result.stderr) == (2, True)

@@ -126,6 +126,20 @@ def test_tables_have_the_beginning_of_hashes_and_json_has_all(policy: Call) -> N
     assert "[]" not in policy("test", "acme.yaml").out
 
 
+def test_an_empty_file_has_one_message(policy: Call) -> None:
+    for verb in ("test", "draft", "preview"):
+        done = policy(verb, write("", "empty.yaml"))
+        assert done.code == 1
+        assert "kind: the document must be a GovernancePolicy or AccessPolicy" in done.err
+    linted = policy("lint", "empty.yaml")
+    assert (linted.code, "1 problem\n" in linted.err) == (1, True)
+
+
+def test_an_id_says_what_it_may_hold(policy: Call) -> None:
+    refused = policy("init", "Bad Name", "--tenant", "acme")
+    assert (refused.code, "small letters, digits" in refused.err) == (1, True)
+
+
 def test_show_prints_the_text_so_that_it_can_be_written_to_a_file(policy: Call) -> None:
     in_force(policy)
     policy("draft", write(version(2)))
@@ -328,7 +342,7 @@ def test_an_unknown_entity_and_a_path_of_no_event_are_found_by_lint_and_refused_
         (("init", "acme", "--tenant", "acme"), "acme.yaml exists; choose another file"),
         (("init", "new", "--tenant", "a/b"), "'a/b' cannot be a tenant name"),
         (("init", "new", "--tenant", "acme", "--template", "x"), "no template 'x'"),
-        (("init", "New", "--tenant", "acme"), "metadata.id"),
+        (("init", "New", "--tenant", "acme"), "is no id of a policy"),
         (("init", "new", "--tenant", "acme", "-o", "no/new.yaml"), "cannot write no/new.yaml"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from atdp.governance.desk.policy_text import PolicyText
 from atdp.governance.desk.yaml_edits import replace_values
 from atdp.governance.errors import PolicyError
+from atdp.governance.policy.document import POLICY_ID
 from atdp.governance.policy.templates import template_text
 from atdp.runtime import ANY_TENANT, tenant_problem
 
@@ -27,6 +28,11 @@ def new_policy_text(
         PolicyError: there is no such template, or the id, a tenant or a purpose cannot have this
             name.
     """
+    if POLICY_ID.fullmatch(policy_id) is None:
+        raise PolicyError(
+            f"{policy_id!r} is no id of a policy: it may hold small letters, digits, '.', '_' and "
+            "'-', begins with a letter or digit, and has at most 63 characters"
+        )
     for tenant in tenants:
         if tenant != ANY_TENANT and (problem := tenant_problem(tenant)) is not None:
             raise PolicyError(problem)

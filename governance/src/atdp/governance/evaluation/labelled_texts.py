@@ -60,8 +60,10 @@ def read_labelled_texts(path: Path) -> Sequence[LabelledText]:
     """
     try:
         content = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableLabels(f"cannot read {path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableLabels(f"cannot read {path}: it is not UTF-8 text") from error
+    except OSError as error:
+        raise UnreadableLabels(f"cannot read {path}: {error.strerror}") from error
     texts = [_labelled_text(item, f"{path}: {place}") for place, item in _objects(content, path)]
     if not texts:
         raise UnreadableLabels(f"{path}: the file holds no text")

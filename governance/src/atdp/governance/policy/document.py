@@ -6,6 +6,7 @@ noticing. The content hash is that of the parsed document, so comments and spaci
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -34,6 +35,7 @@ Purpose: TypeAlias = UsePurpose
 RetentionClass: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
 RetentionDays: TypeAlias = Annotated[float, Field(gt=0, le=36_500)]
 
+POLICY_ID: Final = re.compile(r"^[a-z0-9][a-z0-9._-]{0,62}$")
 ANY_TENANT: Final = "*"
 GRANTED: Final = "granted"
 WITHDRAWN: Final = "withdrawn"
@@ -42,7 +44,7 @@ WITHDRAWN: Final = "withdrawn"
 class PolicyMetadata(PolicyPart):
     """The identity of a policy. A changed file needs a new version."""
 
-    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+    id: Annotated[str, Field(pattern=POLICY_ID.pattern)]
     version: Annotated[int, Field(ge=1, le=2**31 - 1)]
     owner: str = ""
     reason: str = ""
@@ -194,8 +196,10 @@ def parse_policy(text: str, *, where: str) -> PolicyDocument | AccessPolicyDocum
     """
     try:
         document = YamlDocument.parse(text, where=where)
-        kind = document.value.get("kind") if isinstance(document.value, dict) else None
-        if kind == "AccessPolicy":
+        if not isinstance(document.value, dict):
+            known = " or ".join(DOCUMENT_KINDS)
+            raise DocumentError(f"{where}:1:1: kind: the document must be a {known}")
+        if document.value.get("kind") == "AccessPolicy":
             return document.as_model(AccessPolicyDocument)
         return document.as_model(PolicyDocument)
     except DocumentError as error:

@@ -58,6 +58,12 @@ class AtdpGroup(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         except Exception as error:
+            if getattr(error, "option_name", None) == "--home":
+                raise typer.BadParameter(
+                    "it stands before the verb: `atdp --home DIR VERB`",
+                    ctx=getattr(error, "ctx", None),
+                    param_hint="--home",
+                ) from None
             if not is_platform_error(error):
                 raise
             typer.echo(f"error: {error}", err=True)
