@@ -73,6 +73,19 @@ def run(*words: str) -> Any:
 
 
 @pytest.mark.usefixtures("register")
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("nope:acme analytics acme", "there is no role 'nope'"),
+        ("trainer:acme train tenant=acme purposes=trian", "there is no purpose 'trian'"),
+    ],
+)
+def test_words_that_mean_nothing_are_named(words: str, problem: str) -> None:
+    result = CliRunner().invoke(build(), ["access", "explain", *words.split()])
+    assert (result.exit_code, problem in result.stderr) == (1, True)
+
+
+@pytest.mark.usefixtures("register")
 def test_the_guard_or_the_rule_that_decides_is_named() -> None:
     complete = [
         "tenant=acme",

@@ -1,7 +1,7 @@
 """`atdp access`: permissions, the rules behind them, and accesses to raw data."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -67,7 +67,9 @@ def explain(
     Example:
       atdp access explain analyst:acme analytics acme
       atdp access explain 0123456789ab train acme/trajectory-1
-      atdp access explain trainer:acme train tenant=acme purposes=train,replay consent=granted
+      atdp access explain trainer:acme train tenant=acme purposes=train,replay consent=granted \
+        classification=unclassified policy=acme@3 agent=support quarantined=false \
+        token_fidelity=exact expires_at=never
     """
     from atdp.access import open_authorizer
     from atdp.runtime import utc_now
@@ -160,10 +162,13 @@ def _words(value: object) -> list[str]:
 
 def _principal(home: "Home", text: str) -> "Principal":
     from atdp.access import AccessError, named_principal
-    from atdp.runtime import KeyStore
+    from atdp.runtime import KeyStore, Role
 
     if ":" in text:
-        return named_principal(text)
+        named = named_principal(text)
+        if named.role not in (known := get_args(Role)):
+            raise AccessError(f"there is no role {named.role!r}; there are {', '.join(known)}")
+        return named
     with KeyStore(home.keys_db) as keys:
         stored = keys.get(text)
     if stored is None or stored.revoked:
@@ -207,7 +212,14 @@ def _described(words: Sequence[str]) -> "DataResource":
 
 
 def _purposes(text: str) -> frozenset[str]:
-    return frozenset(filter(None, text.split(",")))
+    from atdp.access import USE_PURPOSES, AccessError
+
+    named = frozenset(filter(None, text.split(",")))
+    if unknown := sorted(named - set(USE_PURPOSES)):
+        raise AccessError(
+            f"there is no purpose {unknown[0]!r}; there are {', '.join(USE_PURPOSES)}"
+        )
+    return named
 
 
 def _is_true(text: str) -> bool:
