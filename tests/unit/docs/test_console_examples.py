@@ -122,9 +122,14 @@ def examples_of_pages() -> list[tuple[str, str]]:
     ]
 
 
+def _examples(text: str) -> list[str]:
+    """Return the lines of the examples in a help text; a backslash joins a line with the next."""
+    return text.partition("Example:")[2].replace("\\\n", " ").splitlines()
+
+
 def examples_of_help(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
     for name, sub in getattr(command, "commands", {}).items():
-        for line in (sub.help or "").partition("Example:")[2].splitlines():
+        for line in _examples(sub.help or ""):
             yield " ".join((*path, name)), line.strip()
         yield from examples_of_help(sub, (*path, name))
 
