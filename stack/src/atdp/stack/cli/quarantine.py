@@ -211,7 +211,7 @@ def _carry_out(wish: _Wish, query: "QuarantineQuery", key: str | None, form: For
     if form is None:
         print_rows(rows, ["tenant_id", "reason", "records"], Format.TABLE)
     if records and not (wish.confirmed or wish.dry_run):
-        typer.confirm(f"{wish.action} {len(records)} records?", abort=True, err=True)
+        typer.confirm(f"{wish.action} {_records(len(records))}?", abort=True, err=True)
     if not wish.dry_run:
         desk.order(caller, wish.action, records, reason=wish.why, now=utc_now())
     ordered = 0 if wish.dry_run else len(records)
@@ -219,11 +219,15 @@ def _carry_out(wish: _Wish, query: "QuarantineQuery", key: str | None, form: For
         after = "`atdp quarantine list --left` shows what becomes of them"
         if wish.dry_run:
             after = "this was a dry run"
-        typer.echo(f"ordered to {wish.action} {ordered} records; {after}", err=True)
+        typer.echo(f"ordered to {wish.action} {_records(ordered)}; {after}", err=True)
     elif form is Format.JSON:
         print_record({"action": wish.action, "ordered": ordered, "records": rows}, form)
     else:
         print_rows(rows, ["tenant_id", "reason", "records"], form)
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"
 
 
 def _desk(key: str | None) -> "tuple[QuarantineDesk, Principal]":
