@@ -1,7 +1,7 @@
 """Errors of governance, in families by what happens next.
 
-A `Refusal` sets one record aside (quarantine). A `PolicyError` or `HomeUnavailable` halts the
-governance stage until the cause is repaired. Every other `GovernanceError` ends the process. No
+A `Refusal` sets one record aside (quarantine). A `HomeUnavailable` halts the governance stage until
+the cause is repaired. Every other `GovernanceError` ends the process. No
 message quotes event data.
 """
 
@@ -11,14 +11,14 @@ class GovernanceError(Exception):
 
 
 class PolicyError(GovernanceError):
-    """A policy cannot be used as written.
+    """A policy cannot be used as written, or not on this machine.
 
-    The governance stage waits and lets nothing pass until the policy is corrected.
+    While an active policy is so, the records of its tenants go to quarantine.
     """
 
 
 class HomeUnavailable(GovernanceError):
-    """The key store, which every decision depends on, cannot be read.
+    """The register or a key store, which every decision depends on, cannot be read.
 
     The record is not the cause: the stage waits, and nothing passes or is set aside.
     """

@@ -2,7 +2,7 @@
 
 Every record ends in exactly one decision, and every decision has an audit record: governed
 (`passed`, `changed`), quarantined, or dropped by policy. Any fault that concerns one record, in
-this code or in a recognizer, leads to quarantine. Only faults of the home itself (policies, keys,
+this code or in a recognizer, leads to quarantine. Only faults of the home itself (register, keys,
 secrets) halt governance as a whole.
 """
 

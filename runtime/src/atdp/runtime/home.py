@@ -85,7 +85,7 @@ class Home:
 
     @property
     def policies(self) -> Path:
-        """Governance policies, one YAML file each."""
+        """Labelled texts with which the recall of policies is measured."""
         return self.root / "policies"
 
     @property

@@ -17,10 +17,10 @@ topic of learned values beside the events that taught it (`atdp.governance.stage
 Orders about quarantined records are consumed beside the raw records, and are carried out in the
 same transactions (`atdp.governance.release`).
 
-A policy that cannot be used, or a key store that cannot be read, halts the loop: partitions are
-paused, the group membership is kept, and nothing passes until the cause is repaired. Partitions are
-assigned during a poll and can be paused only after it, so that poll may return records. They are
-read again when the loop continues.
+A register or a key store that cannot be read halts the loop: partitions are paused, the group
+membership is kept, and nothing passes until the cause is repaired. Partitions are assigned during a
+poll and can be paused only after it, so that poll may return records. They are read again when the
+loop continues.
 """
 
 import logging

@@ -70,7 +70,7 @@ class StageMetrics:
         )
         self.halted = Gauge(
             "atdp_governance_halted",
-            "1 while an unusable policy or key store halts governance.",
+            "1 while the register or a key store cannot be read, which halts governance.",
             registry=registry,
         )
         self.lag = Gauge(
