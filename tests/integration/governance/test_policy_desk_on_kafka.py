@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
@@ -25,9 +26,12 @@ from atdp.runtime import (
     load_secret_key,
     write_durably,
 )
-from atdp.schemas import topic
+from atdp.schemas import Event, SigningKey, encode, signed_headers, topic
 from atdp.stack.broker.kafka import KafkaBroker
 from atdp.stack.cli.app import build
+from atdp.stack.topics import ensure_topics
+
+from .worker_events import event
 
 OPERATOR = Principal("0123456789ab", "*", "operator")
 CHECK = PolicyChecks(Path("no-labelled-texts")).check_for_activation
@@ -182,13 +186,31 @@ def commands_of(section: str) -> list[list[str]]:
     return [shlex.split(line)[3:] for line in lines]
 
 
+def send(home: Home, events: list[Event]) -> None:
+    """Let a tenant's agent send events to the raw topic."""
+    settings = KafkaSettings.from_env(home)
+    ensure_topics(settings, replication=1)
+    with KeyStore(home.keys_db) as keys:
+        key = SigningKey.parse(keys.create(events[0].tenant_id, "agent")[0])
+    producer = Producer({"bootstrap.servers": settings.bootstrap})
+    for each in events:
+        value = encode(each)
+        headers = signed_headers(key, value)
+        producer.produce(topic("events_raw").name, key=each.key, value=value, headers=headers)
+    assert producer.flush(60) == 0
+
+
 @pytest.mark.kafka
 def test_the_commands_of_the_how_to_bring_a_policy_in_force_and_back(home: Home) -> None:
     def run(words: list[str]) -> str:
         return policy(*(word.replace("acme", "initech") for word in words))
 
+    send(home, [event("t", number, "Write to ann@corp.io", tenant="initech") for number in (0, 1)])
     outputs = [run(words) for words in commands_of("From a template to an active policy")]
     assert outputs[-2].startswith("initech@1 is active for initech")
+    page = Path("preview.html").read_text("utf-8")
+    assert "EMAIL_ADDRESS" in page
+    assert "ann@corp.io" not in page
     file = Path("initech.yaml")
     file.write_text(file.read_text().replace("  version: 1\n", "  version: 2\n", 1))
     for line in ("draft initech.yaml", "approve initech@2", "activate initech@2"):
