@@ -1,7 +1,6 @@
 """A person signs in at an OpenID provider that others wrote, and asks for rows with the token."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,8 @@ from tests.conftest import RegisterOf
 from atdp.access import Authorizer, open_token_verifier
 from atdp.lakehouse import open_lake, sql_router
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.runtime import HttpProblem, http_problem_response
+from atdp.runtime import Callers, HttpProblem, KeyStore, http_problem_response
+from atdp.stack.ports import choose_free_port
 
 CALLBACK = "http://localhost:9/callback"
 PEOPLE = {
@@ -54,6 +54,7 @@ def provider(port: int, *, token_max_age_s: int = 600) -> Iterator[str]:
             assert process.poll() is None, "the provider has ended"
             assert time.monotonic() < deadline, "the provider does not answer"
             time.sleep(0.05)
+        assert process.poll() is None, "another server answers at the provider's port"
         yield issuer
     finally:
         process.terminate()
@@ -82,10 +83,7 @@ def sign_in(issuer: str, person: str) -> str:
 
 @pytest.fixture
 def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-        return number
+    return choose_free_port()  # no port that a server of another test could be given meanwhile
 
 
 @pytest.fixture
@@ -97,8 +95,8 @@ def client(tmp_path: Path, port: int, memory_registers: RegisterOf) -> Iterator[
     lake.home.oidc_file.write_text(SETTINGS.format(issuer=f"http://localhost:{port}"))
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    tokens = open_token_verifier(lake.home)
-    app.include_router(sql_router(lake.home, tokens=tokens, authorizer=Authorizer()))
+    callers = Callers(KeyStore(lake.home.keys_db), open_token_verifier(lake.home))
+    app.include_router(sql_router(lake.home, callers, authorizer=Authorizer()))
     with TestClient(app) as client:
         yield client
 

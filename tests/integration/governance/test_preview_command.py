@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.runtime import ApiKey, HttpProblem, KeyStore, http_problem_response
+from atdp.runtime import ApiKey, Callers, HttpProblem, KeyStore, http_problem_response
 from atdp.stack.broker.kafka import KafkaBroker
 from atdp.stack.cli.app import build
 from atdp.stack.previews.preview_api import preview_router
@@ -176,7 +176,7 @@ def test_a_draft_that_does_not_compile_is_named(
 def http(rig: Rig) -> Iterator[TestClient]:
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(preview_router(rig.home))
+    app.include_router(preview_router(rig.home, Callers(KeyStore(rig.home.keys_db))))
     with TestClient(app) as client:
         yield client
 
@@ -218,7 +218,7 @@ def test_http_says_what_is_wrong(rig: Rig, http: TestClient) -> None:
 def test_http_ends_a_preview_that_takes_too_long(rig: Rig) -> None:
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(preview_router(rig.home, timeout_s=0.2))
+    app.include_router(preview_router(rig.home, Callers(KeyStore(rig.home.keys_db)), timeout_s=0.2))
     with TestClient(app) as client:
         answer = client.post(
             "/v1/policies/preview", json={"policy": DRAFT}, headers=bearer(rig.keys["steward"])

@@ -22,6 +22,7 @@ from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.record_batch import RecordBatch
 from atdp.lakehouse.topic_sink import TopicSink
 from atdp.runtime import (
+    Callers,
     HttpProblem,
     KeyStore,
     Register,
@@ -127,7 +128,8 @@ def office(rig_without_policy: Rig, monkeypatch: pytest.MonkeyPatch) -> Iterator
         }
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(quarantine_router(rig.home, desk=desk()))
+    callers = Callers(KeyStore(rig.home.keys_db))
+    app.include_router(quarantine_router(rig.home, callers, desk=desk()))
     with TestClient(app) as client:
         yield Office(rig, open_lake(rig.home), client, made, fails)
 

@@ -30,6 +30,7 @@ from atdp.lakehouse import (
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.runtime import (
+    Callers,
     Home,
     HttpProblem,
     KafkaRegister,
@@ -172,7 +173,7 @@ def test_a_session_is_withdrawn_and_shown_by_the_verbs_and_over_http(home: Home)
         other = str(keys.create("globex", "steward")[0])
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(consent_router(home))
+    app.include_router(consent_router(home, Callers(KeyStore(home.keys_db))))
     client = TestClient(app)
     body = {"tenant": "acme", "session": "session-of-bob", "state": "withdrawn"}
 

@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from atdp.governance import policy_router
 from atdp.runtime import (
+    Callers,
     Home,
     HttpProblem,
     KeyStore,
@@ -64,7 +65,7 @@ class Desk:
 def app_of(home: Home, keys: KeyStore, register: Register) -> FastAPI:
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(policy_router(home, keys=keys, register=register))
+    app.include_router(policy_router(home, Callers(keys), register=register))
     return app
 
 
@@ -225,7 +226,7 @@ def test_a_home_without_a_broker_is_a_503(
     monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(policy_router(Home(tmp_path), keys=keys))
+    app.include_router(policy_router(Home(tmp_path), Callers(keys)))
     with TestClient(app) as client:
         status, (code, message) = Desk(client, keys, tmp_path).ask("GET", "")
     assert (status, code) == (503, "register_unavailable")

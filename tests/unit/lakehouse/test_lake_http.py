@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from atdp.access import Authorizer
 from atdp.lakehouse import Lake, sql_router
 from atdp.lakehouse.testing import NOON, LogDouble, SampleTrajectory
-from atdp.runtime import HttpProblem, http_problem_response
+from atdp.runtime import Callers, HttpProblem, http_problem_response
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import encode_record
 
@@ -30,7 +30,7 @@ def client(lake: Lake, log: LogDouble, keys: KeyStore) -> Iterator[TestClient]:
     log.land(SampleTrajectory(tenant="rival", name="theirs").events())
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(sql_router(lake.home, keys=keys, authorizer=Authorizer()))
+    app.include_router(sql_router(lake.home, Callers(keys), authorizer=Authorizer()))
     with TestClient(app) as client:
         yield client
 

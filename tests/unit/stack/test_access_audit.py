@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from atdp.runtime import (
+    Callers,
     Home,
     HttpProblem,
     KeyStore,
@@ -59,7 +60,7 @@ def keys(audit: AccessAudit) -> Iterator[KeyStore]:
 def asked(audit: AccessAudit, keys: KeyStore, key: str, **parameters: str) -> tuple[int, Any]:
     app = FastAPI()
     app.add_exception_handler(HttpProblem, http_problem_response)
-    app.include_router(access_audit_router(audit.home, keys=keys, audit=audit))
+    app.include_router(access_audit_router(audit.home, Callers(keys), audit=audit))
     with TestClient(app) as client:
         answer = client.get(
             "/v1/access/audit", headers={"Authorization": f"Bearer {key}"}, params=parameters

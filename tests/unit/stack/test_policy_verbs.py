@@ -31,7 +31,7 @@ tests:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call has printed, and its exit code."""
+    """The output and the exit code of one call of the command."""
 
     code: int
     out: str

@@ -9,8 +9,6 @@ each with limits of its own. When too many are running, the answer is 429 with a
 
 import io
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 import pyarrow as pa
@@ -31,12 +29,11 @@ from atdp.lakehouse.query_result import QueryResult
 from atdp.lakehouse.visible_files import ANALYTICS, AUDIT
 from atdp.runtime import (
     ANY_TENANT,
+    Callers,
+    ConcurrencyLimit,
     Home,
     HttpProblem,
-    KeyStore,
     Principal,
-    TokenVerifier,
-    authenticate,
     utc_now,
 )
 
@@ -68,23 +65,12 @@ class SqlQuestion(BaseModel):
 
 
 class _SharedLake:
-    """The lake and the keys of a home, and the number of statements that run on them.
+    """The lake of a home, opened at the first question, since the home may be empty before."""
 
-    Both are opened at the first question, since the home may still be empty before.
-    """
-
-    def __init__(self, home: Home, keys: KeyStore | None) -> None:
+    def __init__(self, home: Home) -> None:
         self._home = home
-        self._keys = keys
         self._lake: Lake | None = None
         self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(_STATEMENTS)
-
-    def keys(self) -> KeyStore:
-        with self._lock:
-            if self._keys is None:
-                self._keys = KeyStore(self._home.keys_db)
-            return self._keys
 
     def lake(self) -> Lake:
         with self._lock:
@@ -92,35 +78,20 @@ class _SharedLake:
                 self._lake = open_lake(self._home)
             return self._lake
 
-    @contextmanager
-    def running_statement(self) -> Iterator[None]:
-        if not self._free.acquire(blocking=False):
-            raise HttpProblem(
-                429,
-                "too_many_statements",
-                f"{_STATEMENTS} statements are running; try again",
-                retry_after_s=1,
-            )
-        try:
-            yield
-        finally:
-            self._free.release()
-
 
 def sql_router(
     home: Home,
+    callers: Callers,
     *,
-    keys: KeyStore | None = None,
     limits: QueryLimits = HTTP_LIMITS,
-    tokens: TokenVerifier | None = None,
     authorizer: Authorizer | None = None,
 ) -> APIRouter:
     """Return the route for an application that handles `atdp.runtime.HttpProblem`.
 
-    `tokens` checks tokens of people who signed in (None: only keys are accepted). `authorizer` is
-    by default that of the home, with the access policies in its register.
+    `authorizer` is by default that of the home, with the access policies in its register.
     """
-    shared = _SharedLake(home, keys)
+    shared = _SharedLake(home)
+    limit = ConcurrencyLimit(_STATEMENTS, of="statements are", code="too_many_statements")
     authorizer = authorizer or open_authorizer(home)
     routes = APIRouter()
 
@@ -131,9 +102,9 @@ def sql_router(
         The answer is JSON `{"columns", "rows", "snapshots"}`, CSV with a header, or an Arrow IPC
         stream.
         """
-        principal = _caller(request, shared.keys(), tokens)
+        principal = _caller(request, callers)
         tenant, purpose = scope_of(principal, request.headers.get("x-atdp-tenant"), authorizer)
-        with shared.running_statement():
+        with limit.admitted():
             try:
                 with connect(
                     lake=shared.lake(), tenant=tenant, purpose=purpose, limits=limits
@@ -184,15 +155,15 @@ def scope_of(
     return tenant, ANALYTICS
 
 
-def _caller(request: Request, keys: KeyStore, tokens: TokenVerifier | None) -> Principal:
+def _caller(request: Request, callers: Callers) -> Principal:
     """Return a caller that may run SQL, or only read the tables of an auditor."""
     try:
-        return authenticate(request, keys, "query", tokens=tokens).principal
+        return callers.require(request, "query")
     except HttpProblem as refused:
         if refused.code != "role_denied":
             raise
         try:
-            return authenticate(request, keys, "audit", tokens=tokens).principal
+            return callers.require(request, "audit")
         except HttpProblem:
             raise refused from None
 

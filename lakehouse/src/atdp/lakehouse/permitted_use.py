@@ -61,9 +61,9 @@ class PermissionQuestion:
     def ask(self, select: Select) -> Withheld:
         """See `Question`."""
         withheld = self.use.ask(select)
-        stamps = select(
-            query("stamps", named=self.use.named, purpose=sql_literal(self.use.purpose))
-        )
+        # Events that do not allow the purpose refuse their trajectory by themselves.
+        allows = f"list_contains(governance.purposes, {sql_literal(self.use.purpose)})"
+        stamps = select(query("stamps", condition=f"{self.use.named} AND {allows}"))
         denied = _Denials(self, {_identity(stamp): stamp for stamp in stamps})
         return withheld.joined(denied.withheld(select))
 

@@ -28,7 +28,7 @@ def stamped_data(
     trajectory_id: str = ANY_TRAJECTORY,
     expires_at: datetime = NEVER_EXPIRES,
 ) -> DataResource:
-    """Return the data with a stamp, a row of `stamps.sql` or `distinct_stamps.sql`."""
+    """Return the data with a stamp, a row of `stamps.sql`."""
     return DataResource(
         tenant=stamp["tenant_id"],
         trajectory_id=trajectory_id,

@@ -25,9 +25,11 @@ def trajectory_resources(
     Raises:
         RulesUnreadable: the register cannot be read.
     """
-    names = {"tenant": sql_literal(tenant), "trajectory": sql_literal(trajectory_id)}
+    condition = (
+        f"tenant_id = {sql_literal(tenant)} AND trajectory_id = {sql_literal(trajectory_id)}"
+    )
     with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE) as connection:
-        stamps = connection.all_rows(query("distinct_stamps", **names))
+        stamps = connection.all_rows(query("stamps", condition=condition))
     if not stamps:
         return []
     withheld = withheld_by(lake, lake.use_rules(), purpose=purpose, tenants=[tenant])

@@ -37,10 +37,12 @@ from .register.register import (
 from .secret_keys import load_secret_key as load_secret_key
 from .service.authentication import (
     Caller as Caller,
+    Callers as Callers,
     TokenVerifier as TokenVerifier,
     authenticate as authenticate,
     tenant_of as tenant_of,
 )
+from .service.concurrency_limit import ConcurrencyLimit as ConcurrencyLimit
 from .service.health import Health as Health
 from .service.http import add_health_routes as add_health_routes, run_http as run_http
 from .service.http_problem import (

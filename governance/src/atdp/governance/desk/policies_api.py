@@ -27,14 +27,13 @@ from atdp.governance.errors import (
     PolicyUnknown,
 )
 from atdp.runtime import (
+    Callers,
+    ConcurrencyLimit,
     Home,
     HttpProblem,
-    KeyStore,
     PlatformError,
     Principal,
     Register,
-    TokenVerifier,
-    authenticate,
     open_register,
 )
 
@@ -76,46 +75,30 @@ class RollbackRequest(BaseModel):
 
 
 class _OpenDesk:
-    """The desk and the keys of a home, opened at the first request."""
+    """The desk of a home, opened at the first request, and those who may call."""
 
-    def __init__(
-        self,
-        home: Home,
-        keys: KeyStore | None,
-        tokens: TokenVerifier | None,
-        register: Register | None,
-    ) -> None:
+    def __init__(self, home: Home, callers: Callers, register: Register | None) -> None:
         self._home = home
-        self._tokens = tokens
-        self._keys = keys
+        self._callers = callers
         self._register = register
         self.checks = PolicyChecks(home.policies)
         self._desk: PolicyDesk | None = None
         self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(_AT_A_TIME)
+        self._limit = ConcurrencyLimit(
+            _AT_A_TIME, of="requests about policies are", code="too_many_requests"
+        )
 
     def caller(self, request: Request) -> Principal:
-        with self._lock:
-            if self._keys is None:
-                self._keys = KeyStore(self._home.keys_db)
-        return authenticate(request, self._keys, "govern", tokens=self._tokens).principal
+        return self._callers.require(request, "govern")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Count a request that is worked on; errors become problems."""
-        if not self._free.acquire(blocking=False):
-            raise HttpProblem(
-                429,
-                "too_many_requests",
-                f"{_AT_A_TIME} requests about policies are worked on; try again",
-                retry_after_s=1,
-            )
-        try:
-            yield
-        except (GovernanceError, PlatformError) as error:
-            raise _problem(error) from error
-        finally:
-            self._free.release()
+        with self._limit.admitted():
+            try:
+                yield
+            except (GovernanceError, PlatformError) as error:
+                raise _problem(error) from error
 
     @contextmanager
     def desk(self) -> Iterator[PolicyDesk]:
@@ -148,18 +131,12 @@ async def policy_text(request: Request) -> str:
 YamlBody = Annotated[str, Depends(policy_text)]
 
 
-def policy_router(
-    home: Home,
-    *,
-    keys: KeyStore | None = None,
-    tokens: TokenVerifier | None = None,
-    register: Register | None = None,
-) -> APIRouter:
+def policy_router(home: Home, callers: Callers, *, register: Register | None = None) -> APIRouter:
     """Return the routes for an application that handles `atdp.runtime.HttpProblem`.
 
-    Without `keys` and `register`, those of the home are opened at the first request.
+    Without `register`, that of the home is opened at the first request.
     """
-    opened = _OpenDesk(home, keys, tokens, register)
+    opened = _OpenDesk(home, callers, register)
     routes = APIRouter(prefix="/v1/policies")
     _add_checks(routes, opened)
     _add_reading(routes, opened)

@@ -1,6 +1,5 @@
--- stamps: every different stamp, by tenant, of events that allow a purpose; everything that a
--- permission depends on (see stamped_data). Events that do not allow it refuse their trajectory by
--- themselves. {named} limits the trajectories that are looked at; {purpose} is a string literal.
+-- stamps: every different stamp, by tenant, of the events for which {condition} holds; everything
+-- that a permission depends on (see stamped_data).
 SELECT DISTINCT
     tenant_id,
     governance.purposes AS purposes,
@@ -11,4 +10,5 @@ SELECT DISTINCT
     governance.token_fidelity AS token_fidelity,
     agent.id AS agent
 FROM events
-WHERE {named} AND list_contains(governance.purposes, {purpose})
+WHERE {condition}
+ORDER BY ALL

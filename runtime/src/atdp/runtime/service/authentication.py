@@ -52,6 +52,25 @@ class Caller:
         return self.key
 
 
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Those who may call the routes of a process: the holders of its keys, and of tokens.
+
+    `tokens` verifies the tokens of people who signed in elsewhere; None: only keys are accepted.
+    """
+
+    keys: KeyStore
+    tokens: TokenVerifier | None = None
+
+    def require(self, request: Request, permission: Permission) -> Principal:
+        """Return the principal of a request that needs `permission`; see `authenticate`.
+
+        Raises:
+            HttpProblem: as for `authenticate`.
+        """
+        return authenticate(request, self.keys, permission, tokens=self.tokens).principal
+
+
 def authenticate(
     request: Request,
     keys: KeyStore,

@@ -1,7 +1,5 @@
 """`/v1/consent`: the desk of consent over HTTP, for stewards and operators."""
 
-import threading
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -12,13 +10,10 @@ from atdp.access import AccessError, StandingDecision, UsePurpose
 from atdp.governance import GovernanceError
 from atdp.lakehouse import LakehouseError
 from atdp.runtime import (
+    Callers,
     Home,
     HttpProblem,
-    KeyStore,
     PlatformError,
-    Principal,
-    TokenVerifier,
-    authenticate,
     utc_now,
 )
 from atdp.stack.consent.consent_desk import (
@@ -55,34 +50,8 @@ class ConsentRequest(BaseModel):
     reason: str = Field(default="", max_length=1000)
 
 
-@dataclass(slots=True)
-class _Callers:
-    """The keys of a home, opened at the first request."""
-
-    home: Home
-    keys: KeyStore | None
-    tokens: TokenVerifier | None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def caller(self, request: Request) -> Principal:
-        with self.lock:
-            if self.keys is None:
-                self.keys = KeyStore(self.home.keys_db)
-        return authenticate(request, self.keys, "govern", tokens=self.tokens).principal
-
-
-def consent_router(
-    home: Home,
-    *,
-    keys: KeyStore | None = None,
-    tokens: TokenVerifier | None = None,
-    desk: ConsentDesk | None = None,
-) -> APIRouter:
-    """Return the routes for an application that handles `atdp.runtime.HttpProblem`.
-
-    `tokens` verifies the tokens of people who signed in elsewhere; None: only API keys are taken.
-    """
-    callers = _Callers(home, keys, tokens)
+def consent_router(home: Home, callers: Callers, *, desk: ConsentDesk | None = None) -> APIRouter:
+    """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
     desk = desk or ConsentDesk(home)
     routes = APIRouter()
 
@@ -94,7 +63,7 @@ def consent_router(
         the lake that it is about, and the weight versions that have learned from what is withdrawn.
         Both are null while the lake cannot be read.
         """
-        caller = callers.caller(request)
+        caller = callers.require(request, "govern")
         try:
             place = ConsentPlace(tenant=asked.tenant, subject=asked.subject, session=asked.session)
             terms = ConsentChoice(
@@ -123,7 +92,7 @@ def consent_router(
         session: str | None = None,
     ) -> dict[str, Any]:
         """Return the decisions that stand, or those that concern one subject or session."""
-        caller = callers.caller(request)
+        caller = callers.require(request, "govern")
         try:
             if subject is None and session is None:
                 found = desk.standing(caller, tenant)

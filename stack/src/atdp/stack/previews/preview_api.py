@@ -3,14 +3,13 @@
 import json
 import subprocess
 import sys
-import threading
 from dataclasses import asdict
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from atdp.runtime import Home, HttpProblem, KeyStore, Principal, TokenVerifier, authenticate
+from atdp.runtime import Callers, ConcurrencyLimit, Home, HttpProblem, Principal
 
 TIMEOUT_S: Final = 300.0
 """Longest time of one preview."""
@@ -46,7 +45,7 @@ class PreviewRunner:
     def __init__(self, home: Home, *, timeout_s: float = TIMEOUT_S) -> None:
         self._home = home
         self._timeout_s = timeout_s
-        self._free = threading.Lock()
+        self._limit = ConcurrencyLimit(1, of="preview is", code="preview_running", retry_after_s=5)
 
     def run(self, body: PreviewBody, caller: Principal) -> Response:
         """Answer a question.
@@ -54,14 +53,8 @@ class PreviewRunner:
         Raises:
             HttpProblem: it cannot be answered, another one is being answered, or it took too long.
         """
-        if not self._free.acquire(blocking=False):
-            raise HttpProblem(
-                429, "preview_running", "another preview is running; try again", retry_after_s=5
-            )
-        try:
+        with self._limit.admitted():
             answer = self._answer(body, caller)
-        finally:
-            self._free.release()
         if "status" in answer:
             raise HttpProblem(answer["status"], answer["code"], answer["message"])
         if body.format == "html":
@@ -100,25 +93,14 @@ class PreviewRunner:
         return answer
 
 
-def preview_router(
-    home: Home,
-    *,
-    keys: KeyStore | None = None,
-    tokens: TokenVerifier | None = None,
-    timeout_s: float = TIMEOUT_S,
-) -> APIRouter:
+def preview_router(home: Home, callers: Callers, *, timeout_s: float = TIMEOUT_S) -> APIRouter:
     """Return the route for an application that handles `atdp.runtime.HttpProblem`."""
     runner = PreviewRunner(home, timeout_s=timeout_s)
-    lock = threading.Lock()
-    opened = [] if keys is None else [keys]
     routes = APIRouter()
 
     @routes.post("/v1/policies/preview")
     def preview(body: PreviewBody, request: Request) -> Response:
         """Return the report of a preview as JSON, or as one page of HTML."""
-        with lock:
-            if not opened:
-                opened.append(KeyStore(home.keys_db))
-        return runner.run(body, authenticate(request, opened[0], "govern", tokens=tokens).principal)
+        return runner.run(body, callers.require(request, "govern"))
 
     return routes

@@ -1,6 +1,5 @@
 """`/v1/quarantine`: quarantined records over HTTP, for stewards of a tenant and operators."""
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,13 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from atdp.governance import BadPlace, GovernanceError, QuarantinePlace, RecordGone
 from atdp.lakehouse import LakehouseError
 from atdp.runtime import (
+    Callers,
+    ConcurrencyLimit,
     Home,
     HttpProblem,
-    KeyStore,
     PlatformError,
     Principal,
-    TokenVerifier,
-    authenticate,
     utc_now,
 )
 from atdp.stack.previews.preview_question import WrongPreviewQuestion, moment
@@ -67,55 +65,37 @@ class OrderRequest(BaseModel):
 
 
 class _OpenQuarantine:
-    """The desk and the keys of a home, opened at the first request."""
+    """The desk of a home, and those who may call."""
 
-    def __init__(
-        self, desk: QuarantineDesk, home: Home, keys: KeyStore | None, tokens: TokenVerifier | None
-    ) -> None:
+    def __init__(self, desk: QuarantineDesk, callers: Callers) -> None:
         self.desk = desk
-        self._home = home
-        self._keys = keys
-        self._tokens = tokens
-        self._lock = threading.Lock()
-        self._free = threading.BoundedSemaphore(_AT_A_TIME)
+        self._callers = callers
+        self._limit = ConcurrencyLimit(
+            _AT_A_TIME, of="requests about quarantine are", code="too_many_requests"
+        )
 
     def caller(self, request: Request) -> Principal:
-        with self._lock:
-            if self._keys is None:
-                self._keys = KeyStore(self._home.keys_db)
-        return authenticate(request, self._keys, "govern", tokens=self._tokens).principal
+        return self._callers.require(request, "govern")
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Count a request that is worked on; errors become problems."""
-        if not self._free.acquire(blocking=False):
-            raise HttpProblem(
-                429,
-                "too_many_requests",
-                f"{_AT_A_TIME} requests about quarantine are worked on; try again",
-                retry_after_s=1,
-            )
-        try:
-            yield
-        except HttpProblem:
-            raise
-        except tuple(_PROBLEMS) as error:
-            kinds = (kind for kind in _PROBLEMS if isinstance(error, kind))
-            status, code = _PROBLEMS[next(kinds)]
-            raise HttpProblem(status, code, str(error)) from error
-        finally:
-            self._free.release()
+        with self._limit.admitted():
+            try:
+                yield
+            except HttpProblem:
+                raise
+            except tuple(_PROBLEMS) as error:
+                kinds = (kind for kind in _PROBLEMS if isinstance(error, kind))
+                status, code = _PROBLEMS[next(kinds)]
+                raise HttpProblem(status, code, str(error)) from error
 
 
 def quarantine_router(
-    home: Home,
-    *,
-    keys: KeyStore | None = None,
-    tokens: TokenVerifier | None = None,
-    desk: QuarantineDesk | None = None,
+    home: Home, callers: Callers, *, desk: QuarantineDesk | None = None
 ) -> APIRouter:
     """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
-    opened = _OpenQuarantine(desk or QuarantineDesk(home), home, keys, tokens)
+    opened = _OpenQuarantine(desk or QuarantineDesk(home), callers)
     routes = APIRouter(prefix="/v1/quarantine")
     _add_reading(routes, opened)
     _add_ordering(routes, opened)
