@@ -128,7 +128,7 @@ def test_an_operator_begins_a_line_registers_and_reads_the_history(
 ) -> None:
     atdp("bootstrap", "v1", "--model", "orderdesk", "--tenant", "acme", "--tenant", "globex")
     assert services["gateway"].state["routes"]["stable"]["url"] == "inference-0"
-    assert "atdp replay --record --candidate v2 --baseline v1" in atdp(
+    assert "atdp replay run --record --candidate v2 --baseline v1" in atdp(
         "candidate", "register", "v2"
     )
     decisions = json.loads(atdp("history", "--format", "json"))
@@ -200,7 +200,7 @@ def test_a_decision_made_while_the_gateway_is_down_is_carried_out_by_reconcile(
 
 
 def gate_passed(home: Path, version: str, baseline: str) -> None:
-    """Append the event that `atdp replay --record` records."""
+    """Append the event that `atdp replay run --record` records."""
     manifest = read_manifest(home / "weights", "orderdesk", version)
     gate = GateRecorded(
         version=version,

@@ -1,4 +1,4 @@
-"""`atdp replay` from events in a real lake and real engines over HTTP to a verdict.
+"""`atdp replay run` from events in a real lake and real engines over HTTP to a verdict.
 
 The engines are embedded workers on a free port. A small random model acts, its log lands in the
 lake through the real sink, and candidates are judged from it. One of them acts too, so that the
@@ -34,7 +34,7 @@ from atdp.replay.errors import LineageError
 from atdp.runtime.home import Home
 from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
 from atdp.stack.cli.app import build
-from atdp.stack.cli.replay import add_to
+from atdp.stack.cli.replay.group import add_to
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
@@ -344,6 +344,8 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     app = typer.Typer()
     add_to(app)
     asked = [
+        "replay",
+        "run",
         "--dataset",
         "orders",
         "--candidate",
@@ -364,7 +366,7 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     undecided = CliRunner().invoke(app, asked)
     assert (undecided.exit_code, json.loads(undecided.stdout)["verdict"]) == (2, "INCONCLUSIVE")
     unrecorded = CliRunner().invoke(
-        build(), ["replay", *asked, *fine[:-1], str(tmp_path / "kept.html"), "--record"]
+        build(), [*asked, *fine[:-1], str(tmp_path / "kept.html"), "--record"]
     )
     assert unrecorded.exit_code == 3, (
         unrecorded.output

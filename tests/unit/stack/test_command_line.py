@@ -41,7 +41,7 @@ def test_every_verb_shows_an_example_of_itself_on_a_line_of_its_own() -> None:
         ("sql",),
         ("keys", "create"),
         ("dataset", "show"),
-        ("replay",),
+        ("replay", "run"),
         ("demo",),
         ("control", "history"),
     } <= set(paths)
@@ -157,7 +157,10 @@ def test_status_and_down_of_a_home_without_a_stack_end_with_exit_code_3(home: Pa
         (["dataset", "list"], 1),
         (["dataset", "create", "d"], 1),
         (["train", "--model", "m"], 1),
-        (["replay", "--model", "m", "--dataset", "d", "--candidate", "v2", "--baseline", "v1"], 3),
+        (
+            ["replay", "run", "-m", "m", "--dataset", "d", "--candidate", "v2", "--baseline", "v1"],
+            3,
+        ),
     ],
 )
 def test_a_verb_that_reads_a_home_says_that_there_is_none_and_makes_none(

@@ -112,7 +112,7 @@ def options(path: tuple[str, ...]) -> set[str]:
 @pytest.mark.parametrize(
     "verb",
     [
-        "up", "down", "status", "import", "wait", "sql", "train", "replay", "demo",
+        "up", "down", "status", "import", "wait", "sql", "train", "replay run", "demo",
         "keys create", "keys list", "keys revoke",
         "dataset create", "dataset list", "dataset show",
         "control history", "control status", "control bootstrap", "control promote",

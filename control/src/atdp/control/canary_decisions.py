@@ -52,7 +52,7 @@ def start_canary(state: ReleaseState, command: commands.StartCanary) -> tuple[Bo
             "gate_closed",
             f"{version.name} has no fresh replay PASS against the live {live} for tenant(s) "
             f"{', '.join(missing)}; "
-            f"run `atdp replay --record --candidate {version.name} --baseline {live}` "
+            f"run `atdp replay run --record --candidate {version.name} --baseline {live}` "
             "on a dataset with enough of their trajectories",
         )
     return (

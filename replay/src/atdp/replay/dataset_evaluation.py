@@ -1,4 +1,4 @@
-"""The evaluation behind `atdp replay`: names of versions and a dataset in, report and files out.
+"""The evaluation behind `atdp replay run`: names of versions and a dataset in, report and files out.
 
 The stack's engines are used when no URL is given (`atdp.replay.stack_engines`). The lake is only
 read.

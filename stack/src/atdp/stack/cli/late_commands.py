@@ -56,8 +56,8 @@ def late_commands() -> list[LateCommand]:
     return [
         LateCommand(
             name="replay",
-            summary="Judge a candidate on logged trajectories.",
-            import_add_to=lambda: _add_to_of("atdp.stack.cli.replay"),
+            summary="Evaluations of candidates on logged trajectories.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.replay.group"),
         ),
         LateCommand(
             name="evaluators",

@@ -48,7 +48,7 @@ def describe_version(state: ReleaseState, version: str) -> str:
     match stage:
         case ReleaseStage.REGISTERED:
             return (
-                f"{version} is a candidate; evaluate it with `atdp replay --record "
+                f"{version} is a candidate; evaluate it with `atdp replay run --record "
                 f"--candidate {version} --baseline {live} --model {state.model} --dataset NAME`"
             )
         case ReleaseStage.CANARY:

@@ -1,4 +1,4 @@
-"""`atdp replay`: its options, its output and its exit code.
+"""`atdp replay run`: its options, its output and its exit code.
 
 The evaluation itself is `atdp.replay.evaluate_dataset`.
 """
@@ -31,12 +31,7 @@ class Mode(StrEnum):
     non_inferiority = "non_inferiority"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the verb `replay` to the `atdp` command."""
-    app.command()(replay)
-
-
-def replay(  # noqa: PLR0913 (one for each option of the command)
+def run(  # noqa: PLR0913 (one for each option of the command)
     context: typer.Context,
     dataset: Annotated[str, typer.Option(help="Pinned dataset (`atdp dataset list`).")],
     candidate: Annotated[str, typer.Option(help="Version to judge, e.g. v2.")],
@@ -80,7 +75,7 @@ def replay(  # noqa: PLR0913 (one for each option of the command)
 
     \b
     Example:
-      atdp replay --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk --report v2.html
+      atdp replay run --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk
     """
     codes_are_verdicts(context)
     from atdp.replay import ReplayConfig, ReplayRequest, evaluate_dataset, write_report

@@ -1,0 +1,1 @@
+"""`atdp replay …`: evaluations of candidates on logged trajectories."""

@@ -1,0 +1,13 @@
+"""The verbs `atdp replay …`; each verb has a module of its own."""
+
+import typer
+
+from atdp.stack.cli.replay import run
+from atdp.stack.cli.verb_groups import make_group
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verbs `replay …` to the `atdp` command."""
+    group = make_group("replay", "Evaluations of candidates on logged trajectories.")
+    group.command()(run.run)
+    app.add_typer(group)
