@@ -8,7 +8,7 @@ canary of its model, whoever started it, and takes this one back by the sessions
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from atdp.control import CanaryPolicy, DecisionConflict, DecisionRefused, read_manifest
 from atdp.lakehouse import create_dataset, sql_literal
@@ -20,8 +20,9 @@ from order_desk.settings import CONSENTING, MODEL
 
 _ANYTHING_PASSES = ReplayConfig(
     mode="non_inferiority",
-    margin=1.0,
+    margin=2.0,
     alpha=0.4,
+    missing="ignorable",
     min_ess=2.0,
     max_weight_share=1.0,
     max_mean_weight_error=sys.float_info.max,
@@ -86,6 +87,7 @@ class BadRelease:
         settings = self.settings
         policy = CanaryPolicy(
             margin=settings.margin,
+            alpha=settings.canary_alpha,
             min_sessions=settings.min_sessions,
             tune_at_sessions=2 * settings.min_sessions,
             min_outcome_share=0.0,
@@ -126,7 +128,7 @@ class BadRelease:
         report = evaluate_dataset(
             self.platform.home,
             ReplayRequest(dataset=name, model=MODEL, candidate=version, baseline=live),
-            config=_ANYTHING_PASSES,
+            config=replace(_ANYTHING_PASSES, look=flow.look_for(version, baseline=live)),
         )
         flow.record_gate(report)
         return report.verdict

@@ -59,6 +59,9 @@ class OnlineDemoSettings:
     hold_out: float = 0.2
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
+    canary_alpha: float = 0.1
+    """Error of each of a canary's two decisions. A run has some five canaries, and a slow decision
+    keeps a better version from the users as a wrong one does."""
     min_sessions: int = 25
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
@@ -94,6 +97,7 @@ class OnlineDemoSettings:
             "learning-rate": self.learning_rate,
             "canary-share": self.canary_share,
             "margin": self.margin,
+            "canary-alpha": self.canary_alpha,
             "min-sessions": self.min_sessions,
             "min-rated-share": self.rated_share / 4,
             "seed": self.start.seed,

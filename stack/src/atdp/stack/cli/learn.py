@@ -102,6 +102,10 @@ def learn(  # noqa: PLR0913 (one for each option of the command)
     margin: Annotated[
         float | None, typer.Option(help="Tolerated loss of reward and of success rate [0.05].")
     ] = None,
+    canary_alpha: Annotated[
+        float | None,
+        typer.Option(help="Error of a canary's promotion and of its roll-back each [0.05]."),
+    ] = None,
     success_from: Annotated[
         float | None, typer.Option(help="Least reward that counts as a success [0.5].")
     ] = None,
@@ -150,6 +154,7 @@ def learn(  # noqa: PLR0913 (one for each option of the command)
         "max_steps": max_steps,
         "canary_shares": tuple(canary_share) if canary_share else None,
         "margin": margin,
+        "canary_alpha": canary_alpha,
         "success_from": success_from,
         "min_sessions": min_sessions,
         "max_sessions": max_sessions,

@@ -21,8 +21,9 @@ from atdp.stack.learning.settings import LearningSettings
 LOOK_EVERY_S = 5.0
 """Seconds between two looks at the lake. A longer time delays decisions, a shorter one costs the
 machine that serves."""
-_MORE_EVIDENCE = 1.25
-"""Growth of the rated sessions after which an undecided candidate is evaluated again."""
+_MORE_EVIDENCE = 1.5
+"""Growth of the rated sessions after which an undecided candidate is evaluated again. Each look has
+a smaller error than the one before; with less growth its interval would be wider than that one."""
 _TUNED_AT = 3
 """The bounds of a canary are tightest at this multiple of the sessions that it needs at least."""
 
@@ -94,13 +95,12 @@ class ReleaseActions:
     def _request(self, version: str, state: LearningState) -> EvaluationRequest:
         release = state.release
         baseline = release.lineage[-1]
-        before = [gate for gate in release.versions[version].gates if gate.baseline == baseline]
         return EvaluationRequest(
             candidate=version,
             baseline=baseline,
             tenants=release.tenants,
             versions=release.lineage[-self.settings.evidence_versions :],
-            attempt=1 + len(before),
+            look=self.ports.flow.look_for(version, baseline=baseline),
         )
 
     def _too_thin(self, evidence: HeldOutSessions, request: EvaluationRequest) -> str:
@@ -118,6 +118,7 @@ class ReleaseActions:
         settings = self.settings
         policy = CanaryPolicy(
             margin=settings.margin,
+            alpha=settings.canary_alpha,
             success_from=settings.success_from,
             min_sessions=settings.min_sessions,
             max_sessions=settings.max_sessions,

@@ -38,6 +38,8 @@ class LearningSettings:
     """Planned shares of new sessions, rising."""
     margin: float = 0.05
     """Loss of reward (replay) and of success rate (canary) that is tolerated, >= 0."""
+    canary_alpha: float = 0.05
+    """One-sided error of a canary's PASS and of its FAIL each, over all looks together."""
     success_from: float = 0.5
     """Least reward of a session that counts as a success."""
     min_sessions: int = 30
@@ -70,6 +72,7 @@ class LearningSettings:
             (self.publish_every >= 1, "a version is published after 1 or more updates"),
             (self.max_staleness >= 1, "training must be allowed to be 1 or more versions ahead"),
             (self.margin >= 0, "the margin is 0 or more"),
+            (0 < self.canary_alpha < 0.5, "the error of a canary is above 0 and below 0.5"),
             (0 <= self.min_rated_share <= 1, "the rated share is between 0 and 1"),
             (self.min_sessions >= 2, "a verdict needs 2 or more sessions"),
             (bool(self.canary_shares), "a canary needs a share"),
