@@ -6,9 +6,11 @@ from atdp.replay.errors import ReplayDataError
 from atdp.replay.estimators import (
     LoggedReturns,
     cwpdis_terms,
+    dr_terms,
     pdis_terms,
     ratio_of_sums,
     trajectory_weights,
+    weighted_dr_terms,
     wis_terms,
 )
 
@@ -48,6 +50,36 @@ def logged_returns(draw: st.DrawFn, *, on_policy: bool = False) -> LoggedReturns
 def test_every_estimator_gives_the_sample_mean_on_policy(logged: LoggedReturns) -> None:
     for estimate in (tis, wis, pdis, cwpdis):
         assert estimate(logged) == pytest.approx(logged.returns.mean(), abs=1e-12)
+
+
+@given(logged_returns(on_policy=True), st.floats(-5, 5))
+def test_state_values_cancel_on_policy(logged: LoggedReturns, value: float) -> None:
+    v = np.where(logged.mask, value, 0.0)
+    for terms in (dr_terms, weighted_dr_terms):
+        assert ratio_of_sums(*terms(logged, v, v)) == pytest.approx(logged.returns.mean(), abs=1e-9)
+
+
+@given(logged_returns())
+def test_doubly_robust_without_values_is_per_decision(logged: LoggedReturns) -> None:
+    nothing = np.zeros(logged.mask.shape)
+    assert ratio_of_sums(*dr_terms(logged, nothing, nothing)) == pytest.approx(
+        pdis(logged), rel=1e-12, abs=1e-12
+    )
+    assert ratio_of_sums(*weighted_dr_terms(logged, nothing, nothing)) == pytest.approx(
+        cwpdis(logged), rel=1e-12, abs=1e-12
+    )
+
+
+@given(logged_returns())
+def test_true_values_of_a_deterministic_environment_leave_no_variance(
+    logged: LoggedReturns,
+) -> None:
+    # Each decision is rewarded with a constant, so that Q and V are the constants still to come.
+    reward = np.broadcast_to(1.0 + np.arange(logged.mask.shape[1]), logged.mask.shape)
+    whole = LoggedReturns(log_ratio=logged.log_ratio, reward=reward, mask=np.ones_like(logged.mask))
+    to_go = reward[:, ::-1].cumsum(axis=1)[:, ::-1]
+    values = dr_terms(whole, to_go, to_go)[0]
+    assert np.ptp(values) <= 1e-9 * max(1.0, float(np.exp(whole.cumulative_log_weight).max()))
 
 
 @given(logged_returns())

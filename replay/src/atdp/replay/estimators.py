@@ -10,6 +10,12 @@ w_t = ρ_0 ⋯ ρ_t:
 - WIS Σ_i w_{i,T-1} G_i / Σ_i w_{i,T-1}: self-normalised TIS.
 - CWPDIS Σ_t γ^t (Σ_i w_{i,t} r_{i,t}) / (Σ_i w_{i,t}): Thomas 2015, "consistent weighted
   per-decision".
+- DR (1/n) Σ_i Σ_t γ^t (w_{i,t} (r_{i,t} - Q_{i,t}) + w_{i,t-1} V_{i,t}) with predictions Q of the
+  taken action and V of the state: Jiang and Li 2016, unrolled as in Thomas and Brunskill 2016,
+  equation 4. Any Q and V that belong together, and that were fitted on other trajectories, keep it
+  unbiased; good ones lower its variance.
+- WDR: DR with the self-normalised weights of CWPDIS (Thomas and Brunskill 2016, section 5). With
+  Q = V = 0 it is CWPDIS, as DR is then PDIS.
 
 Trajectories of different length are padded: after its end a trajectory is in an absorbing state
 with ratio 1 and reward 0, so that its weight stays constant. Self-normalised forms are computed
@@ -28,6 +34,8 @@ from atdp.replay.errors import ReplayDataError
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Terms = tuple[Floats, Floats]
+"""Numerator and denominator terms of an estimate for one policy, each of shape (n, T)."""
 
 _LARGEST_LOG_WEIGHT = 700.0
 """Largest logarithm whose exponential is still a finite float, with some reserve (limit: 709)."""
@@ -77,9 +85,14 @@ class LoggedReturns:
         return np.asarray(self.log_ratio.sum(axis=1), dtype=np.float64)
 
     @property
+    def discount(self) -> Floats:
+        """γ^t, shape (T,)."""
+        return np.asarray(self.gamma ** np.arange(self.reward.shape[1]), dtype=np.float64)
+
+    @property
     def discounted_reward(self) -> Floats:
         """γ^t r_t, shape (n, T)."""
-        return self.reward * self.gamma ** np.arange(self.reward.shape[1])
+        return self.reward * self.discount
 
     @property
     def returns(self) -> Floats:
@@ -95,7 +108,7 @@ def trajectory_weights(logged: LoggedReturns) -> Floats:
     return np.asarray(np.exp(np.minimum(logged.log_weight, _LARGEST_LOG_WEIGHT)), dtype=np.float64)
 
 
-def pdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
+def pdis_terms(logged: LoggedReturns) -> Terms:
     """Return the numerator terms Σ_t γ^t w_t r_t and denominator terms 1 of PDIS, each (n, 1).
 
     A term that is not a number because its weight overflows becomes 0, an infinite one the largest
@@ -106,13 +119,13 @@ def pdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
     return np.nan_to_num(weighted.sum(axis=1, keepdims=True)), np.ones((len(weighted), 1))
 
 
-def wis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
+def wis_terms(logged: LoggedReturns) -> Terms:
     """Return the numerator and denominator terms of WIS, each (n, 1), on a common scale."""
     weight = np.exp(logged.log_weight - logged.log_weight.max())[:, None]
     return weight * logged.returns[:, None], weight
 
 
-def cwpdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
+def cwpdis_terms(logged: LoggedReturns) -> Terms:
     """Return the numerator and denominator terms of CWPDIS, each (n, T).
 
     They are scaled, at each decision, by the largest weight there. The release gate uses this
@@ -121,6 +134,34 @@ def cwpdis_terms(logged: LoggedReturns) -> tuple[Floats, Floats]:
     log_weight = logged.cumulative_log_weight
     weight = np.exp(log_weight - log_weight.max(axis=0, keepdims=True))
     return weight * logged.discounted_reward, weight
+
+
+def dr_terms(logged: LoggedReturns, action_values: Floats, state_values: Floats) -> Terms:
+    """Return the numerator terms and denominator terms 1 of DR, each (n, 1).
+
+    `action_values` are Q of the taken actions, `state_values` are V, both of shape (n, T) and 0
+    outside the mask. Numbers that overflow are treated as by `pdis_terms`.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = np.exp(logged.cumulative_log_weight)
+        before = np.hstack([np.ones((len(weight), 1)), weight[:, :-1]])
+        terms = weight * (logged.discounted_reward - logged.discount * action_values)
+        terms += before * logged.discount * state_values
+    return np.nan_to_num(terms.sum(axis=1, keepdims=True)), np.ones((len(weight), 1))
+
+
+def weighted_dr_terms(logged: LoggedReturns, action_values: Floats, state_values: Floats) -> Terms:
+    """Return the numerator and denominator terms of WDR, each (n, 2 T), on a common scale.
+
+    The first T columns correct the predictions by w_t (r_t - Q_t), the others hold w_{t-1} V_t. See
+    `dr_terms` for the arguments.
+    """
+    log_weight = logged.cumulative_log_weight
+    before = np.hstack([np.zeros((len(log_weight), 1)), log_weight[:, :-1]])
+    both = np.hstack([log_weight, before])
+    weight = np.exp(both - both.max(axis=0, keepdims=True))
+    errors = logged.discounted_reward - logged.discount * action_values
+    return weight * np.hstack([errors, logged.discount * state_values]), weight
 
 
 def ratio_of_sums(numerator: Floats, denominator: Floats) -> float:

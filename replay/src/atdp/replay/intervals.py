@@ -20,6 +20,9 @@ import numpy.typing as npt
 
 from atdp.replay.estimators import Floats, ratio_of_sums
 
+TaskCodes = npt.NDArray[np.int64]
+"""Cluster number of each trajectory, shape (n,)."""
+
 _BISECTIONS = 60
 """Halvings of the search interval; more than a float's 53 bits."""
 
@@ -36,14 +39,14 @@ class Interval:
     upper: float
 
 
-def task_codes(tasks: Sequence[str]) -> npt.NDArray[np.int64]:
+def task_codes(tasks: Sequence[str]) -> TaskCodes:
     """Return the cluster number of each trajectory, shape (n,), in sorted order of task names."""
     return np.unique(np.asarray(tasks, dtype=object).astype(str), return_inverse=True)[1].astype(
         np.int64
     )
 
 
-def sums_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
+def sums_by_task(values: Floats, codes: TaskCodes) -> Floats:
     """Return the sums of rows (n, k) within each task, shape (tasks, k)."""
     sums = np.zeros((int(codes.max()) + 1, values.shape[1]))
     np.add.at(sums, codes, values)
@@ -62,7 +65,7 @@ def resampled_counts(clusters: int, *, resamples: int, seed: int) -> Floats:
 
 
 def bootstrap_ratio(
-    terms: tuple[Floats, Floats], codes: npt.NDArray[np.int64], counts: Floats
+    terms: tuple[Floats, Floats], codes: TaskCodes, counts: Floats
 ) -> tuple[float, Floats]:
     """Return the estimate Σ_t Σ num / Σ den and its bootstrap replicates, shape (resamples,).
 
@@ -86,7 +89,7 @@ def percentile_interval(estimate: float, replicates: Floats, *, alpha: float) ->
     return Interval(estimate=estimate, lower=float(lower), upper=float(upper))
 
 
-def mean_by_task(values: Floats, codes: npt.NDArray[np.int64]) -> Floats:
+def mean_by_task(values: Floats, codes: TaskCodes) -> Floats:
     """Return the mean of values (n,) within each task, shape (tasks,).
 
     These means are the independent units for the guaranteed bounds.
