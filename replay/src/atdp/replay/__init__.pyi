@@ -1,3 +1,15 @@
+from .cassette.cassette_replay import replay_cassettes as replay_cassettes
+from .cassette.cassette_settings import (
+    CassetteSettings as CassetteSettings,
+    read_cassette_settings as read_cassette_settings,
+)
+from .cassette.counterfactual import Counterfactual as Counterfactual
+from .cassette.recording_report import (
+    RecordingReport as RecordingReport,
+    write_recording_report as write_recording_report,
+)
+from .cassette.replay_session import RecordingRequest as RecordingRequest
+from .cassette.teacher_replay import force_recordings as force_recordings
 from .config import ReplayConfig as ReplayConfig
 from .dataset import PinnedDataset as PinnedDataset
 from .dataset_evaluation import (

@@ -64,15 +64,15 @@ def evaluate_dataset(
     )
     return replay(
         dataset,
-        candidate=_policy(home, request.model, request.candidate, request.candidate_url),
-        baseline=_policy(home, request.model, request.baseline, request.baseline_url),
+        candidate=registered_policy(home, request.model, request.candidate, request.candidate_url),
+        baseline=registered_policy(home, request.model, request.baseline, request.baseline_url),
         config=config,
         trained_on=learned,
         open_scorer=engines.open,
     )
 
 
-def _policy(home: Home, model: str, version: str, url: str | None) -> PolicyVersion:
+def registered_policy(home: Home, model: str, version: str, url: str | None) -> PolicyVersion:
     """Return a version with the digest of its weights.
 
     The digest is None when the weights are not in the registry, as with an engine of another owner.

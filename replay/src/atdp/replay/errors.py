@@ -46,3 +46,15 @@ class WeightsError(ReplayError):
     """A model directory holds no weights."""
 
     code = "weights_error"
+
+
+class TurnRefused(ReplayError):
+    """An engine does not take a conversation, for example because it is too long."""
+
+    code = "turn_refused"
+
+
+class HermeticError(ReplayError):
+    """Something in a hermetic replay tried to reach more than the engine, or to start a process."""
+
+    code = "not_hermetic"

@@ -19,6 +19,7 @@ from atdp.schemas.action import (
     ToolCall,
 )
 from atdp.schemas.canonical import NotCanonical, canonical_json, canonical_sha256
+from atdp.schemas.chat_messages import message_to_chat
 from atdp.schemas.chat_tool_calls import parsed_json, tool_calls, tool_calls_to_chat
 from atdp.schemas.codec import (
     decode,
@@ -291,6 +292,7 @@ __all__ = [
     "header",
     "make_observation",
     "message_from_chat",
+    "message_to_chat",
     "messages_from_chat",
     "new_event_id",
     "newest",

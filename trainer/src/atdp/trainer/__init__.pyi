@@ -1,5 +1,4 @@
 from .errors import SourceError as SourceError, TrainerError as TrainerError
-from .lake_records import openai_message as openai_message
 from .model import ModelShape as ModelShape
 from .options import TrainOptions as TrainOptions, TrainResult as TrainResult
 from .rating_comparison import RatingComparison as RatingComparison

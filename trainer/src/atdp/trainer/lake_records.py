@@ -2,10 +2,9 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 from atdp.lakehouse import GenerationFacts, GenerationRecord, TrajectoryRecord
-from atdp.schemas import Message, tool_calls_to_chat
+from atdp.schemas import message_to_chat
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, generation_refusal
 
 
@@ -27,7 +26,7 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
         started_us=0 if started is None else round(started.timestamp() * 1_000_000),
         partition=record.kafka_partition,
         first_offset=record.first_offset,
-        messages=tuple(openai_message(message) for message in record.messages),
+        messages=tuple(message_to_chat(message) for message in record.messages),
         tools=tuple(json.loads(record.tools_json)) if record.tools_json else (),
         policy=policies[-1] if policies else None,
         agent=record.agent_id or "",
@@ -88,20 +87,3 @@ def _facts(call: GenerationRecord) -> GenerationFacts:
         broken_prefix=call.broken_prefix,
         context_intact=call.context_intact,
     )
-
-
-def openai_message(message: Message) -> dict[str, Any]:
-    """Return a logged message in OpenAI's shape, which chat templates take."""
-    plain: dict[str, Any] = {"role": message.role, "content": message.text or None}
-    calls = tool_calls_to_chat(message)
-    for call in calls:
-        # Chat templates parse the arguments of a function.
-        if call["type"] == "function" and not call["function"]["arguments"]:
-            call["function"]["arguments"] = "{}"
-    if calls:
-        plain["tool_calls"] = calls
-    if message.call_id is not None:
-        plain["tool_call_id"] = message.call_id
-    if message.name is not None:
-        plain["name"] = message.name
-    return plain

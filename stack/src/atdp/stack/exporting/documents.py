@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from atdp.lakehouse import TrajectoryRecord
-from atdp.trainer import openai_message
+from atdp.schemas import message_to_chat
 
 _ATIF_SOURCES: Final[Mapping[str, str]] = {
     "system": "system",
@@ -19,7 +19,7 @@ def chat_document(record: TrajectoryRecord) -> dict[str, Any]:
     """Return a trajectory as a conversation in OpenAI's shape, with its tools and its reward."""
     return {
         **_identity(record),
-        "messages": [openai_message(message) for message in record.messages],
+        "messages": [message_to_chat(message) for message in record.messages],
         "tools": json.loads(record.tools_json) if record.tools_json else [],
     }
 
@@ -31,7 +31,7 @@ def atif_document(record: TrajectoryRecord) -> dict[str, Any]:
     step of its own.
     """
     steps: list[dict[str, Any]] = []
-    for message in map(openai_message, record.messages):
+    for message in map(message_to_chat, record.messages):
         agent = steps[-1] if steps and steps[-1]["source"] == "agent" else None
         if message["role"] == "tool" and agent is not None:
             result = {"source_call_id": message.get("tool_call_id"), "content": message["content"]}

@@ -1,0 +1,1 @@
+"""Replay of recordings: the candidate's model runs live, and its tools answer from a recording."""
