@@ -41,7 +41,7 @@ from atdp.trainer.step import StepRules, policy_step
 from atdp.trainer.trajectory import Turn
 from order_desk.customers import CustomerStream
 from order_desk.episode import Episode, ToolRequest
-from order_desk.logged_episodes import logged_episode
+from order_desk.logged_episodes import LoggedEpisode, logged_episode
 from order_desk.order_desk_agent import MAX_TOKENS
 from order_desk.order_task import TOOLS, CustomerOrder
 from order_desk.settings import DemoSettings
@@ -67,7 +67,7 @@ def warm_start(folder: Path, seed: int) -> Path:
     customers = CustomerStream(name="clerks", seed=seed)
     rng = random.Random(seed)
     conversations = [
-        _conversation(order, rng) for order in customers.orders(settings.logged_episodes)
+        conversation_of(order, rng) for order in customers.orders(settings.logged_episodes)
     ]
     template = ChatTemplate(default_template(), eos_token=TURN_END)
     tokenizer = train_tokenizer([template.render(c, TOOLS) for c in conversations], 512)
@@ -87,17 +87,19 @@ def warm_start(folder: Path, seed: int) -> Path:
     return path
 
 
-def _conversation(order: CustomerOrder, rng: random.Random) -> list[dict[str, object]]:
-    logged = logged_episode(order, rng)
-    messages: list[dict[str, object]] = [{"role": "user", "content": order.message}]
+def conversation_of(order: CustomerOrder, rng: random.Random) -> list[dict[str, object]]:
+    """Return the conversation of a clerk with a customer, as chat messages."""
+    return messages_of(logged_episode(order, rng))
+
+
+def messages_of(logged: LoggedEpisode) -> list[dict[str, object]]:
+    """Return a logged conversation as chat messages."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": logged.order.message}]
     for number, call in enumerate(logged.calls):
         function = {"name": call.name, "arguments": call.arguments}
+        called = {"id": f"c{number}", "type": "function", "function": function}
         messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
-            },
+            {"role": "assistant", "content": None, "tool_calls": [called]},
             {"role": "tool", "tool_call_id": f"c{number}", "content": call.reply},
         ]
     return [*messages, {"role": "assistant", "content": logged.answer}]
