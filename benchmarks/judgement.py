@@ -45,7 +45,6 @@ from online_learning import (  # type: ignore[import-not-found]  # a script besi
     warm_start,
 )
 
-from atdp.inference import ChatTemplate
 from atdp.inference.worker.served_model import ServedModel
 from atdp.replay import ReplayConfig, ReplayReport, Verdict, replay
 from atdp.replay.dataset import PinnedDataset
@@ -163,8 +162,9 @@ def _supervised(
     steps: Sequence[int],
 ) -> Iterator[MadeCandidate]:
     served, demo = ServedModel.open(start), DemoSettings()
-    template = ChatTemplate(served.template.source, eos_token=served.template.eos_token)
-    rows = [conversation_row(each, TOOLS, template, served.tokenizer) for each in conversations]
+    rows = [
+        conversation_row(each, TOOLS, served.template, served.tokenizer) for each in conversations
+    ]
     for count in steps:
         model, target = load_model(start), folder / f"{kind}-{label}-{count}".replace(" ", "-")
         rules = SftRules(
@@ -182,7 +182,8 @@ def _styled(order: CustomerOrder, right: float, rng: random.Random) -> list[dict
     while logged.reward != wanted:
         logged = logged_episode(order, rng)
     calls = [_respelled(order, call) for call in logged.calls]
-    return messages_of(replace(logged, calls=tuple(calls)))
+    messages: list[dict[str, object]] = messages_of(replace(logged, calls=tuple(calls)))
+    return messages
 
 
 def _respelled(order: CustomerOrder, call: LoggedCall) -> LoggedCall:
