@@ -43,6 +43,18 @@ class RatingRefused(StackError):
     """The gateway did not take a rating; the message holds its reason."""
 
 
+class ScheduleError(StackError):
+    """A schedule or run is refused, or the store of schedules cannot be used.
+
+    `code` is stable: `unknown_schedule`, `unknown_run`, `schedule_exists`, `schedule_removed`,
+    `key_reused`, `bad_key`, `no_clock`, `too_many_runs`, `bad_time`, `conflict` or `store`.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class CommandMissing(StackError):
     """A command of `atdp` is in a distribution that is not installed."""
 

@@ -1,0 +1,1 @@
+"""Evaluations that run on a schedule: definitions, clock and triggers, durable runs."""

@@ -1,0 +1,238 @@
+"""The definition of a schedule: when it runs, what it evaluates, and whom it tells.
+
+Unknown keys are errors, because a misspelt key would be a setting without effect. A definition is
+immutable; a changed one is another version of the schedule, and runs keep the version with which
+they were requested.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from atdp.replay import ReplayConfig, ReplayError, Verdict
+from atdp.runtime import YamlDocument, tenant_problem, utc_now
+
+DataTrigger: TypeAlias = Literal[
+    "new_snapshot", "judged_trajectories", "new_candidate", "policy_activated"
+]
+Trigger: TypeAlias = DataTrigger | Literal["external"]
+"""The reasons for a run other than the clock; `external`: another system requests each run."""
+CatchUp: TypeAlias = Literal["all", "latest", "none"]
+"""The runs that are requested for times that passed while nothing ran: each, the latest, none."""
+
+NEWEST_CANDIDATE = "newest-candidate"
+"""The candidate that was registered last and is not rejected."""
+CANARY = "canary"
+"""The version that serves as canary."""
+LIVE = "live"
+"""The version that is live."""
+
+MOST_CHARACTERS_OF_ID = 38
+"""An id and a logical time make the name of a dataset, which has 63 characters at most."""
+_PART = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def _checked_timezone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:
+        raise ValueError(
+            f"there is no time zone {name!r}; use a name such as UTC or Europe/Berlin"
+        ) from error
+    return name
+
+
+def _checked_cron(expression: str) -> str:
+    if len(expression.split()) != 5:
+        raise ValueError("a cron expression has 5 fields: minute, hour, day, month, weekday")
+    try:
+        next(CronSim(expression, utc_now()))
+    except CronSimError as error:
+        raise ValueError(f"{expression!r} is not a cron expression: {error}") from error
+    except StopIteration as error:
+        raise ValueError(f"{expression!r} names no time of the next 50 years") from error
+    return expression
+
+
+def _checked_tenant(name: str) -> str:
+    if (problem := tenant_problem(name)) is not None:
+        raise ValueError(problem)
+    return name
+
+
+def _is_below_home(file: str) -> bool:
+    path = Path(file)
+    return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
+
+
+def _checked_settings(settings: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    replay_config(settings)
+    return settings
+
+
+def replay_config(settings: Mapping[str, JsonValue]) -> ReplayConfig:
+    """Return the thresholds that a schedule's settings describe; the rest has its default.
+
+    Raises:
+        ValueError: a setting is unknown, has the wrong type, or is outside its range.
+    """
+    known = sorted(field.name for field in fields(ReplayConfig))
+    if unknown := sorted(set(settings) - set(known)):
+        raise ValueError(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    values: dict[str, Any] = dict(settings)
+    try:
+        return ReplayConfig(**values)
+    except (ReplayError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+class RunReceiver(BaseModel):
+    """One that is told about ended runs: a webhook, or a command of this machine."""
+
+    model_config = _PART
+
+    webhook: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=2000)] | None = None
+    """URL that gets each notice by POST, signed."""
+    command: Annotated[tuple[str, ...], Field(min_length=1, max_length=100)] | None = None
+    """Program with arguments that gets each notice on its standard input."""
+    verdicts: frozenset[Verdict] = frozenset(Verdict)
+    """Verdicts that are told; by default all."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.webhook is None) == (self.command is None):
+            raise ValueError("name a webhook or a command, one of them")
+        if not self.verdicts:
+            raise ValueError("name a verdict, or leave verdicts out to tell all")
+        return self
+
+
+class ScheduleDefinition(BaseModel):
+    """One schedule."""
+
+    model_config = _PART
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MOST_CHARACTERS_OF_ID)]
+    description: Annotated[str, Field(max_length=1000)] = ""
+
+    cron: Annotated[str, AfterValidator(_checked_cron)] | None = None
+    """Minute, hour, day, month, weekday, as Debian's cron reads them."""
+    timezone: Annotated[str, AfterValidator(_checked_timezone)] = "UTC"
+    """Time zone of `cron` and of `excluded_dates`."""
+    excluded_dates: tuple[date, ...] = ()
+    """Days, in the time zone, on which the clock requests no run."""
+    on: Trigger | None = None
+    """Instead of `cron`: the data, or another system, requests the runs."""
+    count: Annotated[int, Field(ge=1)] = 1
+    """With `judged_trajectories`: trajectories with a new reward that make a run."""
+
+    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+    candidate: Annotated[str, Field(min_length=1, max_length=200)] = NEWEST_CANDIDATE
+    """A version, `newest-candidate` or `canary`."""
+    baseline: Annotated[str, Field(min_length=1, max_length=200)] = LIVE
+    """A version, or `live`."""
+
+    dataset: str | None = None
+    """A pinned dataset, the same for each run; None: each run pins its own."""
+    where: Annotated[str, Field(max_length=10_000)] | None = None
+    """SQL condition over the columns of `trajectories`."""
+    window_s: Annotated[int, Field(ge=1)] | None = None
+    """Trajectories that began in this many seconds before the logical time; None: all before it."""
+    tenants: tuple[Annotated[str, AfterValidator(_checked_tenant)], ...] = ()
+    """Tenants whose trajectories are used; none named: all that may be."""
+
+    settings: Annotated[Mapping[str, JsonValue], AfterValidator(_checked_settings)] = Field(
+        default_factory=dict
+    )
+    """Thresholds of the evaluation: fields of `ReplayConfig`."""
+    gates: str | None = None
+    """File in the home with the settings of gates over measured runs (`atdp replay gate`)."""
+    record: bool = False
+    """Record each verdict for the release gate, as `atdp replay run --record` does."""
+
+    catch_up: CatchUp = "latest"
+    max_concurrent: Annotated[int, Field(ge=1, le=100)] = 1
+    """Runs of this schedule that are at work at a time."""
+    deadline_s: Annotated[int, Field(ge=1)] = 6 * 3600
+    """Seconds after its request at which a run that has not been evaluated ends with ERROR."""
+    attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """Evaluations of one run at most; an evaluation that ends with ERROR is repeated."""
+    notify: tuple[RunReceiver, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _on_is_a_name(cls, fields: Any) -> Any:
+        """Read the key `on` of YAML 1.1, which stands for true there, as a name."""
+        if isinstance(fields, dict) and True in fields and "on" not in fields:
+            return {("on" if key is True else key): value for key, value in fields.items()}
+        return fields
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_on_as_a_word(cls, values: Any) -> Any:
+        """Take the key `on` for a word, which YAML 1.1 reads as true."""
+        if isinstance(values, dict):
+            return {"on" if key is True else key: value for key, value in values.items()}
+        return values
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        rules = (
+            ((self.cron is None) != (self.on is None), "name cron or on, one of them"),
+            (self.on == "judged_trajectories" or self.count == 1, _COUNT_NEEDS),
+            (self.cron is not None or not self.excluded_dates, "excluded_dates needs cron"),
+            (
+                self.dataset is None or not (self.where or self.window_s or self.tenants),
+                "a pinned dataset has its own filter; leave where, window_s and tenants out",
+            ),
+            (self.candidate != self.baseline, "candidate and baseline are the same"),
+            (self.gates is None or _is_below_home(self.gates), _GATES_NEED),
+        )
+        for holds, message in rules:
+            if not holds:
+                raise ValueError(message)
+        return self
+
+    @property
+    def config(self) -> ReplayConfig:
+        """The thresholds of the evaluation."""
+        return replay_config(self.settings)
+
+    @property
+    def runs_commands(self) -> bool:
+        """True when a receiver is a command, which only a writer of the home may define."""
+        return any(receiver.command is not None for receiver in self.notify)
+
+
+_GATES_NEED = "gates names a file below the home, such as gates/orders.yaml"
+_COUNT_NEEDS = "count needs `on: judged_trajectories`"
+
+
+class ScheduleFile(BaseModel):
+    """A file for `atdp schedule apply -f`."""
+
+    model_config = _PART
+
+    schedules: tuple[ScheduleDefinition, ...]
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        ids = [schedule.id for schedule in self.schedules]
+        if twice := sorted({name for name in ids if ids.count(name) > 1}):
+            raise ValueError(f"defined twice: {', '.join(twice)}")
+        return self
+
+
+def read_schedules(text: str, *, where: str) -> tuple[ScheduleDefinition, ...]:
+    """Return the schedules of a YAML file; messages name it `where`.
+
+    Raises:
+        DocumentError: it is not such a file; the message names line and column of each problem.
+    """
+    return YamlDocument.parse(text, where=where).as_model(ScheduleFile).schedules
