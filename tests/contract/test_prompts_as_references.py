@@ -213,7 +213,7 @@ def test_trainer_and_replay_read_the_same_as_from_whole_prompts(tmp_path: Path) 
     assert any(refusal is None for _, refusal in digests[0])
 
     replayed = [governed_trajectories(lake, purpose="replay") for lake in lakes]
-    usable = [select(records)[0] for records in replayed]
+    usable = [select(records).scored for records in replayed]
     assert content_hash(usable[0]) == content_hash(usable[1])
     assert 0 < len(usable[0]) < len(replayed[0])
 
@@ -268,7 +268,7 @@ def test_nothing_of_a_redacted_first_turn_can_be_rebuilt_and_the_reader_names_th
     assert (first.prompt_token_ids, first.token_fidelity) == ((), "context_changed")
     assert second.prompt_token_ids == ()
     assert second.broken_prefix is BrokenPrefix.WITHHELD
-    _, coverage = select([record])
+    coverage = select([record]).coverage
     assert coverage.uncovered == {"no_token_ids": 1, "prefix_broken": 1}
     assert trajectory_of(record).turns[1].refusal == "prompt prefix broken: prefix_withheld"
     assert whole_prompts(lake) == [(None,), (None,)]

@@ -216,6 +216,7 @@ def gate_passed(home: Path, version: str, baseline: str) -> None:
         tenants=("acme",),
         predicted_reward=None,
         decided_at=datetime.now(UTC),
+        look=1,
     )
     with ReleaseStore(home / "control") as store:
         line = line_name("orderdesk")

@@ -7,6 +7,7 @@ from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused
+from atdp.control.candidate_decisions import look_for, looks_taken
 from atdp.control.commands import (
     Bootstrap,
     Command,
@@ -50,6 +51,7 @@ def passed(version: str = "v2", **change: Any) -> RecordGate:
         tenants=("acme", "globex"),
         predicted_reward=0.5,
         decided_at=NOW,
+        look=1,
     )
     return RecordGate(gate=replace(gate, **change))
 
@@ -129,12 +131,12 @@ def test_no_canary_without_a_pass_for_these_weights_and_every_tenant(
 
 def test_evidence_of_two_tenants_may_come_in_two_reports() -> None:
     first = passed(tenants=("acme",), report_sha256="a")
-    second = passed(tenants=("globex",), report_sha256="b")
+    second = passed(tenants=("globex",), report_sha256="b", look=2)
     assert after(BOOTSTRAP, REGISTER, first, second, canary()).canary is not None
 
 
 def test_a_later_inconclusive_report_closes_the_gate_again() -> None:
-    later = passed(verdict=Verdict.INCONCLUSIVE, tenants=("globex",), report_sha256="later")
+    later = passed(verdict=Verdict.INCONCLUSIVE, tenants=("globex",), report_sha256="later", look=2)
     assert refused(after(BOOTSTRAP, REGISTER, passed(), later), canary()) == "gate_closed"
 
 
@@ -254,6 +256,33 @@ def test_a_report_that_has_grown_too_old_is_renewed_by_the_same_evaluation() -> 
     assert decide(on_trial, passed(decided_at=late)) == ()
 
 
+def test_each_report_is_a_look_and_takes_the_next_number() -> None:
+    line = after(BOOTSTRAP, REGISTER, passed(verdict=Verdict.INCONCLUSIVE))
+    again = passed(report_sha256="again")
+    assert refused(line, again) == "look_taken"  # two evaluators have taken look 1
+    assert refused(line, passed(report_sha256="again", look=3)) == "look_taken"
+    (recorded,) = decide(line, passed(report_sha256="again", look=2))
+    assert isinstance(recorded, GateRecorded)
+    assert recorded.look == 2
+    assert decide(line, passed(report_sha256="again", baseline="v0"))  # another comparison
+
+
+def test_only_the_latest_look_is_renewed_when_it_has_grown_too_old() -> None:
+    second = passed(verdict=Verdict.INCONCLUSIVE, report_sha256="second", look=2)
+    line, late = after(BOOTSTRAP, REGISTER, passed(), second), NOW + timedelta(days=8)
+    assert refused(line, passed(decided_at=late)) == "look_taken"
+    assert decide(line, RecordGate(gate=replace(second.gate, decided_at=late)))
+
+
+def test_the_next_look_is_one_more_than_the_recorded_ones_unless_it_is_on_the_same_data() -> None:
+    line = after(BOOTSTRAP, REGISTER, passed(verdict=Verdict.INCONCLUSIVE))
+    version = line.versions["v2"]
+    assert look_for(after(BOOTSTRAP, REGISTER).versions["v2"], "v1") == 1
+    assert (look_for(version, "v1"), look_for(version, "v0")) == (2, 1)
+    assert look_for(version, "v1", "orders") == 1
+    assert look_for(version, "v1", "orders-2") == 2
+
+
 @pytest.mark.parametrize("again", [BOOTSTRAP, REGISTER, passed()])
 def test_saying_it_twice_records_it_once(again: Command) -> None:
     assert decide(after(BOOTSTRAP, REGISTER, passed()), again) == ()
@@ -297,13 +326,22 @@ class AnyOrder(RuleBasedStateMachine):
         baseline=versions,
         verdict=st.sampled_from(Verdict),
         tenants=st.sets(st.sampled_from(["acme", "globex", "initech"])),
+        ahead=st.sampled_from([0, 0, 0, 1, -1]),
     )
-    def evaluate(self, version: str, baseline: str, verdict: Verdict, tenants: set[str]) -> None:
+    def evaluate(
+        self, version: str, baseline: str, verdict: Verdict, tenants: set[str], ahead: int
+    ) -> None:
         self.reports += 1
-        self.give(
+        recorded = self.give(
             passed(version, baseline=baseline, verdict=verdict, tenants=tuple(sorted(tenants)),
-                   report_sha256=f"r{self.reports}", decided_at=self.clock)
+                   report_sha256=f"r{self.reports}", decided_at=self.clock,
+                   look=self.next_look(version, baseline) + ahead)
         )  # fmt: skip
+        assert not (recorded and ahead)
+
+    def next_look(self, version: str, baseline: str) -> int:
+        known = self.line.versions.get(version)
+        return 1 + (looks_taken(known, baseline) if known else 0)
 
     @rule(version=versions)
     def evaluate_well(self, version: str) -> None:
@@ -315,6 +353,7 @@ class AnyOrder(RuleBasedStateMachine):
                     baseline=self.line.live.version,
                     report_sha256=f"r{self.reports}",
                     decided_at=self.clock,
+                    look=self.next_look(version, self.line.live.version),
                 )
             )
 

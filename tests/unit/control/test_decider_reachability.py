@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused
+from atdp.control.candidate_decisions import looks_taken
 from atdp.control.commands import (
     Bootstrap,
     Command,
@@ -66,6 +67,7 @@ def gate(
             tenants=tenants,
             predicted_reward=None,
             decided_at=NOW,
+            look=1,
         )
     )
 
@@ -138,6 +140,10 @@ def key(state: ReleaseState, witness: Witness) -> str:
 
 
 def accepted_events(state: ReleaseState, command: Command) -> tuple[Body, ...]:
+    if isinstance(command, RecordGate) and command.gate.version in state.versions:
+        known = state.versions[command.gate.version]
+        look = 1 + looks_taken(known, command.gate.baseline)
+        command = RecordGate(gate=replace(command.gate, look=look))
     try:
         return decide(state, command)
     except DecisionRefused:

@@ -221,7 +221,7 @@ def test_the_history_names_verdict_share_and_evidence(
     assert [c.what.split(":")[0] for c in texts] == [
         "v1 goes live first, for acme, globex",
         "v2 is a candidate, trained from v1",
-        "replay of v2 against v1",
+        "replay of v2 against v1, look 1",
         "v2 becomes the canary with 50% of new sessions",
         "canary v2 at 50%",
         "v2 is live, after v1",

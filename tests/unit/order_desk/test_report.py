@@ -167,7 +167,7 @@ def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:
         "success at least doubled on fresh tasks",
         "every emitted event has exactly one fate",
         "nothing of globex was trained on",
-        "the gate caught the bad candidate",
+        "the gate refused the bad candidate",
     ]
     assert render(broken).count('class="bad">✗') == 4
 

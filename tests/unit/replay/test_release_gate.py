@@ -28,7 +28,8 @@ def test_a_better_candidate_with_enough_evidence_passes(judged: Judge) -> None:
 def test_a_worse_candidate_fails(judged: Judge) -> None:
     report = judged(-0.6)
     assert report.verdict is Verdict.FAIL
-    assert "below_threshold" in codes(report)
+    assert codes(report) == {"shown_worse"}
+    assert judged(-0.6, mode="non_inferiority", margin=0.5).verdict is Verdict.PASS
 
 
 def test_the_baseline_itself_is_no_improvement_but_is_no_worse(judged: Judge) -> None:
@@ -76,12 +77,44 @@ def test_an_empty_dataset_is_inconclusive(judged: Judge) -> None:
     assert codes(report) == {"no_usable_trajectory"}
 
 
-def test_a_broken_policy_fails_by_likelihood_when_its_weights_say_nothing(judged: Judge) -> None:
-    # strength 12 on token 5: everything that ever succeeded (ending in token 0) becomes impossible
+def test_a_broken_policy_is_never_rejected_by_its_likelihood_alone(judged: Judge) -> None:
+    # strength 12 on token 0: everything that ever succeeded (ending in token 5) becomes impossible
     log = UNIFORM.log(LogPlan(tasks=40, attempts=6, winning=5, seed=1))
     report = judged(12.0, trajectories=log)
-    assert report.verdict is Verdict.FAIL
+    assert report.verdict is Verdict.INCONCLUSIVE
     assert {"likelihood_collapsed", "low_effective_sample_size"} <= codes(report)
+
+
+def test_a_candidate_in_another_style_passes_when_it_is_shown_better(judged: Judge) -> None:
+    # With a threshold of 0 every trajectory is a success; on all of them together the baseline that
+    # sampled them has the higher likelihood.
+    log = UNIFORM.log(LogPlan(tasks=200, attempts=4, turns=1, tokens_per_turn=1, seed=2))
+    report = judged(1.0, trajectories=log, likelihood_margin=0.001, success_threshold=0.0)
+    assert report.verdict is Verdict.PASS
+    assert [reason.code for reason in report.reasons] == [
+        "clears_threshold",
+        "likelihood_collapsed",
+    ]
+
+
+def test_a_gain_below_the_margin_is_not_harm(judged: Judge) -> None:
+    report = judged(0.05, tasks=100, attempts=10, margin=0.3)
+    assert report.verdict is Verdict.INCONCLUSIVE
+    assert codes(report) == {"gain_below_margin"}
+
+
+def test_a_later_look_spends_less_of_the_error(judged: Judge) -> None:
+    config = ReplayConfig(alpha=0.06)
+    assert [replace(config, look=look).spent_alpha for look in (1, 2, 3)] == pytest.approx(
+        [0.03, 0.01, 0.005]
+    )
+    assert sum(replace(config, look=k).spent_alpha for k in range(1, 2000)) < 0.06
+    widths = []
+    for look in (1, 5):
+        estimate = judged(0.6, look=look).evaluation.estimate("cwpdis")
+        assert estimate is not None
+        widths.append(estimate.difference.upper - estimate.difference.lower)
+    assert widths[1] > 1.2 * widths[0]
 
 
 def test_an_engine_with_other_weights_than_the_log_is_an_error(judged: Judge) -> None:
@@ -174,7 +207,11 @@ def test_a_decision_without_a_valid_weight_is_uncovered(
         {"alpha": 0.5},
         {"mode": "better"},
         {"reward_min": 1.0},
+        {"reward_max": float("inf")},
         {"min_tasks": 1},
+        {"look": 0},
+        {"missing": "zero"},
+        {"estimator": "best"},
     ],
 )
 def test_thresholds_that_mean_nothing_are_refused(change: dict[str, object]) -> None:

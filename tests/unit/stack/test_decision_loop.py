@@ -57,6 +57,7 @@ class MemoryWorld:
     """Engine → open sessions."""
     mixed: list[str] = field(default_factory=list)
     verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
+    codes: tuple[str, ...] = ("because",)
     evaluated: list[EvaluationRequest] = field(default_factory=list)
     rated: int = 100
     counts: CanaryCounts = GOOD
@@ -116,7 +117,7 @@ class MemoryWorld:
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         self.evaluated.append(request)
         planned = self.verdicts.get(request.candidate, [])
-        return report(request, planned.pop(0) if planned else Verdict.PASS)
+        return report(request, planned.pop(0) if planned else Verdict.PASS, self.codes)
 
     def analyse(self) -> CanaryAnalysis:
         canary = self.flow.state().canary
@@ -135,7 +136,9 @@ class MemoryWorld:
         return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
 
 
-def report(request: EvaluationRequest, verdict: Verdict) -> ReplayReport:
+def report(
+    request: EvaluationRequest, verdict: Verdict, codes: tuple[str, ...] = ("because",)
+) -> ReplayReport:
     def policy(version: str) -> PolicyInput:
         return PolicyInput(model="orderdesk", version=version, weights_sha256=f"sha-{version}")
 
@@ -152,11 +155,11 @@ def report(request: EvaluationRequest, verdict: Verdict) -> ReplayReport:
             ),
             candidate=policy(request.candidate),
             baseline=policy(request.baseline),
-            config=ReplayConfig(),
+            config=ReplayConfig(look=request.look),
             scores_sha256="s",
         ),
         verdict=verdict,
-        reasons=(Reason(code="because", text="of this"),),
+        reasons=tuple(Reason(code=code, text="of this") for code in codes),
         evaluation=Evaluation(
             coverage=Coverage(
                 trajectories=0, usable=0, set_aside={}, decisions=0, covered=0, uncovered={}
@@ -311,11 +314,35 @@ def test_the_nearest_undecided_version_is_evaluated_again_while_newer_ones_wait(
         loop.advance()  # evaluates
         if parent is not None:
             world.publish(run, parent)
-    for world.rated in (124, 126):  # evidence has to grow by a quarter
+    for world.rated in (149, 151):  # evidence has to grow by a half
         loop.advance()
     assert [request.candidate for request in world.evaluated] == ["v2", "v3", "v4", "v2"]
     loop.advance()
     assert world.flow.stage_of("v2") is ReleaseStage.CANARY
+
+
+def test_a_candidate_too_far_from_what_served_sets_training_back_and_is_not_rejected(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE]
+    world.codes = ("low_effective_sample_size", "likelihood_collapsed")
+    advance(3)
+    assert (run_of(files).number, run_of(files).base) == (2, "v1")
+    assert "v2 was left undecided" in run_of(files).reason
+    assert world.flow.stage_of("v2") is ReleaseStage.REGISTERED
+
+
+def test_looks_at_a_candidate_are_counted_and_spent(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE]
+    advance(4)
+    assert [request.look for request in world.evaluated] == [1, 2, 3]
+    assert [request.dataset[-1] for request in world.evaluated] == ["1", "2", "3"]
 
 
 def test_a_version_that_a_newer_one_overtook_is_evaluated_while_the_newer_one_waits(

@@ -51,18 +51,42 @@ def gate_of_report(report: ReplayReport, decided_at: datetime) -> GateRecorded:
         tenants=report.tenants,
         predicted_reward=report.prediction,
         decided_at=decided_at,
+        look=inputs.config.look,
     )
+
+
+def looks_taken(version: ReleaseVersion, baseline: str) -> int:
+    """Return how many evaluations of the version against the baseline are recorded.
+
+    A report that was recorded again, because it had become too old, is the same look.
+    """
+    return len({g.report_sha256 for g in version.gates if g.baseline == baseline})
+
+
+def look_for(version: ReleaseVersion, baseline: str, dataset: str | None = None) -> int:
+    """Return the number of the next look, which `ReplayConfig.look` needs.
+
+    With a dataset on which the latest look was taken, it is the number of that look: repeating the
+    evaluation gives the same report.
+    """
+    against = [gate for gate in version.gates if gate.baseline == baseline]
+    if dataset is not None and against and against[-1].dataset == dataset:
+        return against[-1].look
+    return 1 + looks_taken(version, baseline)
 
 
 def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
     """Record the result of a replay evaluation; FAIL also rejects the candidate.
 
-    A report that is recorded already gives no event, except when the recorded one is too old: the
+    Every new report is a look and must have the number of the next one, because its bounds spend
+    what is left of the error for this look. So two evaluators never take the same look. A report
+    that is recorded already gives no event, except when the latest recorded one is too old: the
     same data give the same report, so that repeating the evaluation renews it.
     """
     version = known_version(state, gate.version, gate.weights_sha256)
     is_candidate = version.stage is ReleaseStage.REGISTERED
-    recorded = [g for g in version.gates if g.report_sha256 == gate.report_sha256]
+    against = [g for g in version.gates if g.baseline == gate.baseline]
+    recorded = [g for g in against if g.report_sha256 == gate.report_sha256]
     if recorded and (not is_candidate or _is_fresh(state, recorded[-1], gate.decided_at)):
         return ()
     if not is_candidate:
@@ -70,6 +94,7 @@ def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
             "not_a_candidate",
             f"{version.name} is {version.stage}; only a candidate has a release gate",
         )
+    _check_look(version, gate, renews=bool(recorded) and against[-1] == recorded[-1])
     if gate.verdict is Verdict.FAIL:
         rejected = CandidateRejected(
             version=gate.version,
@@ -79,6 +104,23 @@ def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
         )
         return (gate, rejected)
     return (gate,)
+
+
+def _check_look(version: ReleaseVersion, gate: GateRecorded, *, renews: bool) -> None:
+    """Check that a report is the next look, or renews the latest one.
+
+    Raises:
+        DecisionRefused: another report has taken this look, or looks before it are missing.
+    """
+    expected = looks_taken(version, gate.baseline) + 1
+    if renews or gate.look == expected:
+        return
+    raise DecisionRefused(
+        "look_taken",
+        f"the report is look {gate.look} at {version.name} against {gate.baseline}, but "
+        f"look {expected} is next ({expected - 1} are recorded); "
+        f"evaluate again with `--look {expected}`",
+    )
 
 
 def opening_reports(state: ReleaseState, version: ReleaseVersion, at: datetime) -> dict[str, str]:

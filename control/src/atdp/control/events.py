@@ -2,14 +2,15 @@
 
 A release line is the history of one component (the weights) of one model. Events are facts and are
 never changed; a correction is another event. Each event carries its evidence: hashes of reports and
-weights, dataset and snapshots, policy versions. `SCHEMA` is the version of the forms below. A later
-version of this module reads earlier forms through upcasters.
+weights, dataset and snapshots, policy versions. `SCHEMA` is the version of the forms below. Earlier
+forms are read through upcasters (`_UPCASTERS`): each turns the fields of one schema into those of
+the next.
 
 The names of the classes and of their fields are stored and published, so they are part of the
 contract.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeAlias, get_args
@@ -20,7 +21,7 @@ from atdp.control.canary_judgement import CanaryPolicy
 from atdp.control.errors import StoreError
 from atdp.replay import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the event forms in this module."""
 
 
@@ -52,7 +53,10 @@ class CandidateRegistered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GateRecorded:
-    """A replay evaluation of exactly these weights against the baseline was recorded."""
+    """A replay evaluation of exactly these weights against the baseline was recorded.
+
+    `look` counts the evaluations of these weights against this baseline, from 1.
+    """
 
     version: str
     weights_sha256: str
@@ -67,6 +71,7 @@ class GateRecorded:
     tenants: tuple[str, ...]
     predicted_reward: float | None
     decided_at: datetime
+    look: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +226,19 @@ class Decided:
         return type(self.body).__name__
 
 
+Fields: TypeAlias = dict[str, Any]
+"""The JSON form of a body."""
+
+
+def _count_looks(name: str, fields: Fields) -> Fields:
+    """Turn schema 1 into schema 2: evaluations had no number of their look."""
+    return {**fields, "look": 1} if name == "GateRecorded" else fields
+
+
+_UPCASTERS: dict[int, Callable[[str, Fields], Fields]] = {1: _count_looks}
+"""Schema → the step from its forms to those of the next schema."""
+
+
 def body_to_json(body: Body) -> dict[str, Any]:
     """Return the JSON form of a body."""
     name = type(body).__name__
@@ -233,12 +251,15 @@ def body_from_json(name: str, fields: Mapping[str, Any], *, schema: int) -> Body
     Raises:
         StoreError: this version of the module does not know the form.
     """
-    if schema != SCHEMA or name not in _ADAPTERS:
+    if name not in _ADAPTERS or not 1 <= schema <= SCHEMA:
         raise StoreError(
             f"the event store holds a {name!r} of schema {schema}, which this version "
             "of atdp does not know; use the version that wrote it, or a later one"
         )
+    form = dict(fields)
+    for step in range(schema, SCHEMA):
+        form = _UPCASTERS[step](name, form)
     try:
-        return _ADAPTERS[name].validate_python(dict(fields))
+        return _ADAPTERS[name].validate_python(form)
     except ValidationError as error:
         raise StoreError(f"a stored {name} does not match its form: {error}") from error

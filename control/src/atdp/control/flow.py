@@ -15,12 +15,12 @@ from pathlib import Path
 
 from atdp.control import commands
 from atdp.control.canary_judgement import CanaryCounts, CanaryPolicy, Judgement, judge_canary
-from atdp.control.candidate_decisions import gate_of_report
+from atdp.control.candidate_decisions import gate_of_report, look_for
 from atdp.control.decider import decide
 from atdp.control.effects import Effects, Fleet, Router
 from atdp.control.errors import DecisionRefused, EffectFailed, PublishFailed
 from atdp.control.events import Decided
-from atdp.control.guards import canary_to_judge, no_canary
+from atdp.control.guards import canary_to_judge, no_canary, registered
 from atdp.control.manifest import Manifest
 from atdp.control.outbox import Outbox
 from atdp.control.state import ReleaseStage, ReleaseState, fold
@@ -102,6 +102,17 @@ class ReleaseFlow:
                 trajectories_used=manifest.trajectories_used,
             )
         )
+
+    def look_for(self, version: str, *, baseline: str, dataset: str | None = None) -> int:
+        """Return the number of the next look at a candidate, which its evaluation has to spend.
+
+        With a dataset on which the latest look was taken, it is the number of that look. So an
+        evaluation that is repeated gives the same report.
+
+        Raises:
+            DecisionRefused: the version is not registered.
+        """
+        return look_for(registered(self.state(), version), baseline, dataset)
 
     def record_gate(self, report: ReplayReport) -> ReleaseState:
         """Record the replay report about a registered candidate.

@@ -17,11 +17,11 @@ def spare_engine(state: ReleaseState) -> str:
     return next(engine for engine in ENGINES if engine != live)
 
 
-def known_version(state: ReleaseState, name: str, weights_sha256: str) -> ReleaseVersion:
-    """Return the registered version of that name.
+def registered(state: ReleaseState, name: str) -> ReleaseVersion:
+    """Return the version of that name.
 
     Raises:
-        DecisionRefused: the version is unknown, or was registered with other weights.
+        DecisionRefused: the version is unknown.
     """
     version = state.versions.get(name)
     if version is None:
@@ -30,6 +30,16 @@ def known_version(state: ReleaseState, name: str, weights_sha256: str) -> Releas
             f"{state.model} {name} is not registered; "
             f"`atdp control candidate register {name}` makes it a candidate",
         )
+    return version
+
+
+def known_version(state: ReleaseState, name: str, weights_sha256: str) -> ReleaseVersion:
+    """Return the registered version of that name.
+
+    Raises:
+        DecisionRefused: the version is unknown, or was registered with other weights.
+    """
+    version = registered(state, name)
     if version.weights_sha256 != weights_sha256:
         raise DecisionRefused(
             "other_weights",

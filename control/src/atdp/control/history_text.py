@@ -118,7 +118,10 @@ def _registered(body: CandidateRegistered) -> tuple[str, str]:
 
 
 def _gate(body: GateRecorded) -> tuple[str, str]:
-    what = f"replay of {body.version} against {body.baseline}: {body.verdict} {_codes(body)}"
+    what = (
+        f"replay of {body.version} against {body.baseline}, look {body.look}: "
+        f"{body.verdict} {_codes(body)}"
+    )
     if body.predicted_reward is not None:
         what += f", predicted reward {body.predicted_reward:.3f}"
     return what, (

@@ -65,8 +65,9 @@ class Summary(DemoOutcome):
             "every emitted event has exactly one fate": accounting.is_balanced,
             "no raw value is left behind the gate": self.evidence.leaks.raw_values_left == 0,
             f"nothing of {WITHDRAWN} was trained on": self.evidence.withdrawn_rows_trained == 0,
-            "the gate caught the bad candidate": any(
-                c.deliberately_bad and c.verdict == "FAIL" for c in self.candidates
+            "the gate refused the bad candidate": any(
+                c.deliberately_bad and c.verdict in ("FAIL", "INCONCLUSIVE")
+                for c in self.candidates
             ),
             "better weights were promoted": self.promoted is not None,
         }

@@ -127,8 +127,8 @@ def _candidate_row(candidate: Candidate) -> dict[str, object]:
         row["canary"] = f"{canary.verdict}, {canary.share:.0%} of sessions"
         row["measured"] = f"{measured} (live {canary.live.shown})"
         row["outcome"] = canary.outcome
-    elif verdict == "FAIL":
-        row["outcome"] = "rejected"
+    else:
+        row["outcome"] = "rejected" if verdict == "FAIL" else "not released"
     return row
 
 

@@ -29,5 +29,6 @@ from .errors import (
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import PolicyVersion as PolicyVersion, replay as replay
+from .settings_file import parse_settings as parse_settings, read_config as read_config
 from .verdict import Reason as Reason, Verdict as Verdict
 from .weights import weights_sha256 as weights_sha256

@@ -5,14 +5,16 @@ The defaults come from measured interval coverage: with an effective sample size
 as evidence below 30, whatever the estimate.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from atdp.replay.errors import ConfigError
 
 Mode = Literal["superiority", "non_inferiority"]
-Estimator = Literal["cwpdis", "wis"]
+Estimator = Literal["cwpdis", "wis", "wdr", "pdis", "dr"]
 Bound = Literal["bootstrap", "guaranteed"]
+MissingModel = Literal["worst_case", "ignorable"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,8 +22,9 @@ class ReplayConfig:
     """The rules by which a candidate is judged against the baseline.
 
     The difference `value(candidate) - value(baseline)` is compared with a threshold: `+margin` for
-    superiority, `-margin` for non-inferiority. PASS needs the lower bound of the difference at or
-    above the threshold, FAIL its upper bound below it.
+    superiority, `-margin` for non-inferiority. PASS needs a lower bound of the difference that
+    clears the threshold. FAIL means that the candidate is shown worse: the upper bound is below 0
+    (superiority) or below `-margin` (non-inferiority).
     """
 
     mode: Mode = "superiority"
@@ -33,7 +36,15 @@ class ReplayConfig:
     """`bootstrap` is approximate and needs the minima below; `guaranteed` holds at any sample size,
     and is wide."""
     alpha: float = 0.05
-    """One-sided error of each bound, in (0, 0.5)."""
+    """One-sided error over all looks at a candidate against a baseline, in (0, 0.5)."""
+    look: int = 1
+    """Number of this look at the candidate against the baseline, from 1. Look k spends
+    `alpha / (k (k + 1))`; the sum over all looks is alpha. The release flow counts the looks."""
+    missing: MissingModel = "worst_case"
+    """Treatment of trajectories with a reward and without a valid weight, such as those with a
+    redaction inside. `worst_case`: the bounds count them with the lowest and the highest reward,
+    unless the policy itself produced them. `ignorable`: they are left out, as if they were missing
+    at random."""
 
     min_ess: float = 30.0
     """Effective sample size, at every decision and for both policies, below which the result is
@@ -52,13 +63,14 @@ class ReplayConfig:
 
     reward_min: float = 0.0
     reward_max: float = 1.0
-    """Range of the reward, inclusive. Guaranteed bounds depend on it, so a reward outside is an
-    error."""
+    """Range of the reward, inclusive. Guaranteed bounds and those for missing weights depend on it,
+    so a reward outside is an error."""
     success_threshold: float = 0.5
     """Least reward that counts as success for the held-out likelihood."""
     likelihood_margin: float = 0.5
-    """Loss of log-likelihood on successful trajectories, in nats per token, that is a FAIL when it
-    is certain."""
+    """Loss of log-likelihood on successful trajectories, in nats per token, that keeps an undecided
+    candidate from a verdict when it is certain. It is never a FAIL, because another style is not
+    worse."""
     min_likelihood_trajectories: int = 10
     """Successful trajectories that the likelihood guardrail needs."""
     max_engine_disagreement: float = 0.1
@@ -76,21 +88,27 @@ class ReplayConfig:
     """Longest wait for one scoring request."""
 
     def __post_init__(self) -> None:
+        for name, choices in (
+            ("mode", Mode),
+            ("estimator", Estimator),
+            ("bound", Bound),
+            ("missing", MissingModel),
+        ):
+            if getattr(self, name) not in get_args(choices):
+                raise ConfigError(f"{name} must be one of: {', '.join(get_args(choices))}")
         rules = (
-            (
-                self.mode in ("superiority", "non_inferiority"),
-                "mode must be superiority or non_inferiority",
-            ),
-            (self.estimator in ("cwpdis", "wis"), "estimator must be cwpdis or wis"),
-            (self.bound in ("bootstrap", "guaranteed"), "bound must be bootstrap or guaranteed"),
             (self.margin >= 0, "margin must be >= 0; its direction follows from the mode"),
             (0 < self.alpha < 0.5, "alpha must be in (0, 0.5)"),
+            (self.look >= 1, "look must be at least 1"),
             (self.min_ess >= 2, "min_ess must be at least 2"),
             (0 < self.max_weight_share <= 1, "max_weight_share must be in (0, 1]"),
             (0 <= self.min_coverage <= 1, "min_coverage must be in [0, 1]"),
             (self.min_tasks >= 2, "min_tasks must be at least 2: one task has no spread"),
             (self.min_tenant_trajectories >= 1, "min_tenant_trajectories must be at least 1"),
-            (self.reward_min < self.reward_max, "reward_min must be below reward_max"),
+            (
+                0 < self.reward_max - self.reward_min < math.inf,
+                "reward_min must be below reward_max, and both finite",
+            ),
             (self.likelihood_margin > 0, "likelihood_margin must be > 0"),
             (
                 self.min_likelihood_trajectories >= 2,
@@ -109,6 +127,16 @@ class ReplayConfig:
     def threshold(self) -> float:
         """The threshold for the difference, with its sign."""
         return self.margin if self.mode == "superiority" else -self.margin
+
+    @property
+    def harm_threshold(self) -> float:
+        """The difference below which a candidate is worse: 0, or `-margin` for non-inferiority."""
+        return min(0.0, self.threshold)
+
+    @property
+    def spent_alpha(self) -> float:
+        """The one-sided error that each bound of this look has."""
+        return self.alpha / (self.look * (self.look + 1))
 
     @property
     def decisive_estimate(self) -> str:

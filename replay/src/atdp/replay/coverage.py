@@ -5,14 +5,20 @@ engine will be asked for again: temperature 1 and full support. Truncated sampli
 min-p) gives probability zero to tokens that the candidate may choose, and a penalty, a bias or a
 grammar changes the draw behind the logged numbers. Such a decision, and one whose sampling was not
 recorded, is *uncovered*: it gets no weight, and none is estimated for it. One uncovered decision
-leaves the whole trajectory without a weight. A trajectory without a reward is not used either.
+leaves the whole trajectory without a weight.
+
+The population of an evaluation is what the candidate has not learned from. Of it, a trajectory is
+*scored* (valid weights and a reward), *unscored* (a reward, but no valid weight) or *unrewarded*.
+Unscored trajectories are not missing at random: a redaction inside a session often comes with a
+failure. Therefore they enter the estimates by bounds (`atdp.replay.bounded_returns`). Unrewarded
+ones are assumed to be missing at random, given the task.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Final, Literal
 
 from atdp.lakehouse import (
     AdmissionRules,
@@ -40,6 +46,8 @@ SetAside = Literal[
 ]
 TrajectoryKey = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
+
+_UNSCORED: Final[tuple[SetAside, ...]] = ("uncovered_decision", "no_generation")
 
 _UNCOVERED: Mapping[InadmissibleReason, Uncovered] = {
     InadmissibleReason.CONTEXT_BROKEN: "context_broken",
@@ -105,25 +113,50 @@ class Coverage:
 
     @property
     def trajectory_share(self) -> float:
-        """The share of usable trajectories among those that the candidate has not learned from.
+        """The share of usable trajectories in the population; 0 when it is empty."""
+        return self.usable / self.population if self.population else 0.0
 
-        It is 0 when there are none.
-        """
-        candidates = self.trajectories - self.learned_from
-        return self.usable / candidates if candidates else 0.0
+    @property
+    def population(self) -> int:
+        """Trajectories that the candidate has not learned from."""
+        return self.trajectories - self.learned_from
 
     @property
     def learned_from(self) -> int:
         """Trajectories that the candidate was trained on, or on another attempt at their task."""
         return self.set_aside.get("trained_on", 0) + self.set_aside.get("task_trained_on", 0)
 
+    @property
+    def unscored(self) -> int:
+        """Trajectories of the population with a reward and without a valid weight."""
+        return sum(self.set_aside.get(reason, 0) for reason in _UNSCORED)
+
+    @property
+    def unrewarded(self) -> int:
+        """Trajectories of the population without a reward."""
+        return self.set_aside.get("no_reward", 0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Population:
+    """The rewarded trajectories of an evaluation, each list sorted by key, and the coverage."""
+
+    scored: Sequence[LoggedTrajectory]
+    unscored: Sequence[LoggedTrajectory] = ()
+    coverage: Coverage
+
+    @property
+    def rewarded(self) -> list[LoggedTrajectory]:
+        """The scored trajectories, followed by the unscored ones."""
+        return [*self.scored, *self.unscored]
+
 
 def select(
     trajectories: Sequence[LoggedTrajectory],
     *,
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
-) -> tuple[list[LoggedTrajectory], Coverage]:
-    """Return the usable trajectories, sorted by key, and the coverage of the dataset.
+) -> Population:
+    """Return the population of an evaluation.
 
     Trajectories that the candidate was trained on (`trained_on`, with their tasks) are set aside,
     because the result on them would be too good. All other attempts at their tasks are set aside
@@ -136,7 +169,8 @@ def select(
     _check_unique(ordered)
     trained_on = trained_on or {}
     tasks = {(tenant, task) for (tenant, _, _), task in trained_on.items() if task is not None}
-    usable: list[LoggedTrajectory] = []
+    scored: list[LoggedTrajectory] = []
+    unscored: list[LoggedTrajectory] = []
     set_aside: Counter[str] = Counter()
     uncovered: Counter[str] = Counter()
     decisions = covered = 0
@@ -153,17 +187,20 @@ def select(
         else:
             why = _why_unusable(trajectory, reasons)
         if why is None:
-            usable.append(trajectory)
-        else:
-            set_aside[why] += 1
-    return usable, Coverage(
+            scored.append(trajectory)
+            continue
+        set_aside[why] += 1
+        if why in _UNSCORED:
+            unscored.append(trajectory)
+    coverage = Coverage(
         trajectories=len(ordered),
-        usable=len(usable),
+        usable=len(scored),
         set_aside=dict(sorted(set_aside.items())),
         decisions=decisions,
         covered=covered,
         uncovered=dict(sorted(uncovered.items())),
     )
+    return Population(scored=scored, unscored=unscored, coverage=coverage)
 
 
 def _why_unusable(
@@ -173,10 +210,10 @@ def _why_unusable(
 
     `uncovered` holds, for each generation, the reason why it is not covered.
     """
-    if not uncovered:
-        return "no_generation"
     if trajectory.reward is None:
         return "no_reward"
+    if not uncovered:
+        return "no_generation"
     if any(reason is not None for reason in uncovered):
         return "uncovered_decision"
     return None

@@ -1,10 +1,9 @@
 """The measurements of a candidate and the baseline, from scores to numbers.
 
-Pure; the release gate judges the result. Two questions are asked of the same trajectories.
-*Value*: which reward would the policy have had (importance sampling, compared pairwise on resampled
-tasks)? *Held-out likelihood*: how probable does the policy make the trajectories that succeeded?
-The likelihood is not a value, because style dominates it, but it needs no overlap and therefore
-shows a broken policy even when the importance weights carry no information.
+Pure; the release gate judges the result. The value (the reward that a policy would have had) is
+estimated by importance sampling over the scored trajectories, compared pairwise and clustered by
+task, with bounds for the unscored ones. Beside it stand the held-out likelihood and the
+comparison of scored and unscored trajectories, which says whether leaving some out would mislead.
 """
 
 from collections.abc import Sequence
@@ -13,34 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from atdp.replay import intervals
-from atdp.replay.config import ReplayConfig
-from atdp.replay.coverage import Coverage
-from atdp.replay.decision_arrays import (
-    EngineAgreement,
-    TokenScores,
-    agreement,
-    logged_returns,
-    loglik_per_token,
+from atdp.replay.bounded_estimates import (
+    UnscoredComparison,
+    bounded_estimates,
+    compare_unscored,
 )
+from atdp.replay.bounded_returns import BoundedReturns, bounded_returns, produced_by
+from atdp.replay.clip_sweep import ClippedEstimate, clip_sweep
+from atdp.replay.config import ReplayConfig
+from atdp.replay.coverage import Coverage, Population
+from atdp.replay.decision_arrays import EngineAgreement, TokenScores, agreement
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.errors import ReplayDataError
 from atdp.replay.estimators import Floats
-from atdp.replay.intervals import Interval
-from atdp.replay.records import LoggedTrajectory
-from atdp.replay.value_estimates import Estimate, guaranteed_estimates, ratio_estimates
+from atdp.replay.held_out_likelihood import Likelihood, held_out_likelihood
+from atdp.replay.records import LoggedTrajectory, task_of
+from atdp.replay.state_values import StateValues, cross_fitted_values, state_features
+from atdp.replay.value_estimates import Estimate
 
 HISTOGRAM_BINS = 41
 """Odd, so that a weight of exactly 1 (log weight 0) falls in the middle of a bin."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Likelihood:
-    """Mean log-likelihood (nats per token) of successful trajectories, and the difference."""
-
-    trajectories: int
-    candidate: float
-    baseline: float
-    difference: Interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +44,10 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TenantEvidence:
-    """The trajectories of one tenant; `evidenced` when they suffice for evidence about it."""
+    """The scored trajectories of one tenant, and the mean of all its logged rewards.
+
+    `evidenced` when the trajectories suffice for evidence about the tenant.
+    """
 
     tenant: str
     trajectories: int
@@ -73,6 +67,13 @@ class Evaluation:
     logged_mean_reward: float | None = None
     tenants: tuple[TenantEvidence, ...] = ()
     estimates: tuple[Estimate, ...] = ()
+    without_unscored: Estimate | None = None
+    """The decisive estimate as it would be without the unscored trajectories; None where no bounds
+    for them are used."""
+    unscored: UnscoredComparison | None = None
+    state_value_skill: float | None = None
+    """See `StateValues.skill`."""
+    clip_sweep: tuple[ClippedEstimate, ...] = ()
     candidate_weights: WeightDiagnostics | None = None
     baseline_weights: WeightDiagnostics | None = None
     candidate_histogram: Histogram | None = None
@@ -82,88 +83,140 @@ class Evaluation:
 
     def estimate(self, name: str) -> Estimate | None:
         """Return the estimate of that name, or None when it was not made."""
-        return next((e for e in self.estimates if e.name == name), None)
+        return _named(self.estimates, name)
 
     def decisive(self, config: ReplayConfig) -> Estimate | None:
         """Return the estimate that decides under this configuration."""
         return self.estimate(config.decisive_estimate)
 
 
-def task_of(trajectory: LoggedTrajectory) -> str:
-    """Return the cluster of a trajectory: its tenant's task, or itself when the task is unknown."""
-    task = (
-        f"task {trajectory.task_id}"
-        if trajectory.task_id is not None
-        else f"only {trajectory.trajectory_id}"
-    )
-    return f"{trajectory.tenant_id}/{task}"
-
-
 def evaluate(
-    usable: Sequence[LoggedTrajectory],
-    coverage: Coverage,
+    population: Population,
     *,
     candidate: TokenScores,
     baseline: TokenScores,
     versions: tuple[str, str],
     config: ReplayConfig,
 ) -> Evaluation:
-    """Measure. `usable` and its scores have the same order; `versions` are (candidate, baseline).
+    """Measure. The scores are those of `population.scored`; `versions` are (candidate, baseline).
 
     Raises:
         ReplayDataError: a reward is outside the configured range.
     """
-    if not usable:
+    scored, coverage = population.scored, population.coverage
+    if not scored:
         return Evaluation(coverage=coverage)
-    rewards = _rewards(usable, config)
-    codes = intervals.task_codes([task_of(t) for t in usable])
-    tasks = int(codes.max()) + 1
-    counts = intervals.resampled_counts(tasks, resamples=config.resamples, seed=config.seed)
-    of_candidate, of_baseline = logged_returns(usable, candidate), logged_returns(usable, baseline)
+    rewards = _rewards(population.rewarded, config)
+    bounded = population.unscored if config.missing == "worst_case" else ()
+    of_candidate, of_baseline = (
+        bounded_returns(scored, bounded, scores, version=version, config=config)
+        for scores, version in zip((candidate, baseline), versions, strict=True)
+    )
+    codes = intervals.task_codes([task_of(t) for t in scored])
+    values = cross_fitted_values(
+        state_features(scored, horizon=of_candidate.scored.mask.shape[1]),
+        of_candidate.scored,
+        codes,
+    )
     return Evaluation(
         coverage=coverage,
-        tasks=tasks,
+        tasks=int(codes.max()) + 1,
         logged_mean_reward=float(rewards.mean()),
-        tenants=_tenants(usable, rewards, config),
-        estimates=(
-            *ratio_estimates(of_candidate, of_baseline, codes=codes, counts=counts, config=config),
-            *guaranteed_estimates(
-                of_candidate, of_baseline, rewards=rewards, codes=codes, config=config
+        tenants=_tenants(population, rewards, config),
+        estimates=_estimates([*scored, *bounded], of_candidate, of_baseline, values, config),
+        without_unscored=_named(
+            _estimates(
+                scored, _scored_only(of_candidate), _scored_only(of_baseline), values, config
             ),
-        ),
-        candidate_weights=diagnose(of_candidate),
-        baseline_weights=diagnose(of_baseline),
-        candidate_histogram=_histogram(of_candidate.log_weight),
-        likelihood=_likelihood(usable, candidate, baseline, rewards, config),
-        candidate_agreement=agreement(usable, candidate, version=versions[0]),
-        baseline_agreement=agreement(usable, baseline, version=versions[1]),
+            config.decisive_estimate,
+        )
+        if bounded
+        else None,
+        unscored=_unscored(population, rewards, versions, config),
+        state_value_skill=values.skill,
+        clip_sweep=clip_sweep(of_candidate.scored, of_baseline.scored),
+        candidate_weights=diagnose(of_candidate.scored),
+        baseline_weights=diagnose(of_baseline.scored),
+        candidate_histogram=_histogram(of_candidate.scored.log_weight),
+        likelihood=held_out_likelihood(scored, candidate, baseline, config),
+        candidate_agreement=agreement(scored, candidate, version=versions[0]),
+        baseline_agreement=agreement(scored, baseline, version=versions[1]),
     )
 
 
-def _rewards(usable: Sequence[LoggedTrajectory], config: ReplayConfig) -> Floats:
-    rewards = np.array([t.reward for t in usable], dtype=np.float64)
+def _estimates(
+    trajectories: Sequence[LoggedTrajectory],
+    candidate: BoundedReturns,
+    baseline: BoundedReturns,
+    values: StateValues,
+    config: ReplayConfig,
+) -> tuple[Estimate, ...]:
+    """Return the estimates; the state values of unscored rows, which have none, are 0."""
+    shape = candidate.logged.mask.shape
+    padded = np.zeros(shape)
+    padded[: len(values.values)] = values.values
+    return bounded_estimates(
+        candidate,
+        baseline,
+        codes=intervals.task_codes([task_of(t) for t in trajectories]),
+        state_values=padded,
+        config=config,
+    )
+
+
+def _scored_only(returns: BoundedReturns) -> BoundedReturns:
+    scored = returns.scored
+    return BoundedReturns(scored=scored, low=scored, logged=scored, high=scored)
+
+
+def _named(estimates: Sequence[Estimate], name: str) -> Estimate | None:
+    return next((e for e in estimates if e.name == name), None)
+
+
+def _rewards(rewarded: Sequence[LoggedTrajectory], config: ReplayConfig) -> Floats:
+    rewards = np.array([t.reward for t in rewarded], dtype=np.float64)
     outside = (rewards < config.reward_min) | (rewards > config.reward_max) | ~np.isfinite(rewards)
     if outside.any():
         raise ReplayDataError(
-            f"{int(outside.sum())} rewards are outside "
-            f"[{config.reward_min}, {config.reward_max}], for example {rewards[outside][0]}; "
-            "set reward_min and reward_max to the range of this reward"
+            f"{int(outside.sum())} of {len(rewards)} rewards are outside "
+            f"[{config.reward_min:g}, {config.reward_max:g}]; give the range of this reward "
+            "with `--reward-min` and `--reward-max`"
         )
     return rewards
 
 
 def _tenants(
-    usable: Sequence[LoggedTrajectory], rewards: Floats, config: ReplayConfig
+    population: Population, rewards: Floats, config: ReplayConfig
 ) -> tuple[TenantEvidence, ...]:
-    names = np.array([t.tenant_id for t in usable])
+    of_scored = np.array([t.tenant_id for t in population.scored])
+    of_all = np.array([t.tenant_id for t in population.rewarded])
     return tuple(
         TenantEvidence(
             tenant=str(name),
-            trajectories=int((names == name).sum()),
-            mean_reward=float(rewards[names == name].mean()),
-            evidenced=bool((names == name).sum() >= config.min_tenant_trajectories),
+            trajectories=int((of_scored == name).sum()),
+            mean_reward=float(rewards[of_all == name].mean()),
+            evidenced=bool((of_scored == name).sum() >= config.min_tenant_trajectories),
         )
-        for name in np.unique(names)
+        for name in np.unique(of_all)
+    )
+
+
+def _unscored(
+    population: Population, rewards: Floats, versions: tuple[str, str], config: ReplayConfig
+) -> UnscoredComparison | None:
+    if not population.unscored:
+        return None
+    unscored = np.zeros(len(rewards))
+    unscored[len(population.scored) :] = 1.0
+    by_candidate, by_baseline = (
+        int(produced_by(population.unscored, version).sum()) for version in versions
+    )
+    return compare_unscored(
+        rewards,
+        unscored,
+        intervals.task_codes([task_of(t) for t in population.rewarded]),
+        produced=(by_candidate, by_baseline),
+        config=config,
     )
 
 
@@ -172,30 +225,3 @@ def _histogram(log_weight: Floats) -> Histogram:
     reach = max(0.5, float(np.ceil(np.abs(log10).max() * 2) / 2))
     counts, edges = np.histogram(log10, bins=HISTOGRAM_BINS, range=(-reach, reach))
     return Histogram(edges=tuple(float(e) for e in edges), counts=tuple(int(c) for c in counts))
-
-
-def _likelihood(
-    usable: Sequence[LoggedTrajectory],
-    candidate: TokenScores,
-    baseline: TokenScores,
-    rewards: Floats,
-    config: ReplayConfig,
-) -> Likelihood | None:
-    successful = [i for i, reward in enumerate(rewards) if reward >= config.success_threshold]
-    if not successful:
-        return None
-    chosen = [usable[i] for i in successful]
-    of_candidate = loglik_per_token(chosen, [candidate[i] for i in successful])
-    of_baseline = loglik_per_token(chosen, [baseline[i] for i in successful])
-    codes = intervals.task_codes([task_of(t) for t in chosen])
-    counts = intervals.resampled_counts(
-        int(codes.max()) + 1, resamples=config.resamples, seed=config.seed
-    )
-    gap = (of_candidate - of_baseline)[:, None]
-    estimate, draws = intervals.bootstrap_ratio((gap, np.ones_like(gap)), codes, counts)
-    return Likelihood(
-        trajectories=len(successful),
-        candidate=float(of_candidate.mean()),
-        baseline=float(of_baseline.mean()),
-        difference=intervals.percentile_interval(estimate, draws, alpha=config.alpha),
-    )

@@ -62,3 +62,13 @@ class LoggedTrajectory(Protocol):
     def reward(self) -> float | None: ...  # noqa: D102
     @property
     def generations(self) -> Sequence[LoggedGeneration]: ...  # noqa: D102
+
+
+def task_of(trajectory: LoggedTrajectory) -> str:
+    """Return the cluster of a trajectory: its tenant's task, or itself when the task is unknown."""
+    task = (
+        f"task {trajectory.task_id}"
+        if trajectory.task_id is not None
+        else f"only {trajectory.trajectory_id}"
+    )
+    return f"{trajectory.tenant_id}/{task}"

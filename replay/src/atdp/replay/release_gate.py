@@ -4,10 +4,16 @@ The judgement is pure and total. The first rule that applies decides:
 
 1. ERROR: an engine that names the logged weights does not reproduce the logged probabilities. Its
    weights, template or temperature are wrong, so that every other number would be wrong too.
-2. FAIL: harm is shown, by value (the upper bound of the difference is below the threshold, with
-   sufficient evidence) or by likelihood (a certain loss on successful trajectories).
-3. INCONCLUSIVE: evidence is thin or missing; each shortage is a reason.
-4. PASS: the lower bound of the difference clears the threshold.
+2. INCONCLUSIVE: evidence is thin or missing; each shortage is a reason.
+3. INCONCLUSIVE: the unscored trajectories matter. Without them there would be a verdict, and with
+   the bounds for them there is none.
+4. FAIL: the candidate is shown worse, because the upper bound of the difference is below 0
+   (superiority) or below the tolerated loss (non-inferiority).
+5. PASS: the lower bound of the difference clears the threshold.
+6. INCONCLUSIVE: the interval is on both sides of the threshold, or the gain is below the margin.
+
+A loss of likelihood on successful trajectories is never harm by itself: a better policy in another
+style has it too. It is a further reason where nothing else decides, and a note beside a PASS.
 
 The texts of the reasons are part of a report's canonical bytes, and releases cite the digest of
 those bytes. A changed text changes the digest of a repeated evaluation, so the texts change only
@@ -19,6 +25,7 @@ import math
 from atdp.replay.config import ReplayConfig
 from atdp.replay.diagnostics import WeightDiagnostics
 from atdp.replay.evaluation import Evaluation
+from atdp.replay.intervals import Interval
 from atdp.replay.value_estimates import Estimate
 from atdp.replay.verdict import Reason, Verdict
 
@@ -27,48 +34,80 @@ def judge_evaluation(
     evaluation: Evaluation, config: ReplayConfig
 ) -> tuple[Verdict, tuple[Reason, ...]]:
     """Return the verdict and all reasons for it; the reasons that decide come first."""
-    disagreements = _disagreements(evaluation, config)
-    if disagreements:
+    if disagreements := _disagreements(evaluation, config):
         return Verdict.ERROR, tuple(disagreements)
+    style = _other_style(evaluation, config)
+    if thin := _thin_evidence(evaluation, config):
+        return Verdict.INCONCLUSIVE, (*thin, *style)
     decisive = evaluation.decisive(config)
-    thin = _thin_evidence(evaluation, config)
-    harm = _likelihood_harm(evaluation, config)
-    if decisive is not None and not thin and decisive.difference.upper < config.threshold:
-        harm.append(
-            Reason(
-                code="below_threshold",
-                text=f"the difference is at most {decisive.difference.upper:+.3f}, "
-                f"below the threshold of {config.threshold:+.3f}",
-            )
-        )
-    if harm:
-        return Verdict.FAIL, (*harm, *thin)
-    if thin:
-        return Verdict.INCONCLUSIVE, tuple(thin)
     if decisive is None:
         return Verdict.INCONCLUSIVE, (Reason(code="no_estimate", text="no value was estimated"),)
-    return _compare(decisive, config)
+    verdict = _decide(decisive.difference, config)
+    comparison = _comparison(verdict, decisive, config)
+    missing = _missing_matters(evaluation, verdict, config)
+    return verdict, (*missing, comparison, *style)
 
 
-def _compare(decisive: Estimate, config: ReplayConfig) -> tuple[Verdict, tuple[Reason, ...]]:
-    low, threshold = decisive.difference.lower, config.threshold
+def _decide(difference: Interval, config: ReplayConfig) -> Verdict:
+    """Return the verdict of an interval alone. A bound that is not a number decides nothing."""
+    if difference.upper < config.harm_threshold:
+        return Verdict.FAIL
+    low, threshold = difference.lower, config.threshold
     clears = low > threshold if config.mode == "superiority" else low >= threshold
-    if clears:
-        return Verdict.PASS, (
-            Reason(
-                code="clears_threshold",
-                text=f"with {1 - config.alpha:.0%} confidence the difference is "
-                f"at least {low:+.3f}, above the threshold of {threshold:+.3f} ({decisive.title})",
-            ),
+    return Verdict.PASS if clears else Verdict.INCONCLUSIVE
+
+
+def _comparison(verdict: Verdict, decisive: Estimate, config: ReplayConfig) -> Reason:
+    """Return the reason that compares the difference with the threshold."""
+    low, high = decisive.difference.lower, decisive.difference.upper
+    threshold = config.threshold
+    confidence = f"with {100 * (1 - config.spent_alpha):.4g}% confidence"
+    if verdict is Verdict.PASS:
+        return Reason(
+            code="clears_threshold",
+            text=f"{confidence} the difference is at least {low:+.3f}, "
+            f"above the threshold of {threshold:+.3f} ({decisive.title})",
         )
-    return Verdict.INCONCLUSIVE, (
-        Reason(
-            code="interval_spans_threshold",
-            text=f"the difference lies between {low:+.3f} and {decisive.difference.upper:+.3f}, "
-            f"on both sides of the threshold of {threshold:+.3f}: "
-            f"this data cannot tell differences below {decisive.difference.estimate - low:.3f}",
-        ),
+    if verdict is Verdict.FAIL:
+        return Reason(
+            code="shown_worse",
+            text=f"{confidence} the difference is at most {high:+.3f}, "
+            f"below {config.harm_threshold:+.3f} ({decisive.title})",
+        )
+    if high < threshold:
+        return Reason(
+            code="gain_below_margin",
+            text=f"the difference lies between {low:+.3f} and {high:+.3f}: the candidate is not "
+            f"shown worse, but its gain is below the required {threshold:+.3f}",
+        )
+    return Reason(
+        code="interval_spans_threshold",
+        text=f"the difference lies between {low:+.3f} and {high:+.3f}, "
+        f"on both sides of the threshold of {threshold:+.3f}: "
+        f"this data cannot tell differences below {decisive.difference.estimate - low:.3f}",
     )
+
+
+def _missing_matters(
+    evaluation: Evaluation, verdict: Verdict, config: ReplayConfig
+) -> list[Reason]:
+    """Return the reason that the unscored trajectories keep the verdict from being clear."""
+    alone, unscored = evaluation.without_unscored, evaluation.unscored
+    if verdict is not Verdict.INCONCLUSIVE or alone is None or unscored is None:
+        return []
+    without = _decide(alone.difference, config)
+    if without is Verdict.INCONCLUSIVE:
+        return []
+    return [
+        Reason(
+            code="missing_matters",
+            text=f"{unscored.trajectories} trajectories have a reward, but no valid weight. "
+            f"Without them the verdict would be {without.value}. Their mean reward is "
+            f"{unscored.unscored_reward.estimate:.3f}, against "
+            f"{unscored.scored_reward.estimate:.3f} of the others, and the candidate's reward "
+            "in such situations is unknown",
+        )
+    ]
 
 
 def _disagreements(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]:
@@ -89,19 +128,21 @@ def _disagreements(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
     ]
 
 
-def _likelihood_harm(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]:
+def _other_style(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]:
+    """Return the reason that the candidate acts in another style than what succeeded."""
     likelihood = evaluation.likelihood
     if likelihood is None or likelihood.trajectories < config.min_likelihood_trajectories:
         return []
     loss = likelihood.difference
-    if evaluation.tasks < config.min_tasks or loss.upper >= -config.likelihood_margin:
+    if evaluation.tasks < config.min_tasks or not loss.upper < -config.likelihood_margin:
         return []
     return [
         Reason(
             code="likelihood_collapsed",
             text=f"on {likelihood.trajectories} successful trajectories "
             f"the candidate loses {-loss.estimate:.2f} nats per token against the baseline "
-            f"(at least {-loss.upper:.2f}; tolerated {config.likelihood_margin:.2f})",
+            f"(at least {-loss.upper:.2f}; expected at most {config.likelihood_margin:.2f}): it is "
+            "broken, or acts in another style; the likelihood alone does not decide",
         )
     ]
 
@@ -117,8 +158,9 @@ def _thin_evidence(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
         thin.append(
             Reason(
                 code="low_coverage",
-                text=f"only {coverage.trajectory_share:.0%} of the trajectories "
-                f"have a reward and valid weights; {config.min_coverage:.0%} are needed",
+                text=f"only {coverage.trajectory_share:.0%} of the trajectories have a reward and "
+                f"valid weights ({coverage.unrewarded} have no reward, {coverage.unscored} no "
+                f"valid weight); {config.min_coverage:.0%} are needed",
             )
         )
     if evaluation.tasks < config.min_tasks:

@@ -14,7 +14,7 @@ from atdp.replay.evaluation import Evaluation
 from atdp.replay.report_json import rounded_canonical_json, rounded_json, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
-FORMAT = "atdp.replay/1"
+FORMAT = "atdp.replay/2"
 """Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number
 or a text may change."""
 
@@ -99,9 +99,22 @@ class ReplayReport:
 
     @property
     def prediction(self) -> float | None:
-        """The predicted mean reward of the candidate; None when nothing was estimated."""
+        """The predicted mean reward of the candidate; None when nothing was estimated.
+
+        On trajectories without a valid weight the candidate is taken to do as the log did.
+        """
         estimate = self.evaluation.estimate(self.inputs.config.estimator)
         return estimate.candidate.estimate if estimate else None
+
+    @property
+    def look_text(self) -> str:
+        """The number of this look and the error that it spends, as one line."""
+        config = self.inputs.config
+        return (
+            f"look {config.look} at {self.inputs.candidate.version} against "
+            f"{self.inputs.baseline.version}: each bound has an error of {config.spent_alpha:.2g}, "
+            f"of {config.alpha:g} for all looks together"
+        )
 
     def text(self) -> str:
         """Return a short summary for a terminal."""
@@ -112,6 +125,7 @@ class ReplayReport:
         )
         lines = [title]
         lines += [f"  {reason.code}: {reason.text}" for reason in self.reasons]
+        lines.append(f"  {self.look_text}")
         estimate = self.evaluation.estimate(inputs.config.estimator)
         if estimate:
             lines += [
@@ -128,8 +142,14 @@ class ReplayReport:
                 f"  effective sample size {weights.least_ess:.1f} "
                 f"of {weights.trajectories} trajectories"
             )
+        if unscored := self.evaluation.unscored:
+            lines.append(
+                f"  {unscored.trajectories} trajectories without a valid weight have a mean reward "
+                f"of {unscored.unscored_reward.estimate:.3f}, the others "
+                f"{unscored.scored_reward.estimate:.3f}"
+            )
         lines.append(
-            f"  coverage {coverage.usable} of {coverage.trajectories} trajectories; "
+            f"  coverage {coverage.usable} of {coverage.population} trajectories; "
             f"run {self.run_id[:16]}"
         )
         return "\n".join(lines)

@@ -1,20 +1,20 @@
 """The report as one self-contained HTML page, without scripts and requests; plots are inline SVG.
 
-The page shows the verdict with its reasons, then the evidence, then the inputs. The same report
-gives the same bytes.
+The page answers first why the verdict is what it is, then shows the evidence, then the inputs. The
+same report gives the same bytes.
 """
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from atdp.replay import report_plots
+from atdp.replay import evidence_plots, report_plots
 from atdp.replay.report import ReplayReport
 from atdp.replay.report_json import rounded_json
 from atdp.replay.verdict import Verdict
 
 MEANING = {
     Verdict.PASS: "The candidate may become a canary.",
-    Verdict.FAIL: "The candidate is rejected, because it does harm or misses the threshold.",
+    Verdict.FAIL: "The candidate is rejected, because it is shown worse.",
     Verdict.INCONCLUSIVE: "The data do not suffice for a verdict. "
     "Evaluate again with more data, or with a candidate that differs less from the baseline.",
     Verdict.ERROR: "The evaluation failed. It says nothing about the candidate.",
@@ -66,16 +66,26 @@ def render(report: ReplayReport) -> str:
         refused=config.bound != "guaranteed" and report_plots.refuses_intervals(report),
         meaning=MEANING[report.verdict],
         reason_texts=REASON_TEXTS,
-        # The SVG holds numbers and fixed words; matplotlib escapes the names of versions in it.
-        forest=Markup(report_plots.forest(report)) if evaluation.estimates else None,  # noqa: S704
-        weights=Markup(report_plots.weights(evaluation, min_ess=config.min_ess)),  # noqa: S704
-        likelihood=_likelihood_plot(report),
+        plots=_plots(report),
     )
 
 
-def _likelihood_plot(report: ReplayReport) -> Markup | None:
-    likelihood = report.evaluation.likelihood
-    if likelihood is None:
-        return None
-    margin = report.inputs.config.likelihood_margin
-    return Markup(report_plots.likelihood(likelihood, margin=margin))  # noqa: S704
+def _plots(report: ReplayReport) -> dict[str, Markup]:
+    """Return the plots of what was measured, by their names in the template."""
+    evaluation, config = report.evaluation, report.inputs.config
+    plots: dict[str, str] = {}
+    if evaluation.estimates:
+        plots["forest"] = report_plots.forest(report)
+        plots["weights"] = evidence_plots.weights(evaluation, min_ess=config.min_ess)
+    if evaluation.clip_sweep:
+        sweep = evaluation.clip_sweep
+        plots["clip_sweep"] = evidence_plots.clip_sweep(sweep, min_ess=config.min_ess)
+    if evaluation.unscored:
+        plots["unscored"] = evidence_plots.unscored(evaluation.unscored, config)
+    if evaluation.likelihood:
+        margin = config.likelihood_margin
+        plots["likelihood"] = report_plots.likelihood(evaluation.likelihood, margin=margin)
+    if evaluation.coverage.usable:
+        plots["coverage"] = evidence_plots.coverage(evaluation.coverage)
+    # The SVG holds numbers and fixed words; matplotlib escapes the names of versions in it.
+    return {name: Markup(svg) for name, svg in plots.items()}  # noqa: S704

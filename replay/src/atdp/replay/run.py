@@ -110,18 +110,17 @@ class _Run:
         self, trained_on: Mapping[TrajectoryKey, str | None] | None, open_scorer: OpenScorer
     ) -> None:
         """Select trajectories, score them with both policies, and measure."""
-        usable, coverage = select(self.dataset.trajectories, trained_on=trained_on)
-        self.evaluation = Evaluation(coverage=coverage)
-        if not usable:
+        population = select(self.dataset.trajectories, trained_on=trained_on)
+        self.evaluation = Evaluation(coverage=population.coverage)
+        if not population.scored:
             return
         scores: list[TokenScores] = []
         for policy in (self.baseline, self.candidate):
             with open_scorer(policy, self.config) as scorer:
-                scores.append(score(usable, scorer))
+                scores.append(score(population.scored, scorer))
         self.scores_sha256 = _hash_scores(scores)
         self.evaluation = evaluate(
-            usable,
-            coverage,
+            population,
             candidate=scores[1],
             baseline=scores[0],
             versions=(self.candidate.version, self.baseline.version),

@@ -9,31 +9,34 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from atdp.replay import intervals
 from atdp.replay.config import ReplayConfig
 from atdp.replay.estimators import (
     Floats,
     LoggedReturns,
+    Terms,
     cwpdis_terms,
+    dr_terms,
     pdis_terms,
     trajectory_weights,
+    weighted_dr_terms,
     wis_terms,
 )
-from atdp.replay.intervals import Interval
-
-TaskCodes = npt.NDArray[np.int64]
-"""Cluster number of each trajectory, shape (n,)."""
+from atdp.replay.intervals import Interval, TaskCodes
+from atdp.replay.paired_intervals import paired_intervals
 
 _LowerBound = Callable[[Floats], float]
 """A guaranteed lower bound of the mean of non-negative values, shape (n,)."""
 
-_RATIO_ESTIMATORS = (
-    ("cwpdis", "per-decision weighted IS", cwpdis_terms),
-    ("wis", "weighted IS", wis_terms),
-    ("pdis", "per-decision IS (unbiased)", pdis_terms),
+_RATIO_ESTIMATORS: tuple[tuple[str, str, Callable[[LoggedReturns, Floats], Terms]], ...] = (
+    ("cwpdis", "per-decision weighted IS", lambda logged, _: cwpdis_terms(logged)),
+    ("wis", "weighted IS", lambda logged, _: wis_terms(logged)),
+    ("wdr", "weighted doubly robust", lambda logged, v: weighted_dr_terms(logged, v, v)),
+    ("pdis", "per-decision IS (unbiased)", lambda logged, _: pdis_terms(logged)),
+    ("dr", "doubly robust (unbiased)", lambda logged, v: dr_terms(logged, v, v)),
 )
+"""Name, title, and terms for a log and the values of its states."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,23 +59,32 @@ def ratio_estimates(
     baseline: LoggedReturns,
     *,
     codes: TaskCodes,
-    counts: Floats,
+    state_values: Floats,
     config: ReplayConfig,
 ) -> tuple[Estimate, ...]:
-    """Return the estimates with bootstrap intervals; `counts` are the resampled tasks."""
+    """Return the estimates with approximate intervals, paired and clustered by task.
+
+    `state_values`, shape (n, T), are those of `atdp.replay.state_values`; zeros turn the doubly
+    robust estimators into the per-decision ones.
+    """
     estimates = []
     for name, title, terms in _RATIO_ESTIMATORS:
-        c, c_draws = intervals.bootstrap_ratio(terms(candidate), codes, counts)
-        b, b_draws = intervals.bootstrap_ratio(terms(baseline), codes, counts)
-        alpha = config.alpha
+        paired = paired_intervals(
+            terms(candidate, state_values),
+            terms(baseline, state_values),
+            codes,
+            alpha=config.spent_alpha,
+            resamples=config.resamples,
+            seed=config.seed,
+        )
         estimates.append(
             Estimate(
                 name=name,
                 title=title,
                 guaranteed=False,
-                candidate=intervals.percentile_interval(c, c_draws, alpha=alpha),
-                baseline=intervals.percentile_interval(b, b_draws, alpha=alpha),
-                difference=intervals.percentile_interval(c - b, c_draws - b_draws, alpha=alpha),
+                candidate=paired.candidate,
+                baseline=paired.baseline,
+                difference=paired.difference,
             )
         )
     return tuple(estimates)
@@ -82,15 +94,14 @@ def guaranteed_estimates(
     candidate: LoggedReturns,
     baseline: LoggedReturns,
     *,
-    rewards: Floats,
     codes: TaskCodes,
     config: ReplayConfig,
 ) -> tuple[Estimate, ...]:
     """Return the estimates with bounds that hold at any sample size.
 
-    Each policy's bound gets alpha/2, so that the difference has alpha.
+    Each policy's bound gets half of the spent alpha, so that the difference has all of it.
     """
-    alpha = config.alpha / 2
+    alpha = config.spent_alpha / 2
 
     def betting(values: Floats) -> float:
         units = intervals.mean_by_task(values, codes)
@@ -105,8 +116,8 @@ def guaranteed_estimates(
         ("betting", "IS, betting bound", betting),
         ("bernstein", "clipped IS, empirical Bernstein", bernstein),
     ):
-        c = _value(candidate, lower_bound, rewards=rewards, codes=codes, config=config)
-        b = _value(baseline, lower_bound, rewards=rewards, codes=codes, config=config)
+        c = _value(candidate, lower_bound, codes=codes, config=config)
+        b = _value(baseline, lower_bound, codes=codes, config=config)
         estimates.append(
             Estimate(
                 name=name,
@@ -128,7 +139,6 @@ def _value(
     logged: LoggedReturns,
     lower_bound: _LowerBound,
     *,
-    rewards: Floats,
     codes: TaskCodes,
     config: ReplayConfig,
 ) -> Interval:
@@ -138,7 +148,7 @@ def _value(
     1 - L(w (1 - r)), where L is the lower bound of a mean.
     """
     span = config.reward_max - config.reward_min
-    scaled = (rewards - config.reward_min) / span
+    scaled = (logged.returns - config.reward_min) / span
     weight = trajectory_weights(logged)
     low = min(1.0, lower_bound(weight * scaled))
     high = 1.0 - min(1.0, lower_bound(weight * (1.0 - scaled)))

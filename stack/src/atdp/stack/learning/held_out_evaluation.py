@@ -1,7 +1,7 @@
 """The evaluation of a candidate by replay, on held-out sessions of the line that is live.
 
-The sessions are pinned in a dataset, one for each attempt to evaluate, so that the evidence of
-every verdict can be read again. After a kill the attempt is repeated on the same dataset, gives the
+The sessions are pinned in a dataset, one for each look at the candidate, so that the evidence of
+every verdict can be read again. After a kill the look is repeated on the same dataset, gives the
 same report, and is recorded once.
 """
 
@@ -42,13 +42,13 @@ class EvaluationRequest:
     tenants: tuple[str, ...]
     versions: tuple[str, ...]
     """PublishedVersions that served the sessions."""
-    attempt: int
-    """Number of evaluations of this candidate that are recorded, plus 1."""
+    look: int
+    """Number of this look at the candidate against the baseline, as the release flow counts."""
 
     @property
     def dataset(self) -> str:
         """The name of the pinned dataset."""
-        return f"learn-{self.candidate}-against-{self.baseline}-{self.attempt}"
+        return f"learn-{self.candidate}-against-{self.baseline}-{self.look}"
 
 
 class Evaluator(Protocol):
@@ -99,6 +99,7 @@ class ReplayEvaluator:
                 mode="non_inferiority",
                 margin=settings.margin,
                 min_ess=float(settings.min_sessions),
+                look=request.look,
             ),
         )
         write_report(report, self.home.root / "replay" / f"{request.dataset}.html")

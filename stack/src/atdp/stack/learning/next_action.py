@@ -34,6 +34,10 @@ ActionKind = Literal[
     "train",
 ]
 
+_UNDECIDABLE = frozenset({"likelihood_collapsed", "low_effective_sample_size"})
+"""Reasons of a replay that together mean a candidate far from the live version: what succeeded has
+become improbable, and nearly no logged session is like its own. More sessions do not change that,
+so training begins again from the live version. The candidate is not rejected by it."""
 _ENDED = (ReleaseStage.REJECTED, ReleaseStage.ROLLED_BACK)
 
 
@@ -167,13 +171,20 @@ def _is_open(state: LearningState, version: str) -> bool:
 
 
 def _doubted(state: LearningState) -> str | None:
-    """Return the newest version when replay left it undecided and doubt rejects."""
+    """Return the newest version when replay left it undecided, and waiting is of no use.
+
+    It is of no use where doubt rejects, and where the candidate is so far from what served that
+    the sessions say nothing about it (`_UNDECIDABLE`).
+    """
     version = newest_candidate(state)
     known = state.release.versions.get(version) if version else None
-    if state.on_doubt != "reject" or known is None or not known.gates:
+    if known is None or not known.gates or known.stage is not ReleaseStage.REGISTERED:
         return None
-    undecided = known.gates[-1].verdict is Verdict.INCONCLUSIVE
-    return known.name if undecided and known.stage is ReleaseStage.REGISTERED else None
+    gate = known.gates[-1]
+    if gate.verdict is not Verdict.INCONCLUSIVE:
+        return None
+    hopeless = set(gate.reason_codes) >= _UNDECIDABLE
+    return known.name if hopeless or state.on_doubt == "reject" else None
 
 
 def versions_ahead(ages: Mapping[str, int], published: Sequence[str], live: str) -> int:
