@@ -37,6 +37,7 @@ SCHEMAS: tuple[SchemaName, ...] = (
     "control_event",
     "learned_values",
     "register_entry",
+    "evaluation",
 )
 
 

@@ -56,6 +56,7 @@ def test_every_topic_has_a_schema_and_topics_by_raw_partition_share_their_partit
         "control",
         "learned_values",
         "register",
+        "evaluations",
     }
     by_raw_partition: tuple[TopicRole, ...] = (
         "events_raw",

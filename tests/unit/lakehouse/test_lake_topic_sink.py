@@ -372,6 +372,8 @@ def test_audit_and_quarantine_land_in_their_own_tables(lake: Lake) -> None:
         "events_governed",
         "events_quarantine",
         "audit",
+        "evaluations",
+        "control",
     }
 
 

@@ -1,12 +1,13 @@
 """Derivation of the table definitions from the Avro contracts.
 
-`events` and `audit` have the columns of their Avro records; `quarantine_index` has those of the
-quarantine record without its payload; `generations` and `rewards` have the flat columns that
-`projections` fills. Every table has the position in the log that its row came from. Governed tables
-also have `allowed_purposes`: the purposes of the row, sorted and joined by dots. It is a partition
-key, so that *which files are listed* decides what a purpose can reach. The last partition key of
-every table is the day of `arrived_at`, which is known for every record and the same each time a
-table is built from the log; `occurred_at` may be unknown.
+`events`, `audit`, `evaluations` and `control_events` have the columns of their Avro records;
+`quarantine_index` has those of the quarantine record without its payload; `generations` and
+`rewards` have the flat columns that `projections` fills. Every table has the position in the log
+that its row came from. Governed tables also have `allowed_purposes`: the purposes of the row,
+sorted and joined by dots. It is a partition key, so that *which files are listed* decides what a
+purpose can reach. The last partition key of every table is the day of `arrived_at`, which is known
+for every record and the same each time a table is built from the log; `occurred_at` may be
+unknown.
 
 The result is committed as `definitions/*.json`. Other engines see the field ids in these files, so
 a change is reviewed as a diff. Run `python -m atdp.lakehouse.derivation` to write the files again.
@@ -76,7 +77,15 @@ class _DerivedTable:
 
 def derive() -> dict[str, dict[str, Any]]:
     """Return every table definition by name, as the JSON that is committed."""
-    tables = (_events(), _generations(), _rewards(), _audit(), _quarantine_index())
+    tables = (
+        _events(),
+        _generations(),
+        _rewards(),
+        _audit(),
+        _quarantine_index(),
+        _evaluations(),
+        _control_events(),
+    )
     return {table.name: table.to_json() for table in tables}
 
 
@@ -153,6 +162,28 @@ def _quarantine_index() -> _DerivedTable:
         source="events_quarantine",
         doc="What the gate refused and where it lies; no payload.",
         sort=_SOURCE_ORDER,
+        governed=False,
+    )
+
+
+def _evaluations() -> _DerivedTable:
+    return _DerivedTable(
+        name="evaluations",
+        columns=[*contract_columns("evaluation"), *flat_columns(ORIGIN)],
+        source="evaluations",
+        doc="Every published evaluation once, with its verdict, its numbers and its report.",
+        sort=("schedule", "logical_time", "occurred_at"),
+        governed=False,
+    )
+
+
+def _control_events() -> _DerivedTable:
+    return _DerivedTable(
+        name="control_events",
+        columns=[*contract_columns("control_event"), *flat_columns(ORIGIN)],
+        source="control",
+        doc="Every decision of the evolution control plane once, from its event store.",
+        sort=("aggregate_id", "aggregate_version"),
         governed=False,
     )
 

@@ -2,9 +2,10 @@
 
 The tenant of the caller decides which files are listed. The authorizer decides whether the caller
 may read all of these for analytics. A caller that may audit but not query reads the tables of
-governance's decisions, `audit` and `quarantine_index`, and no other. An operator sees every tenant,
-or acts for the one that `X-ATDP-Tenant` names. Statements run in worker threads, a few at a time,
-each with limits of its own. When too many are running, the answer is 429 with a time to wait.
+decisions, `audit`, `quarantine_index`, `evaluations` and `control_events`, and no other. An
+operator sees every tenant, or acts for the one that `X-ATDP-Tenant` names. Statements run in worker
+threads, a few at a time, each with limits of its own. When too many are running, the answer is 429
+with a time to wait.
 """
 
 import io

@@ -26,7 +26,13 @@ from atdp.schemas import TopicRole, topic
 
 _log = logging.getLogger("atdp.lakehouse")
 
-SOURCES: Sequence[TopicRole] = ("events_governed", "events_quarantine", "audit")
+SOURCES: Sequence[TopicRole] = (
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "evaluations",
+    "control",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

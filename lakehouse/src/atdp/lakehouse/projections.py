@@ -166,7 +166,7 @@ def _rewards(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unchanged(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return every record: each decision of governance, or each record that it refused."""
+    """Return every record as it is: what is decided, refused or evaluated is one row each."""
     return frame
 
 
@@ -176,4 +176,6 @@ _PROJECTIONS: Mapping[TableName, Callable[[pl.DataFrame], pl.DataFrame]] = {
     "rewards": _rewards,
     "audit": _unchanged,
     "quarantine_index": _unchanged,
+    "evaluations": _unchanged,
+    "control_events": _unchanged,
 }

@@ -30,9 +30,15 @@ from atdp.lakehouse.record_batch import ARRIVED, REGOVERNED
 from atdp.lakehouse.tables import REGOVERNED_OFFSET, TableName
 from atdp.schemas import newest
 
-DECIDING_TABLE: Sequence[TableName] = ("events", "quarantine_index")
+DECIDING_TABLE: Sequence[TableName] = (
+    "events",
+    "quarantine_index",
+    "evaluations",
+    "control_events",
+)
 """Tables that hold an event once and by which the others of their topic go. `audit` holds
-decisions: an event that was sent again was decided again, perhaps with another result."""
+decisions: an event that was sent again was decided again, perhaps with another result. Evaluations
+and decisions of the control plane are published at least once, under the same ids."""
 
 REPEAT = "__repeat"
 """Column that marks a row that does not land, since another form of its event does."""

@@ -25,7 +25,15 @@ from atdp.schemas import TopicRole
 NAMESPACE = "atdp"
 """Namespace of the tables in the catalog."""
 
-TableName = Literal["events", "generations", "rewards", "audit", "quarantine_index"]
+TableName = Literal[
+    "events",
+    "generations",
+    "rewards",
+    "audit",
+    "quarantine_index",
+    "evaluations",
+    "control_events",
+]
 
 COMMIT_ORDER: Sequence[TableName] = (
     "generations",
@@ -33,11 +41,25 @@ COMMIT_ORDER: Sequence[TableName] = (
     "events",
     "audit",
     "quarantine_index",
+    "evaluations",
+    "control_events",
 )
 """Projections first, `events` last: the projections have the rows of all events in `events`."""
 
-READ_ORDER: Sequence[TableName] = ("events", "generations", "rewards", "audit", "quarantine_index")
+READ_ORDER: Sequence[TableName] = (
+    "events",
+    "generations",
+    "rewards",
+    "audit",
+    "quarantine_index",
+    "evaluations",
+    "control_events",
+)
 """Order for readers, who load one table after the other: `events` first, for the same reason."""
+
+LATER_TABLES: Sequence[TableName] = ("evaluations", "control_events")
+"""Tables that came after the first release. Snapshots that were pinned before name none of them,
+and they are empty there."""
 
 PURPOSE_SEPARATOR = "."
 """The separator of the purposes in `allowed_purposes`."""

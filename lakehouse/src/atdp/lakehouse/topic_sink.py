@@ -44,7 +44,13 @@ _log = logging.getLogger("atdp.lakehouse")
 
 MakeSink = Callable[[TableDefinition, Table, TopicIdentity], TableSink]
 
-_WHOLE_RECORD: Collection[TableName] = ("events", "audit", "quarantine_index")
+_WHOLE_RECORD: Collection[TableName] = (
+    "events",
+    "audit",
+    "quarantine_index",
+    "evaluations",
+    "control_events",
+)
 """Tables whose columns are those of the record; decoding is cast to their types."""
 
 

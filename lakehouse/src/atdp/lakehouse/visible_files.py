@@ -32,6 +32,7 @@ from atdp.lakehouse.lake import NO_SNAPSHOT, Lake
 from atdp.lakehouse.manifests import ListedFile, files_of
 from atdp.lakehouse.storage import filesystem_of, is_local, path_in_filesystem
 from atdp.lakehouse.tables import (
+    LATER_TABLES,
     PURPOSE_SEPARATOR,
     READ_ORDER,
     TableDefinition,
@@ -53,8 +54,8 @@ ANY_PURPOSE = "*"
 stamps. No purpose can have this name."""
 
 AUDIT = "*audit"
-"""The scope of an auditor: the tables of governance's decisions alone, and no governed table or
-view. No purpose can have this name."""
+"""The scope of an auditor: the tables of decisions alone (of governance, of evaluations and of
+releases), and no governed table or view. No purpose can have this name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +75,7 @@ class Scope:
             return True
         if self.purpose == AUDIT:
             return not definition.governed
-        if not definition.governed:  # governance's decisions about data are for analysis only
+        if not definition.governed:  # decisions are for analysis only
             return self.purpose == ANALYTICS
         return self.purpose in str(file.partition[1]).split(PURPOSE_SEPARATOR)
 
@@ -154,6 +155,8 @@ def _snapshot(table: Table, name: TableName, wanted: Mapping[TableName, int] | N
         current = table.current_snapshot()
         return NO_SNAPSHOT if current is None else current.snapshot_id
     if name not in wanted:
+        if name in LATER_TABLES:
+            return NO_SNAPSHOT
         raise LakehouseError(
             f"the given snapshots name no {name}; give all of {', '.join(READ_ORDER)}"
         )

@@ -22,6 +22,7 @@ SchemaName: TypeAlias = Literal[
     "control_event",
     "learned_values",
     "register_entry",
+    "evaluation",
 ]
 
 MARKER = b"\xc3\x01"

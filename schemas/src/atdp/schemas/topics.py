@@ -18,6 +18,7 @@ TopicRole: TypeAlias = Literal[
     "control",
     "learned_values",
     "register",
+    "evaluations",
 ]
 
 

@@ -54,7 +54,7 @@ def sql(  # noqa: PLR0913 (one for each option of the command)
     r"""Query the lake.
 
     Tables: events, steps, generations, rewards, latest_rewards, trajectories, audit,
-    quarantine_index.
+    quarantine_index, evaluations, control_events.
 
     \b
     Example:
