@@ -6,6 +6,7 @@ import pytest
 
 from order_desk.candidates import CanaryOutcome, Candidate, Prediction, has_learned_enough
 from order_desk.rate import Rate
+from order_desk.uplift import Uplift
 
 
 def candidate(**changes: object) -> Candidate:
@@ -38,6 +39,7 @@ def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
         live=Rate(successes=3, sessions=10),
         verdict="PASS",
         outcome="promoted",
+        margin=0.1,
     )
     prediction = Prediction(
         estimate=0.55,
@@ -45,6 +47,7 @@ def test_a_promoted_candidate_shows_prediction_beside_measurement() -> None:
         upper=0.7,
         unbiased=0.5,
         baseline=0.3,
+        uplift=Uplift(value=0.25, lower=0.1, upper=0.4),
         effective_sample_size=60.0,
         trajectories=120,
     )
@@ -58,6 +61,7 @@ UNJUDGED = CanaryOutcome(
     live=Rate(successes=0, sessions=0),
     verdict="INCONCLUSIVE",
     outcome="rolled back",
+    margin=0.1,
 )
 
 
@@ -75,6 +79,7 @@ def met_customers(successes: int, outcome: str) -> Candidate:
             live=Rate(successes=20, sessions=100),
             verdict="PASS",
             outcome=outcome,
+            margin=0.1,
         )
     )
 
@@ -95,3 +100,27 @@ def test_learning_goes_on_until_the_last_promoted_version_serves_well_enough(
     tried: list[Candidate], enough: bool
 ) -> None:
     assert has_learned_enough(Rate(successes=40, sessions=200), tried, 2.4) is enough
+
+
+@pytest.mark.parametrize(
+    ("successes", "shown"),
+    [
+        (60, "better"),
+        (5, "worse"),
+        (24, "not worse by 10 points"),
+        (19, "neither better nor worse"),
+    ],
+)
+def test_a_canary_says_what_it_has_shown_and_no_more(successes: int, shown: str) -> None:
+    canary = met_customers(successes, "promoted").canary
+    assert canary is not None
+    assert canary.shown == shown
+    assert UNJUDGED.shown == "nothing, since no session was judged"
+
+
+def test_the_interval_of_an_uplift_is_that_of_newcombe() -> None:
+    # Newcombe 1998, table II, method 10: 56/70 against 48/80.
+    uplift = Uplift.between(Rate(successes=56, sessions=70), Rate(successes=48, sessions=80))
+    assert uplift is not None
+    assert uplift.value == pytest.approx(0.2)
+    assert (uplift.lower, uplift.upper) == pytest.approx((0.0524, 0.3339), abs=5e-5)

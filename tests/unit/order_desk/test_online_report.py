@@ -116,7 +116,7 @@ def test_each_promise_can_be_broken() -> None:
             SUMMARY, sessions=[swapped, *SESSIONS[1:]]
         ),
         "serving never stopped": replace(SUMMARY, sessions=[*SESSIONS[:500], *late]),
-        "better versions were promoted": replace(
+        "versions that it learned were promoted": replace(
             SUMMARY, evidence=replace(evidence, lineage=("v1",))
         ),
         "the cost of every session is known": replace(

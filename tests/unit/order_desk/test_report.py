@@ -16,6 +16,7 @@ from order_desk.report import render
 from order_desk.settings import DemoSettings
 from order_desk.summary import Summary
 from order_desk.summary_text import print_summary
+from order_desk.uplift import Uplift
 
 
 def rate(successes: int, sessions: int) -> Rate:
@@ -42,13 +43,19 @@ def candidate(
             upper=success + 0.08,
             unbiased=success - 0.05,
             baseline=0.3,
+            uplift=Uplift(value=success - 0.33, lower=success - 0.43, upper=success - 0.22),
             effective_sample_size=1.0 if bad else 70.0,
             trajectories=180,
         ),
         canary=None
         if bad
         else CanaryOutcome(
-            share=0.5, candidate=met, live=rate(110, 388), verdict="PASS", outcome="promoted"
+            share=0.5,
+            candidate=met,
+            live=rate(110, 388),
+            verdict="PASS",
+            outcome="promoted",
+            margin=0.1,
         ),
     )
 
@@ -168,8 +175,10 @@ def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:
         "every emitted event has exactly one fate",
         "nothing of globex was trained on",
         "the gate refused the bad candidate",
+        "the promoted weights are shown better than the first",
     ]
-    assert render(broken).count('class="bad">✗') == 4
+    assert render(broken).count('class="bad">✗') == 5
+    assert "not worse by 10 points" not in render(SUMMARY)
 
 
 def test_the_summary_is_json_without_nan(tmp_path: Path) -> None:
@@ -262,4 +271,4 @@ def test_where_nothing_was_promoted_nothing_says_so() -> None:
     assert "<b>nothing</b><span>promoted; v1 is live" in render(summary)
     print_summary(summary, Console(file=text, width=160))
     assert "Live is orderdesk v1; nothing was promoted." in text.getvalue()
-    assert not summary.promises["better weights were promoted"]
+    assert not summary.promises["the promoted weights are shown better than the first"]

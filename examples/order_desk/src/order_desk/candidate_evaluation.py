@@ -13,6 +13,7 @@ from order_desk.demo_platform import DemoPlatform
 from order_desk.errors import DemoError
 from order_desk.settings import AGENTS_SQL, HELD_OUT_SQL, MODEL
 from order_desk.training import TrainedRun
+from order_desk.uplift import Uplift
 
 
 def evaluate_candidate(
@@ -73,6 +74,11 @@ def _prediction(report: ReplayReport) -> Prediction | None:
         upper=estimate.candidate.upper,
         unbiased=unbiased.candidate.estimate,
         baseline=estimate.baseline.estimate,
+        uplift=Uplift(
+            value=estimate.difference.estimate,
+            lower=estimate.difference.lower,
+            upper=estimate.difference.upper,
+        ),
         effective_sample_size=weights.least_ess,
         trajectories=weights.trajectories,
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from order_desk.rate import Rate, is_at_least
+from order_desk.uplift import Uplift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,8 @@ class Prediction:
     lacks the new behaviour of the candidate."""
     baseline: float
     """The same estimator's value of the version that was live."""
+    uplift: Uplift
+    """The difference that decided the verdict."""
     effective_sample_size: float
     trajectories: int
 
@@ -29,6 +32,7 @@ class Prediction:
             "upper": self.upper,
             "unbiased": self.unbiased,
             "baseline": self.baseline,
+            "uplift": self.uplift.to_json(),
             "effective_sample_size": self.effective_sample_size,
             "trajectories": self.trajectories,
         }
@@ -47,6 +51,27 @@ class CanaryOutcome:
     verdict: str
     outcome: str
     """`promoted` or `rolled back`."""
+    margin: float
+    """The loss of success that the canary tolerated."""
+
+    @property
+    def uplift(self) -> Uplift | None:
+        """The measured difference; None when a side has no session."""
+        return Uplift.between(self.candidate, self.live)
+
+    @property
+    def shown(self) -> str:
+        """What the canary has shown about the candidate."""
+        uplift = self.uplift
+        if uplift is None:
+            return "nothing, since no session was judged"
+        if uplift.lower > 0:
+            return "better"
+        if uplift.upper < 0:
+            return "worse"
+        if uplift.lower > -self.margin:
+            return f"not worse by {100 * self.margin:g} points"
+        return "neither better nor worse"
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON form."""
@@ -54,6 +79,9 @@ class CanaryOutcome:
             "share": self.share,
             "verdict": self.verdict,
             "outcome": self.outcome,
+            "margin": self.margin,
+            "shown": self.shown,
+            "uplift": None if self.uplift is None else self.uplift.to_json(),
             "candidate": self.candidate.to_json(),
             "live": self.live.to_json(),
         }

@@ -59,6 +59,8 @@ class DemoConsole:
         with progress:
             task = progress.add_task(f"{title:<44}", total=total)
             yield lambda done: progress.advance(task, done)
+            # What there was to do has been done, even where it was less than expected.
+            progress.update(task, total=progress.tasks[task].completed)
 
     @contextmanager
     def bar_to(self, title: str, total: int) -> Iterator[Advance]:

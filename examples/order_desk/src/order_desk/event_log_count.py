@@ -18,6 +18,7 @@ GOVERNED_TOPICS: tuple[TopicRole, ...] = (
     "events_quarantine",
     "audit",
     "control",
+    "evaluations",
 )
 """Topics that must not hold a raw personal value."""
 

@@ -22,10 +22,13 @@ from order_desk.lake_queries import (
     Rows,
     query_lake,
 )
-from order_desk.leak_search import LeakReport, search_home
+from order_desk.leak_search import SEARCHED_PLACES, LeakReport, search_home
 from order_desk.learning_loop import LearningLoop
 from order_desk.settings import CONSENTING
 from order_desk.training import lineage, published_versions
+
+_COUNTS = 2
+"""Steps of counting: the topics, and the lake's files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +85,16 @@ def collect_evidence(
 ) -> Evidence:
     """Count events, search for raw values and query the lake, once everything has landed."""
     platform.wait_until_landed()
-    log, emitted = count_log(platform.kafka), platform.emitted
-    accounting = account_for_events(
-        emitted.total, emitted.known_ids, log, landed_ids(platform.lake)
-    )
-    leaks = search_home(platform.home, platform.kafka, platform.lake, planted)
+    with console.bar("topics counted, places searched", _COUNTS + SEARCHED_PLACES) as advance:
+        log, emitted = count_log(platform.kafka), platform.emitted
+        advance(1)
+        accounting = account_for_events(
+            emitted.total, emitted.known_ids, log, landed_ids(platform.lake)
+        )
+        advance(1)
+        leaks = search_home(
+            platform.home, platform.kafka, platform.lake, planted, lambda: advance(1)
+        )
     _print_counts(accounting, leaks, console)
     replacements: Counter[str] = Counter()
     for (entity, _), count in log.findings.items():

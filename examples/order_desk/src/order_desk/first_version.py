@@ -44,9 +44,17 @@ def put_first_version_live(
     )
     console.note(
         f"{MODEL} {first} learned from {result.trajectories_used} conversations and is live; "
-        f"refused: {dict(result.refused)}"
+        f"{_refusals(result.refused)}"
     )
     return success
+
+
+def _refusals(refused: Mapping[str, int]) -> str:
+    """Return in words how many conversations were refused, and why."""
+    if not refused:
+        return "none was refused"
+    reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in refused.items())
+    return f"refused: {reasons}"
 
 
 def _tenant(shares: Mapping[str, float], rng: random.Random) -> str:

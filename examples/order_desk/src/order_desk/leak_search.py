@@ -7,7 +7,7 @@ topic inside the broker's folder, and the agents' own spools.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ from order_desk.event_log_count import GOVERNED_TOPICS, read_topic
 from order_desk.lake_files import tables
 
 _RAW_BY_PURPOSE = ("kafka", "spool")
+
+SEARCHED_PLACES = len(GOVERNED_TOPICS) + 2
+"""Number of places that `search_home` searches: the topics, the lake's and the other files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +42,13 @@ class LeakReport:
 
 
 def search_home(
-    home: Home, kafka: KafkaSettings, lake: Lake, planted: Iterable[PlantedValue]
+    home: Home,
+    kafka: KafkaSettings,
+    lake: Lake,
+    planted: Iterable[PlantedValue],
+    on_place: Callable[[], None] = lambda: None,
 ) -> LeakReport:
-    """Search everything behind governance in one home."""
+    """Search everything behind governance in one home; `on_place` is called after each place."""
     tokenizers = _tokenizers(home)
     places = [
         (f"topic {topic(role).name}", _topic_bytes(kafka, role, tokenizers))
@@ -49,10 +56,14 @@ def search_home(
     ]
     places.append(("lake files", _lake_bytes(lake, tokenizers)))
     places.append(("other files of the home", _file_bytes(home.root)))
-    return search(places, {each.value for each in planted})
+    return search(places, {each.value for each in planted}, on_place)
 
 
-def search(places: Iterable[tuple[str, Iterable[bytes]]], values: set[str]) -> LeakReport:
+def search(
+    places: Iterable[tuple[str, Iterable[bytes]]],
+    values: set[str],
+    on_place: Callable[[], None] = lambda: None,
+) -> LeakReport:
     """Search named places, each given as chunks of bytes, for values."""
     needles = {value: value.encode() for value in values}
     searched: Counter[str] = Counter()
@@ -62,6 +73,7 @@ def search(places: Iterable[tuple[str, Iterable[bytes]]], values: set[str]) -> L
         for chunk in chunks:
             searched[place] += len(chunk)
             hits.update((place, value) for value, needle in needles.items() if needle in chunk)
+        on_place()
     return LeakReport(
         values_planted=len(values),
         bytes_searched=dict(searched),

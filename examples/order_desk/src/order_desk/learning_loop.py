@@ -144,6 +144,7 @@ class LearningLoop:
             live=Rate(successes=counts.stable_successes, sessions=counts.stable_judged),
             verdict=verdict.value,
             outcome="promoted" if self.live == canary.version else "rolled back",
+            margin=self.settings.canary_margin,
         )
         self._record_canary(canary.version, outcome)
 
@@ -197,11 +198,12 @@ class LearningLoop:
         if prediction is not None:
             text = (
                 f"predicts {prediction.estimate:.1%} [{prediction.lower:.1%}, "
-                f"{prediction.upper:.1%}], baseline {prediction.baseline:.1%}"
+                f"{prediction.upper:.1%}], baseline {prediction.baseline:.1%}, "
+                f"uplift {prediction.uplift.shown} points"
             )
         self.console.note(
             f"gate: {candidate.verdict} for {candidate.version}: {text}; "
-            f"{', '.join(candidate.reasons)}",
+            f"{', '.join(candidate.reasons).replace('_', ' ')}",
             style=_STYLES.get(candidate.verdict, "yellow"),
         )
 
@@ -213,7 +215,7 @@ class LearningLoop:
         self.console.note(
             f"canary: {version} answered {canary.candidate.shown} of {canary.candidate.sessions} "
             f"right, live {canary.live.shown} of {canary.live.sessions}: "
-            f"{canary.verdict}, {canary.outcome}",
+            f"{canary.verdict}, {canary.outcome}; shown: {canary.shown}",
             style="green" if canary.outcome == "promoted" else "yellow",
         )
 

@@ -34,6 +34,26 @@ class NotedEvent:
         return None if version is None else str(version)
 
 
+def in_words(event: NotedEvent) -> str:
+    """Return an event as text for people."""
+    given = event.fields
+    match event.kind:
+        case "gate":
+            why = ", ".join(given["reasons"]).replace("_", " ")
+            predicted = given["predicted"]
+            text = "" if predicted is None else f", predicted success {predicted:.1%}"
+            return (
+                f"gate: {given['verdict']} for {event.version} against {given['baseline']} "
+                f"({why}){text}, {given['sessions']} rated sessions"
+            )
+        case "canary":
+            return f"canary: {event.version} serves {given['share']:.0%} of new sessions"
+        case "rolled back":
+            return f"rolled back: {event.version}, because {given['reason']}"
+        case _:
+            return f"{event.kind}: {event.version}"
+
+
 @dataclass(slots=True)
 class LearningProcess:
     """The running process and what it has reported."""

@@ -23,7 +23,7 @@ from order_desk.customers import CustomerStream
 from order_desk.demo_console import Advance, DemoConsole
 from order_desk.demo_platform import DemoPlatform, open_platform
 from order_desk.first_version import put_first_version_live
-from order_desk.learning_process import LearningProcess, NotedEvent, learning
+from order_desk.learning_process import LearningProcess, NotedEvent, in_words, learning
 from order_desk.memory_watch import MemoryWatch
 from order_desk.online_evidence import collect_online_evidence, wait_for_rewards
 from order_desk.online_report import write_online_page
@@ -189,11 +189,8 @@ def _try_bad_release(
 
 def _show(event: NotedEvent, console: DemoConsole) -> None:
     if event.kind in _SHOWN or event.kind in _STYLES:
-        fields = "  ".join(
-            f"{name} {value}" for name, value in event.fields.items() if name != "at"
-        )
         style = _STYLES.get(event.kind, "")
-        console.note(f"{event.at_s:4.0f} s: {event.kind}: {fields}", style=style)
+        console.note(f"{event.at_s:4.0f} s: {in_words(event)}", style=style)
 
 
 def _plan(platform: DemoPlatform, settings: OnlineDemoSettings) -> TrafficPlan:

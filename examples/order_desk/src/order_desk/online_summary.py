@@ -165,7 +165,7 @@ class OnlineSummary(OnlineOutcome):
             )
             and landed == self._landed_ids,
             "serving never stopped": self.longest_pause_s < LONGEST_PAUSE_S,
-            "better versions were promoted": len(self.evidence.lineage) > 1,
+            "versions that it learned were promoted": len(self.evidence.lineage) > 1,
             "the cost of every session is known": None not in costs,
             "the saboteur's ratings are bounded": ratings.saboteur_share_of_rewards
             <= ratings.saboteur_bound,

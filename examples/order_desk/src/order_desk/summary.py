@@ -11,6 +11,7 @@ from order_desk.candidates import Candidate
 from order_desk.evidence import Evidence
 from order_desk.rate import Rate, is_at_least
 from order_desk.settings import MODEL, WITHDRAWN, DemoSettings
+from order_desk.uplift import Uplift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,15 @@ class Summary(DemoOutcome):
         return promoted[-1] if promoted else None
 
     @property
+    def uplift(self) -> Uplift | None:
+        """The measured difference on fresh tasks, after minus before."""
+        return Uplift.between(self.after, self.before)
+
+    @property
+    def _is_shown_better(self) -> bool:
+        return self.promoted is not None and self.uplift is not None and self.uplift.lower > 0
+
+    @property
     def promises(self) -> dict[str, bool]:
         """The promises that the demo checks, with true for each that was kept."""
         accounting = self.evidence.accounting
@@ -69,7 +79,7 @@ class Summary(DemoOutcome):
                 c.deliberately_bad and c.verdict in ("FAIL", "INCONCLUSIVE")
                 for c in self.candidates
             ),
-            "better weights were promoted": self.promoted is not None,
+            "the promoted weights are shown better than the first": self._is_shown_better,
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -98,6 +108,7 @@ class Summary(DemoOutcome):
             "live": self.live,
             "before": self.before.to_json(),
             "after": self.after.to_json(),
+            "uplift": None if self.uplift is None else self.uplift.to_json(),
             "logged_success": self.logged_success,
             "traffic": {phase: rate.to_json() for phase, rate in self.traffic.items()},
             "failed_sessions": list(self.failures),

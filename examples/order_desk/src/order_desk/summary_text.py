@@ -96,13 +96,14 @@ def _print_costs(summary: Summary, console: Console) -> None:
 def _candidates_table(candidates: Sequence[Candidate]) -> Table:
     rows = [_candidate_row(candidate) for candidate in candidates]
     columns = [
-        "round",
         "candidate",
         "from",
-        "predicted by replay",
         "gate",
-        "canary",
-        "measured",
+        "predicted by replay",
+        "uplift, points",
+        "measured in the canary",
+        "uplift measured",
+        "shown",
         "outcome",
     ]
     return build_table(rows, columns, title="Candidates")
@@ -111,7 +112,6 @@ def _candidates_table(candidates: Sequence[Candidate]) -> Table:
 def _candidate_row(candidate: Candidate) -> dict[str, object]:
     verdict = candidate.verdict
     row: dict[str, object] = {
-        "round": candidate.round,
         "candidate": candidate.version
         + (" (bad on purpose)" if candidate.deliberately_bad else ""),
         "from": candidate.parent,
@@ -122,10 +122,12 @@ def _candidate_row(candidate: Candidate) -> dict[str, object]:
         row["predicted by replay"] = (
             f"{prediction.estimate:.1%} [{prediction.lower:.1%}, {prediction.upper:.1%}]"
         )
+        row["uplift, points"] = prediction.uplift.shown
     if canary is not None:
         measured = f"{canary.candidate.shown} of {canary.candidate.sessions}"
-        row["canary"] = f"{canary.verdict}, {canary.share:.0%} of sessions"
-        row["measured"] = f"{measured} (live {canary.live.shown})"
+        row["measured in the canary"] = f"{measured} (live {canary.live.shown})"
+        row["uplift measured"] = canary.uplift.shown if canary.uplift else ""
+        row["shown"] = canary.shown
         row["outcome"] = canary.outcome
     else:
         row["outcome"] = "rejected" if verdict == "FAIL" else "not released"
