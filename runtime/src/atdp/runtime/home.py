@@ -152,6 +152,11 @@ class Home:
         return self.gateway / "recognition.sqlite"
 
     @property
+    def webhook_secret_file(self) -> Path:
+        """Secret (64 hex digits) from which the keys that sign webhooks are derived."""
+        return self.secrets / "webhooks.key"
+
+    @property
     def recognition_secret_file(self) -> Path:
         """Secret (64 hex digits) of the gateway's digests and of the pseudonyms of end users."""
         return self.secrets / "recognition.key"

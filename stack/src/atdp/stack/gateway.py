@@ -1,4 +1,4 @@
-"""The gateway process of the stack: the HTTP gateway, SQL, policies, consent and quarantine.
+"""The gateway process of the stack: the gateway, SQL, policies, consent, quarantine, schedules.
 
 `python -m atdp.stack.gateway --home DIR --port N`. No other module depends on the fact that one
 process serves them all.
@@ -16,6 +16,7 @@ from atdp.stack.auditing.access_audit_api import access_audit_router
 from atdp.stack.consent.consent_api import consent_router
 from atdp.stack.previews.preview_api import preview_router
 from atdp.stack.quarantine.quarantine_api import quarantine_router
+from atdp.stack.schedules.schedules_api import schedules_router
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     app.include_router(preview_router(service.home, callers))
     app.include_router(consent_router(service.home, callers))
     app.include_router(quarantine_router(service.home, callers))
+    app.include_router(schedules_router(service.home, callers))
     app.include_router(access_audit_router(service.home, callers))
     run_http(service, app)
     return 0

@@ -21,6 +21,7 @@ Permission = Literal[
     "preview",  # see raw data and quarantined data
     "erase",
     "audit",  # read the audit log
+    "evaluate",  # schedules of evaluations and their runs
     "route",  # set the engines and their shares of the sessions
     "manage_keys",
 ]
@@ -30,7 +31,7 @@ ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "analyst": frozenset({"query", "read:analytics"}),
     "steward": frozenset({"govern", "preview", "erase", "audit"}),
     "trainer": frozenset({"read:train", "read:export"}),
-    "evaluator": frozenset({"read:replay"}),
+    "evaluator": frozenset({"read:replay", "evaluate"}),
     "operator": frozenset(get_args(Permission)) - {"preview", "erase"},
     "auditor": frozenset({"audit"}),
 }

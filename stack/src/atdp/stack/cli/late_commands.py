@@ -60,6 +60,11 @@ def late_commands() -> list[LateCommand]:
             import_add_to=lambda: _add_to_of("atdp.stack.cli.replay.group"),
         ),
         LateCommand(
+            name="schedule",
+            summary="Scheduled evaluations: by the clock, on new data, or on request.",
+            import_add_to=lambda: _add_to_of("atdp.stack.cli.schedule.group"),
+        ),
+        LateCommand(
             name="evaluators",
             summary="Judges and checks of finished trajectories.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.evaluators"),

@@ -4,6 +4,7 @@ The evaluation itself is `atdp.replay.evaluate_dataset`.
 """
 
 import json
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,9 +20,10 @@ from atdp.stack.cli.output import (
     choose_format,
     print_record,
 )
+from atdp.stack.cli.replay.scheduled_run import refuse_further_options, run_scheduled
 
 if TYPE_CHECKING:
-    from atdp.replay import ReplayReport
+    from atdp.replay import ReplayConfig, ReplayReport
 
 
 class Mode(StrEnum):
@@ -31,12 +33,40 @@ class Mode(StrEnum):
     non_inferiority = "non_inferiority"
 
 
+class EstimatorName(StrEnum):
+    """The off-policy estimator that decides."""
+
+    cwpdis = "cwpdis"
+    wis = "wis"
+    wdr = "wdr"
+    pdis = "pdis"
+    dr = "dr"
+
+
+class BoundKind(StrEnum):
+    """Approximate bounds, or bounds that hold at any sample size."""
+
+    bootstrap = "bootstrap"
+    guaranteed = "guaranteed"
+
+
+class MissingTreatment(StrEnum):
+    """The treatment of trajectories with a reward and without a valid weight."""
+
+    worst_case = "worst_case"
+    ignorable = "ignorable"
+
+
 def run(  # noqa: PLR0913 (one for each option of the command)
     context: typer.Context,
-    dataset: Annotated[str, typer.Option(help="Pinned dataset (`atdp dataset list`).")],
-    candidate: Annotated[str, typer.Option(help="Version to judge, e.g. v2.")],
-    baseline: Annotated[str, typer.Option(help="Version to compare with, e.g. v1.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="Model in the weight registry.")],
+    dataset: Annotated[
+        str | None, typer.Option(help="Pinned dataset (`atdp dataset list`).")
+    ] = None,
+    candidate: Annotated[str | None, typer.Option(help="Version to judge, e.g. v2.")] = None,
+    baseline: Annotated[str | None, typer.Option(help="Version to compare with, e.g. v1.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Model in the weight registry.")
+    ] = None,
     candidate_url: Annotated[
         str | None,
         typer.Option(help="Engine that serves the candidate (default: an engine of the stack)."),
@@ -51,13 +81,48 @@ def run(  # noqa: PLR0913 (one for each option of the command)
     ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="YAML file of settings; the options below come first.", dir_okay=False),
+    ] = None,
     mode: Annotated[
-        Mode, typer.Option(help="Better than the baseline, or no worse.")
-    ] = Mode.superiority,
+        Mode | None, typer.Option(help="Better than the baseline, or no worse [superiority].")
+    ] = None,
     margin: Annotated[
-        float, typer.Option(help="Least gain (superiority) or tolerated loss, in reward.", min=0)
-    ] = 0.0,
-    alpha: Annotated[float, typer.Option(help="One-sided error of each bound.")] = 0.05,
+        float | None,
+        typer.Option(help="Least gain (superiority) or tolerated loss, in reward [0].", min=0),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="One-sided error of all looks together [0.05].")
+    ] = None,
+    look: Annotated[
+        int | None,
+        typer.Option(help="Number of this look [1; with --record, the next one].", min=1),
+    ] = None,
+    estimator: Annotated[
+        EstimatorName | None, typer.Option(help="Estimator that decides [cwpdis].")
+    ] = None,
+    bound: Annotated[
+        BoundKind | None,
+        typer.Option(help="Approximate bounds, or wide ones that hold always [bootstrap]."),
+    ] = None,
+    missing: Annotated[
+        MissingTreatment | None,
+        typer.Option(help="Rewards of trajectories without a valid weight [worst_case]."),
+    ] = None,
+    min_ess: Annotated[
+        float | None, typer.Option(help="Least effective sample size [30].", min=2)
+    ] = None,
+    min_tasks: Annotated[
+        int | None, typer.Option(help="Least number of tasks [10].", min=2)
+    ] = None,
+    min_coverage: Annotated[
+        float | None,
+        typer.Option(help="Least share with a reward and valid weights [0.5].", min=0, max=1),
+    ] = None,
+    reward_min: Annotated[float | None, typer.Option(help="Lowest possible reward [0].")] = None,
+    reward_max: Annotated[float | None, typer.Option(help="Highest possible reward [1].")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the resampling [0].")] = None,
     in_sample: Annotated[
         bool,
         typer.Option("--in-sample", help="Keep trajectories that the candidate was trained on."),
@@ -66,22 +131,61 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         bool,
         typer.Option("--record", help="Record the verdict for the release gate (`atdp control`)."),
     ] = False,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="In place of all these: make the run of this schedule."),
+    ] = None,
+    logical_time: Annotated[
+        str | None,
+        typer.Option(help="With --schedule: the time of the run, e.g. 2026-11-22T03:00:00Z."),
+    ] = None,
 ) -> None:
     r"""Judge a candidate on logged trajectories, before it serves any session.
 
     Exit code 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR. The code is 3 also when the verdict could
     not be recorded: that needs a running stack and a registered candidate. --json prints the
-    canonical report.
+    canonical report. --settings takes every field of the configuration, such as
+    `max_weight_share: 0.2`. Each recorded evaluation is a look at the candidate, and spends a part
+    of --alpha.
+
+    With --schedule, the scheduler of the stack makes the run, and the command waits for its end. A
+    run that has been made is not made again: its verdict is given.
 
     \b
     Example:
       atdp replay run --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk
+      atdp replay run --schedule nightly --logical-time 2026-11-22T03:00:00Z
     """
     codes_are_verdicts(context)
-    from atdp.replay import ReplayConfig, ReplayRequest, evaluate_dataset, write_report
+    if schedule is not None:
+        refuse_further_options(context)
+        run_scheduled(schedule, logical_time, choose_format(form, as_json))
+    dataset, candidate, baseline, model = _named(
+        dataset=dataset, candidate=candidate, baseline=baseline, model=model
+    )
+    from atdp.replay import ReplayRequest, evaluate_dataset, read_config, write_report
 
+    home = existing_home()
+    given = {
+        "mode": mode and mode.value,
+        "margin": margin,
+        "alpha": alpha,
+        "look": look,
+        "estimator": estimator and estimator.value,
+        "bound": bound and bound.value,
+        "missing": missing and missing.value,
+        "min_ess": min_ess,
+        "min_tasks": min_tasks,
+        "min_coverage": min_coverage,
+        "reward_min": reward_min,
+        "reward_max": reward_max,
+        "seed": seed,
+    }
+    config = read_config(settings, given)
+    if record and look is None:
+        config = _with_next_look(config, model, candidate, baseline, dataset)
     result = evaluate_dataset(
-        existing_home(),
+        home,
         ReplayRequest(
             dataset=dataset,
             model=model,
@@ -91,7 +195,7 @@ def run(  # noqa: PLR0913 (one for each option of the command)
             baseline_url=baseline_url,
             held_out=not in_sample,
         ),
-        config=ReplayConfig(mode=mode.value, margin=margin, alpha=alpha),
+        config=config,
     )
     form = choose_format(form, as_json)
     _print_report(result, form)
@@ -104,6 +208,28 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         with recording(model) as flow:
             flow.record_gate(result)
     raise typer.Exit(result.exit_code)
+
+
+def _named(**options: str | None) -> tuple[str, ...]:
+    """Return the values of options that an evaluation needs.
+
+    Raises:
+        BadParameter: one is missing.
+    """
+    for name, value in options.items():
+        if value is None:
+            raise typer.BadParameter("it is missing", param_hint=f"--{name}")
+    return tuple(value for value in options.values() if value is not None)
+
+
+def _with_next_look(
+    config: "ReplayConfig", model: str, candidate: str, baseline: str, dataset: str
+) -> "ReplayConfig":
+    """Return the settings with the number of the look that the release flow will record."""
+    from atdp.stack.cli.control.release_flow import recording
+
+    with recording(model) as flow:
+        return replace(config, look=flow.look_for(candidate, baseline=baseline, dataset=dataset))
 
 
 def _print_report(report: "ReplayReport", form: Format | None) -> None:

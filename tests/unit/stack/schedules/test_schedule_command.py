@@ -1,0 +1,257 @@
+"""`atdp schedule` keeps schedules and requests runs, and answers bad input with one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from atdp.replay import Verdict
+from atdp.runtime import Home, KeyStore
+from atdp.stack.cli.app import build
+from atdp.stack.schedules.run_notices import webhook_secret
+from atdp.stack.schedules.schedule_desk import ScheduleDesk
+from atdp.stack.schedules.schedule_events import RunEnded, run_stream
+from atdp.stack.schedules.schedule_state import RunOutcome
+from atdp.stack.schedules.schedule_store import ScheduleStore
+
+NIGHTLY = ("add", "nightly", "--model", "orderdesk", "--cron", "0 3 * * *")
+T = "2026-01-02T03:00:00Z"
+FILE = """\
+schedules:
+  - id: nightly
+    model: orderdesk
+    cron: 0 3 * * *
+    timezone: Europe/Berlin
+    excluded_dates: [2026-12-25]
+    settings: {mode: non_inferiority, margin: 0.02}
+    notify:
+      - command: [mail, -s, evaluation, ops@example.com]
+        verdicts: [FAIL, ERROR]
+  - id: each
+    model: orderdesk
+    on: new_candidate
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    home = Home(tmp_path / "home")
+    with KeyStore(home.keys_db) as keys:
+        keys.ensure_operator(home.operator_key_file)
+    monkeypatch.setenv("ATDP_HOME", str(home.root))
+    monkeypatch.delenv("ATDP_API_KEY", raising=False)
+    return home
+
+
+def schedule(*words: str, group: str = "schedule") -> Result:
+    return CliRunner().invoke(build(), [group, *words])
+
+
+def rows(*words: str) -> list[dict[str, object]]:
+    result = schedule(*words, "--json")
+    assert result.exit_code == 0, result.output
+    read: list[dict[str, object]] = json.loads(result.stdout)
+    return read
+
+
+def end_run(home: Home, verdict: Verdict) -> None:
+    """Write the end of the run of `T`, as the scheduler process does."""
+    with ScheduleDesk(home, actor="scheduler") as desk:
+        moment = desk.runs("nightly")[0].logical_time
+        outcome = RunOutcome(verdict=verdict, reasons=("because",), text="v2 is as it is.")
+        body = (run_stream("nightly", moment), RunEnded(outcome=outcome))
+        [event] = desk._book.next_events([body], at=moment, actor="scheduler")
+    store = ScheduleStore(home)
+    store.append([event])
+    store.close()
+
+
+@pytest.mark.usefixtures("home")
+def test_a_schedule_is_added_listed_paused_and_removed() -> None:
+    assert "no schedule yet" in schedule("list").stdout
+    added = schedule(*NIGHTLY, "--set", "margin=0.02", "--window", "30d", "--exclude", "2026-12-25")
+    assert (added.exit_code, "runs on 0 3 * * * UTC" in added.stdout) == (0, True)
+    [listed] = rows("list")
+    assert (listed["id"], listed["stage"]) == ("nightly", "active")
+    definition = json.loads(schedule("show", "nightly", "--json").stdout)["definition"]
+    assert definition == {
+        "id": "nightly",
+        "model": "orderdesk",
+        "cron": "0 3 * * *",
+        "excluded_dates": ["2026-12-25"],
+        "settings": {"margin": 0.02},
+        "window_s": 30 * 86_400,
+    }
+    assert "nightly is paused" in schedule("pause", "nightly").stdout
+    assert "nightly is active; the next run" in schedule("resume", "nightly").stdout
+    assert schedule("remove", "nightly").exit_code == 1  # nobody answers the question
+    assert schedule("remove", "nightly", "--yes").exit_code == 0
+    assert rows("list") == []
+
+
+@pytest.mark.usefixtures("home")
+def test_runs_are_requested_once_and_listed() -> None:
+    schedule(*NIGHTLY)
+    assert "There is no run yet" in schedule("runs", "nightly").stdout
+    for _ in range(2):
+        asked = schedule("trigger", "nightly", "--logical-time", T)
+        assert (asked.exit_code, f"nightly@{T} is requested" in asked.stdout) == (0, True)
+    period = ("--since", "2026-01-01T03:00:00Z", "--until", "2026-01-04T03:00:00Z")
+    assert len(rows("backfill", "nightly", *period)) == 3
+    listed = rows("runs", "nightly")
+    assert [each["cause"] for each in listed] == ["backfill", "manual", "backfill"]
+    assert "clock has no time" in schedule("backfill", "nightly", "--since", T, "--until", T).stdout
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_who_waits_for_a_run_gets_its_verdict_as_the_exit_code(
+    home: Home, verdict: Verdict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule(*NIGHTLY)
+    schedule("trigger", "nightly", "--logical-time", T)
+    monkeypatch.setattr("atdp.stack.cli.schedule.runs.time.sleep", lambda _: end_run(home, verdict))
+    words = ("trigger", "nightly", "--logical-time", T, "--wait", "60")
+    for _ in range(2):  # the second finds the run ended
+        waited = schedule(*words)
+        assert (waited.exit_code, waited.stdout) == (
+            verdict.exit_code,
+            f"nightly@{T}: {verdict}: v2 is as it is.\n",
+        )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_that_does_not_end_in_time_is_no_verdict() -> None:
+    schedule(*NIGHTLY)
+    waited = schedule("trigger", "nightly", "--logical-time", T, "--wait", "0.01")
+    assert (waited.exit_code, "is requested" in waited.stdout) == (3, True)
+    again = schedule("trigger", "no-such", "--wait", "0.01")
+    assert (again.exit_code, again.stderr.count("\n")) == (3, 1)
+
+
+@pytest.mark.usefixtures("home")
+def test_a_file_is_applied_whole_and_again_without_effect(tmp_path: Path) -> None:
+    file = tmp_path / "schedules.yaml"
+    file.write_text(FILE)
+    assert [each["change"] for each in rows("apply", "-f", str(file), "--dry-run")] == [
+        "checked",
+        "checked",
+    ]
+    assert rows("list") == []
+    for change in ("added", "unchanged"):
+        assert {each["change"] for each in rows("apply", "-f", str(file))} == {change}
+    file.write_text(FILE.replace("0.02", "0.03").partition("  - id: each")[0])
+    assert rows("apply", "-f", str(file), "--prune") == [
+        {"id": "nightly", "change": "changed"},
+        {"id": "each", "change": "removed"},
+    ]
+    assert [each["id"] for each in rows("list")] == ["nightly"]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("schedules: [", "not valid YAML"),
+        ("", "should be a valid"),
+        ("schedules: [{id: a, model: m}]", "name cron or on"),
+        (FILE.replace("0 3 * * *", "0 25 * * *"), "schedules.yaml:4:5"),
+        (FILE.replace("Europe/Berlin", "Berlin"), "there is no time zone 'Berlin'"),
+        (FILE.replace("margin:", "margn:"), "unknown: margn"),
+        (FILE.replace("new_candidate", "new_moon"), "schedules.yaml:13:5"),
+        (FILE.replace("id: each", "id: nightly"), "defined twice: nightly"),
+        (FILE.replace("command:", "cmd:"), "cmd"),
+        (FILE.replace("[FAIL, ERROR]", "[FAILED]"), "verdicts"),
+    ],
+)
+def test_a_wrong_file_changes_nothing_and_names_the_place(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "schedules.yaml"
+    file.write_text(text)
+    result = schedule("apply", "-f", str(file))
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+    assert message in result.stderr
+    assert rows("list") == []
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("add", "Nightly", *NIGHTLY[2:]), 1, "id: String should match"),
+        (("add", "a" * 41, *NIGHTLY[2:]), 1, "id: String should have at most"),
+        (("add", "a", "--model", "m"), 1, "name cron or on, one of them"),
+        ((*NIGHTLY, "--on", "external"), 1, "name cron or on, one of them"),
+        ((*NIGHTLY[:-1], "0 3 * *"), 1, "a cron expression has 5 fields"),
+        ((*NIGHTLY[:-1], "0 3 30 2 *"), 1, "is not a cron expression: Bad day-of-month"),
+        ((*NIGHTLY, "--timezone", "Mars/Olympus"), 1, "there is no time zone 'Mars/Olympus'"),
+        ((*NIGHTLY, "--exclude", "2026-02-30"), 1, "excluded_dates: 0"),
+        ((*NIGHTLY, "--count", "5"), 1, "count needs `on: judged_trajectories`"),
+        ((*NIGHTLY, "--baseline", "v1", "--candidate", "v1"), 1, "are the same"),
+        ((*NIGHTLY, "--dataset", "d", "--tenant", "acme"), 1, "a pinned dataset has its own"),
+        ((*NIGHTLY, "--tenant", "a b"), 1, "tenants: 0"),
+        ((*NIGHTLY, "--set", "alpha=2"), 1, "alpha must be in"),
+        ((*NIGHTLY, "--set", "no_such=2"), 1, "unknown: no_such"),
+        ((*NIGHTLY, "--set", "margin"), 2, "is not NAME=VALUE"),
+        ((*NIGHTLY, "--set", "margin=[1"), 2, "has no plain value"),
+        ((*NIGHTLY, "--window", "a month"), 2, "is not a length of time"),
+        ((*NIGHTLY, "--deadline", "0h"), 1, "deadline_s"),
+        ((*NIGHTLY, "--webhook", "ftp://x"), 1, "notify: 0: webhook"),
+        ((*NIGHTLY, "--command", ""), 1, "notify: 0: command"),
+        ((*NIGHTLY, "--command", "mail 'x"), 2, "No closing quotation"),
+        ((*NIGHTLY, "--on", "full-moon"), 2, "full-moon"),
+        (("apply", "-f", "no-such.yaml"), 1, "cannot read no-such.yaml: No such file"),
+        (("show", "no-such"), 1, "no schedule 'no-such'"),
+        (("pause", "no-such"), 1, "no schedule 'no-such'"),
+        (("resume", "no-such"), 1, "no schedule 'no-such'"),
+        (("remove", "no-such", "--yes"), 1, "no schedule 'no-such'"),
+        (("runs", "no-such"), 1, "no schedule 'no-such'"),
+        (("runs", "no-such", "--limit", "0"), 2, "--limit"),
+        (("trigger", "no-such"), 1, "no schedule 'no-such'"),
+        (("trigger", "x", "--logical-time", "noon"), 1, "is not a time with a zone"),
+        (("trigger", "x", "--logical-time", "2026-01-02T03:00"), 1, "is not a time with a zone"),
+        (("backfill", "x", "--since", T), 2, "Missing option '--until'"),
+        (("backfill", "no-such", "--since", T, "--until", T), 1, "no schedule 'no-such'"),
+        (("list", "--key", "atdp_wrong"), 1, "the API key is unknown"),
+    ],
+)
+def test_bad_input_is_one_line(words: tuple[str, ...], code: int, message: str) -> None:
+    result = schedule(*words)
+    assert (result.exit_code, message in " ".join(result.stderr.split())) == (code, True), (
+        result.output
+    )
+    assert code == 2 or result.stderr.count("\n") == 1
+    assert rows("list") == []
+
+
+@pytest.mark.usefixtures("home")
+def test_a_schedule_that_exists_is_changed_by_apply_only() -> None:
+    schedule(*NIGHTLY)
+    again = schedule(*NIGHTLY, "--set", "margin=0.1")
+    assert (again.exit_code, "there is a schedule nightly already" in again.stderr) == (1, True)
+    future = schedule("trigger", "nightly", "--logical-time", "2999-01-01T00:00:00Z")
+    assert (future.exit_code, "is in the future" in future.stderr) == (1, True)
+    reused = ("--idempotency-key", "k")
+    schedule("trigger", "nightly", "--logical-time", T, *reused)
+    other = schedule("trigger", "nightly", "--logical-time", "2026-01-03T03:00:00Z", *reused)
+    assert (other.exit_code, "idempotency key names the run" in other.stderr) == (1, True)
+
+
+def test_the_holder_of_a_key_acts_for_its_tenant(home: Home) -> None:
+    with KeyStore(home.keys_db) as keys:
+        evaluator = str(keys.create("acme", "evaluator")[0])
+        trainer = str(keys.create("acme", "trainer")[0])
+    assert schedule(*NIGHTLY, "--key", evaluator).exit_code == 1
+    assert schedule(*NIGHTLY, "--tenant", "acme", "--key", evaluator).exit_code == 0
+    assert "may not see schedules" in schedule("list", "--key", trainer).stderr
+    url = "https://ci.example/x"
+    assert schedule("webhook-secret", url).stdout == webhook_secret(home, url) + "\n"
+    assert "an operator may" in schedule("webhook-secret", url, "--key", evaluator).stderr
+
+
+def test_there_has_to_be_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATDP_HOME", str(tmp_path / "none"))
+    result = schedule("list")
+    assert (result.exit_code, "There is no home" in result.stderr) == (1, True)
+    assert not (tmp_path / "none").exists()
