@@ -28,6 +28,11 @@ from .history_text import (
     describe_decision as describe_decision,
 )
 from .manifest import Manifest as Manifest, read_manifest as read_manifest
+from .outbox import (
+    DecisionTopic as DecisionTopic,
+    KafkaTopic as KafkaTopic,
+    OutboxMessage as OutboxMessage,
+)
 from .state import ReleaseStage as ReleaseStage, ReleaseState as ReleaseState
 from .store import (
     STORE_FILE_NAME as STORE_FILE_NAME,

@@ -44,4 +44,4 @@ class StoreError(ControlError):
 
 
 class PublishFailed(ControlError):
-    """Decisions are still in the outbox; they are published when Kafka can be reached again."""
+    """Records are still in the outbox; they are published when Kafka can be reached again."""

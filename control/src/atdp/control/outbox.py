@@ -33,7 +33,7 @@ class OutboxMessage:
 
 
 class DecisionTopic(Protocol):
-    """The topic to which decisions are published."""
+    """The topic to which an outbox publishes its records."""
 
     def publish(self, messages: Sequence[OutboxMessage]) -> None:
         """Append messages in order, and return when all of them are acknowledged.
@@ -53,7 +53,7 @@ class KafkaTopic:
         self._timeout_s = timeout_s
         self._producer = Producer(
             {
-                "client.id": "atdp-control",
+                "client.id": "atdp-outbox",
                 # librdkafka's own messages about an unreachable broker are suppressed;
                 # `PublishFailed` reports it once.
                 "log_level": 2,
@@ -79,13 +79,11 @@ class KafkaTopic:
                 )
             waiting = self._producer.flush(self._timeout_s + 1.0)
         except (KafkaException, BufferError) as error:
-            raise PublishFailed(
-                f"Kafka did not take decisions for {self._name}: {error}"
-            ) from error
+            raise PublishFailed(f"Kafka did not take records for {self._name}: {error}") from error
         if failures or waiting:
             why = failures[0] if failures else "no acknowledgement in time"
             raise PublishFailed(
-                f"Kafka did not acknowledge {len(failures) or waiting} decisions for {self._name} "
+                f"Kafka did not acknowledge {len(failures) or waiting} records for {self._name} "
                 f"({why}); they stay in the outbox"
             )
 

@@ -21,14 +21,35 @@ from .errors import (
     ConfigError as ConfigError,
     LineageError as LineageError,
     NoEngineError as NoEngineError,
+    RepeatError as RepeatError,
     ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
     ScoringError as ScoringError,
     WeightsError as WeightsError,
 )
+from .gates.evaluate_gates import (
+    evaluate_gates as evaluate_gates,
+    write_gate_report as write_gate_report,
+)
+from .gates.gate_report import GateReport as GateReport
+from .gates.gate_settings import (
+    GateSettings as GateSettings,
+    read_gate_settings as read_gate_settings,
+)
+from .gates.judgement import worst_verdict as worst_verdict
+from .gates.junit import junit_error as junit_error, junit_xml as junit_xml
+from .gates.lake_runs import GateRequest as GateRequest
+from .repetition import repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import PolicyVersion as PolicyVersion, replay as replay
 from .settings_file import parse_settings as parse_settings, read_config as read_config
+from .stored_runs import StoredRuns as StoredRuns
+from .trend import (
+    EvaluationRow as EvaluationRow,
+    TrendPoint as TrendPoint,
+    assess_trend as assess_trend,
+)
+from .trend_page import render_trend as render_trend
 from .verdict import Reason as Reason, Verdict as Verdict
 from .weights import weights_sha256 as weights_sha256

@@ -1,7 +1,7 @@
-"""The evaluation behind `atdp replay run`: names of versions and a dataset in, report and files out.
+"""The evaluation behind `atdp replay run`: names of versions in, report and files out.
 
 The stack's engines are used when no URL is given (`atdp.replay.stack_engines`). The lake is only
-read.
+read. The run is stored in the home, so that it can be repeated (`atdp.replay.stored_runs`).
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,12 @@ from atdp.replay.config import ReplayConfig
 from atdp.replay.errors import ReplayDataError, WeightsError
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.lineage import trained_on
+from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.report import ReplayReport
 from atdp.replay.report_page import render
 from atdp.replay.run import PolicyVersion, replay
 from atdp.replay.stack_engines import StackEngines
+from atdp.replay.stored_runs import StoredRuns
 from atdp.replay.weights import weights_sha256
 from atdp.runtime import Home
 
@@ -62,14 +64,17 @@ def evaluate_dataset(
     learned = (
         trained_on(home.weights, request.model, request.candidate) if request.held_out else None
     )
-    return replay(
+    scores = RecordedScores()
+    report = replay(
         dataset,
         candidate=registered_policy(home, request.model, request.candidate, request.candidate_url),
         baseline=registered_policy(home, request.model, request.baseline, request.baseline_url),
         config=config,
         trained_on=learned,
-        open_scorer=engines.open,
+        open_scorer=scores.recording(engines.open),
     )
+    StoredRuns.of(home).keep(report, scores)
+    return report
 
 
 def registered_policy(home: Home, model: str, version: str, url: str | None) -> PolicyVersion:

@@ -42,6 +42,12 @@ class NoEngineError(ReplayError):
     code = "engine_error"
 
 
+class RepeatError(ReplayError):
+    """A run cannot be repeated: it is not stored here, or an input is not as it was."""
+
+    code = "repeat_error"
+
+
 class WeightsError(ReplayError):
     """A model directory holds no weights."""
 

@@ -137,6 +137,11 @@ class Home:
         return self.root / "datasets"
 
     @property
+    def evaluations(self) -> Path:
+        """Runs of evaluations, and the outbox of their records."""
+        return self.root / "evaluations"
+
+    @property
     def gateway(self) -> Path:
         """The gateway's own state."""
         return self.root / "gateway"

@@ -1,0 +1,52 @@
+"""The trend of a schedule as one self-contained HTML page, without scripts and requests.
+
+The same points give the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from atdp.replay.trend import MIN_RUNS, TrendPoint
+from atdp.replay.trend_plots import trend_plot
+from atdp.replay.verdict import Verdict
+
+MEASURE_TEXTS = {
+    "baseline_value": "value of the baseline",
+    "logged_reward": "logged reward",
+    "coverage": "coverage",
+}
+
+
+def render_trend(
+    schedule: str, points: Sequence[TrendPoint], links: Mapping[str, str] | None = None
+) -> str:
+    """Return the page; `links` has the addresses of the reports by run id."""
+    environment = Environment(
+        loader=PackageLoader("atdp.replay", "templates"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = _number
+    return environment.get_template("trend.html.j2").render(
+        schedule=schedule,
+        points=points,
+        newest=list(reversed(points)),
+        verdicts=Counter(point.row.verdict for point in points),
+        order=[verdict.value for verdict in Verdict],
+        regressions=sum(point.regression is not None for point in points),
+        drifts=sum(bool(point.drifts) for point in points),
+        measures=MEASURE_TEXTS,
+        min_runs=MIN_RUNS,
+        links=links or {},
+        # The SVG holds numbers and fixed words only.
+        plot=Markup(trend_plot(points)) if points else None,  # noqa: S704
+    )
+
+
+def _number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
+    return "n/a" if value is None else f"{value:{'+' if signed else ''}.{digits}f}"

@@ -1,0 +1,137 @@
+"""A run is stored with what it read, and repeated from it to the same bytes."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.conftest import RegisterOf
+
+from atdp.access import ConsentDecision
+from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse.testing import LogDouble, many
+from atdp.replay import (
+    PolicyVersion,
+    RepeatError,
+    ReplayConfig,
+    ReplayReport,
+    StoredRuns,
+    repeat_run,
+    replay,
+)
+from atdp.replay.errors import ScoringError
+from atdp.replay.estimators import Floats
+from atdp.replay.lake_dataset import pinned_dataset
+from atdp.replay.recorded_scores import RecordedScores
+from atdp.replay.scoring import Scorer
+from atdp.replay.stored_runs import SCORES
+from atdp.runtime import Home, utc_now
+
+PURPOSES = ("analytics", "replay")
+
+
+class Engine:
+    """An engine whose log-probabilities depend on the version and on the tokens."""
+
+    def __init__(self, version: str) -> None:
+        self.shift = 0.1 if version == "v2" else 0.0
+
+    def token_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        return [
+            np.array([np.nan, *(-0.5 - t / 1000 - self.shift for t in s[1:])]) for s in sequences
+        ]
+
+
+@contextmanager
+def open_engine(policy: PolicyVersion, _: ReplayConfig) -> Iterator[Scorer]:
+    if policy.version == "down":
+        raise ScoringError("the engine does not answer")
+    yield Engine(policy.version)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / "home")
+    lake = open_lake(home)
+    log = LogDouble(lake)
+    samples = many(60, tenants=1, purposes=PURPOSES, reward=1.0)
+    log.land(event for sample in samples for event in sample.events())
+    create_dataset(lake, "orders", "reward IS NOT NULL")
+    return home
+
+
+def run(home: Home, candidate: str = "v2", **config: float) -> ReplayReport:
+    scores = RecordedScores()
+    report = replay(
+        pinned_dataset(open_lake(home), "orders"),
+        candidate=PolicyVersion(model="orderdesk", version=candidate, url="http://engine"),
+        baseline=PolicyVersion(model="orderdesk", version="v1", url="http://engine"),
+        config=ReplayConfig(**config),  # type: ignore[arg-type]
+        open_scorer=scores.recording(open_engine),
+    )
+    StoredRuns.of(home).keep(report, scores)
+    return report
+
+
+def test_a_run_is_repeated_without_an_engine_to_the_same_bytes(home: Home) -> None:
+    report = run(home, margin=0.02)
+    assert report.inputs.scores_sha256 is not None
+    repeated = repeat_run(home, report.run_id[:16])
+    assert repeated.canonical() == report.canonical()
+    assert StoredRuns.of(home).is_kept(report.run_id)
+
+
+def test_a_run_that_scored_nothing_cannot_be_repeated(home: Home) -> None:
+    report = run(home, "down")
+    with pytest.raises(RepeatError, match="before anything was scored"):
+        repeat_run(home, report.run_id)
+
+
+def test_other_scores_are_noticed(home: Home) -> None:
+    report = run(home)
+    file = StoredRuns.of(home).path(report.run_id) / SCORES
+    scores = RecordedScores.from_bytes(file.read_bytes())
+    scores.opened[1][0][-1] -= 1.0
+    file.write_bytes(scores.to_bytes())
+    with pytest.raises(RepeatError, match="because scores_sha256 is not as it was"):
+        repeat_run(home, report.run_id)
+    file.write_bytes(b"PK not an archive")
+    with pytest.raises(RepeatError, match="damaged"):
+        repeat_run(home, report.run_id)
+    file.unlink()
+    with pytest.raises(RepeatError, match="cannot be read"):
+        repeat_run(home, report.run_id)
+
+
+def test_what_consent_withholds_now_is_not_read_again(
+    home: Home, memory_registers: RegisterOf
+) -> None:
+    report = run(home)
+    decision = ConsentDecision(
+        tenant="tenant-0", scope="session", value="session-t-1", state="withdrawn"
+    )
+    memory_registers(home).append(decision.entry("key:steward", utc_now()))
+    with pytest.raises(RepeatError, match=r"dataset\.content_sha256.* is not as it was"):
+        repeat_run(home, report.run_id)
+
+
+def test_a_run_is_found_by_the_beginning_of_its_id(home: Home) -> None:
+    first = run(home)
+    assert run(home).run_id == first.run_id
+    runs = StoredRuns.of(home)
+    assert runs.find(first.run_id[:6]).canonical == first.canonical()
+    for wrong, why in (("../../etc", "no run id"), ("f" * 64, "no runs of this home")):
+        with pytest.raises(RepeatError, match=why):
+            runs.find(wrong)
+    copy = runs.path(first.run_id[:6] + "0" * 58)
+    copy.mkdir()
+    (copy / "report.json").write_bytes(b"{}")
+    with pytest.raises(RepeatError, match="2 runs of this home"):
+        runs.find(first.run_id[:6])
+
+
+def test_a_record_of_no_scores_can_be_stored() -> None:
+    empty = RecordedScores.from_bytes(RecordedScores().to_bytes())
+    assert empty.opened == []
+    assert RecordedScores.from_bytes(RecordedScores([[]]).to_bytes()).opened == [[]]
