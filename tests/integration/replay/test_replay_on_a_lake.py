@@ -26,15 +26,28 @@ from typer.testing import CliRunner
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
-from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse import create_dataset, load_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, ReplayRequest, Verdict
 from atdp.replay.dataset_evaluation import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
+from atdp.runtime import utc_now
 from atdp.runtime.home import Home
-from atdp.schemas import Action, Generation, Message, Part, Sampling, VersionSpan
+from atdp.schemas import (
+    Action,
+    Generation,
+    Message,
+    Part,
+    Sampling,
+    VersionSpan,
+    decode_record,
+)
 from atdp.stack.cli.app import build
 from atdp.stack.cli.replay.group import add_to
+from atdp.stack.schedules.data_triggers import DataTriggers
+from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.run_parts import Facts, StackParts
+from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
@@ -368,12 +381,49 @@ def test_the_command_prints_the_report_writes_both_files_and_ends_with_the_verdi
     unrecorded = CliRunner().invoke(
         build(), [*asked, *fine[:-1], str(tmp_path / "kept.html"), "--record"]
     )
-    assert unrecorded.exit_code == 3, (
-        unrecorded.output
-    )  # a PASS that nobody knows of, and certainly no FAIL
-    assert json.loads(unrecorded.stdout)["verdict"] == "PASS"
-    assert (tmp_path / "kept.html").exists()
+    # It could not be recorded, and nothing is evaluated in vain.
+    assert (unrecorded.exit_code, unrecorded.stdout) == (3, "")
+    assert not (tmp_path / "kept.html").exists()
     assert "error: Nothing has been released" in unrecorded.stderr
     missing = CliRunner().invoke(app, [*asked, "--dataset", "nothing"])
     assert isinstance(missing.exception, ReplayDataError)
     assert missing.exception.exit_code == 3
+
+
+def test_a_run_of_a_schedule_pins_evaluates_and_publishes_and_another_process_can_go_on(
+    world: World,
+) -> None:
+    definition = ScheduleDefinition(
+        id="nightly",
+        on="judged_trajectories",
+        model="tiny",
+        candidate="v4",
+        baseline="v1",
+        tenants=("acme",),
+        window_s=10 * 365 * 86_400,
+        settings={"mode": "non_inferiority", "margin": 0.2},
+    )
+    (judged_before,) = DataTriggers(world.home).since("judged_trajectories", definition, 0)
+    (landed,) = DataTriggers(world.home).since("new_snapshot", definition, 0)
+    assert judged_before.position == sum(t.tenant == "acme" for t in world.log)
+    assert DataTriggers(world.home).since("new_snapshot", definition, landed.position) == []
+    order = RunOrder(
+        definition=definition, logical_time=utc_now(), requested_at=utc_now(), actor="test"
+    )
+    facts: Facts = {}
+    first = StackParts(world.home)
+    for part in (first.resolve, first.pin, first.evaluate):
+        facts |= part(order, facts)
+    assert (facts["verdict"], facts["look"]) == ("PASS", 1), facts["text"]
+    dataset = load_dataset(open_lake(world.home), facts["dataset"])
+    assert dataset.trajectories == TASKS * ATTEMPTS // 2
+    second = StackParts(world.home)
+    assert second.pin(order, facts) == {"dataset": facts["dataset"]}
+    second.publish(order, facts)
+    second.publish(order, facts)
+    (waiting,) = (world.home.evaluations / "outbox").iterdir()
+    _, record = decode_record(waiting.read_bytes())
+    assert (record["schedule"], record["run_id"]) == ("nightly", facts["evaluation"])
+    assert record["logical_time"] == order.logical_time
+    assert (world.home.root / facts["report"]).exists()
+    assert second.evaluate(order, facts)["evaluation"] == facts["evaluation"]

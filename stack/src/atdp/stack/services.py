@@ -20,7 +20,7 @@ from atdp.runtime import Home
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 """Services that are alive but not ready without weights, as on a fresh home. That is no fault."""
 
-_NEEDED_BY_NONE = frozenset({"rewards", "evaluators"})
+_NEEDED_BY_NONE = frozenset({"rewards", "evaluators", "scheduler"})
 """Services without which the stack is up: a wrong file of theirs stops nobody else."""
 
 _MODULES = {
@@ -28,6 +28,7 @@ _MODULES = {
     "lake-writer": "atdp.lakehouse.writer",
     "rewards": "atdp.rewards.worker",
     "evaluators": "atdp.rewards.evaluators.worker",
+    "scheduler": "atdp.stack.schedules.scheduler_process",
     "inference-0": "atdp.inference.worker",
     "inference-1": "atdp.inference.worker",
     "gateway": "atdp.stack.gateway",

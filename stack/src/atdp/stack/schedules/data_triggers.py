@@ -59,7 +59,8 @@ class DataTriggers:
         """Count the trajectories with a reward; an erasure may lower the count."""
         condition = selection_sql(definition) or "true"
         statement = f"SELECT count(reward) FROM trajectories WHERE {condition}"  # noqa: S608 (the schedule's own condition)
-        with connect(lake=open_lake(self.home), purpose=ANY_PURPOSE) as connection:
+        lake, tenant = open_lake(self.home), definition.only_tenant
+        with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE) as connection:
             count = int(connection.sql(statement).scalar())
         return [DataPoint(position=count, at=self.now())] if count > position else []
 

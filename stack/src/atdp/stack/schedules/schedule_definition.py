@@ -5,8 +5,8 @@ immutable; a changed one is another version of the schedule, and runs keep the v
 they were requested.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from atdp.replay import ReplayConfig, ReplayError, Verdict
+from atdp.replay import ReplayConfig, ReplayError, Verdict, parse_settings
 from atdp.runtime import YamlDocument, tenant_problem, utc_now
 
 DataTrigger: TypeAlias = Literal[
@@ -82,13 +82,9 @@ def replay_config(settings: Mapping[str, JsonValue]) -> ReplayConfig:
     Raises:
         ValueError: a setting is unknown, has the wrong type, or is outside its range.
     """
-    known = sorted(field.name for field in fields(ReplayConfig))
-    if unknown := sorted(set(settings) - set(known)):
-        raise ValueError(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
-    values: dict[str, Any] = dict(settings)
     try:
-        return ReplayConfig(**values)
-    except (ReplayError, TypeError) as error:
+        return ReplayConfig(**parse_settings(json.dumps(dict(settings)), where="settings"))
+    except ReplayError as error:
         raise ValueError(str(error)) from error
 
 
@@ -203,6 +199,11 @@ class ScheduleDefinition(BaseModel):
     def config(self) -> ReplayConfig:
         """The thresholds of the evaluation."""
         return replay_config(self.settings)
+
+    @property
+    def only_tenant(self) -> str | None:
+        """The tenant where one alone is named; data are then read as this tenant may read them."""
+        return self.tenants[0] if len(self.tenants) == 1 else None
 
     @property
     def runs_commands(self) -> bool:

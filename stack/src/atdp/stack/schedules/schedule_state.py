@@ -29,6 +29,8 @@ class RunOutcome:
     report_sha256: str | None = None
     report: str | None = None
     """Path of the page, in the home."""
+    gates: str | None = None
+    """Path of the page about the gates over measured runs, in the home."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+from atdp.control import ControlError
 from atdp.lakehouse import LakehouseError
 from atdp.replay import Verdict
 from atdp.runtime import PlatformError
@@ -67,8 +68,8 @@ class Scheduler:
     runs: Callable[[], RunStarter]
     metrics: SchedulerMetrics
     now: Callable[[], datetime]
-    problems: dict[str, str] = field(default_factory=dict)
-    """What failed in the last round, by schedule."""
+    _problems: dict[tuple[str, str], str] = field(default_factory=dict)
+    """What failed last, by schedule and kind of work."""
     _book: ScheduleBook = field(default_factory=ScheduleBook)
     _started: set[str] = field(default_factory=set)
     _looked_at: dict[str, datetime] = field(default_factory=dict)
@@ -81,19 +82,24 @@ class Scheduler:
         """
         now = self.now()
         self._read()
-        for name, record in sorted(self._book.schedules.items()):
+        schedules = self._book.schedules
+        for name, record in sorted(schedules.items()):
             if record.stage == "active":
-                with self._problem_of(name):
-                    self._request(record, now)
+                with self._problem_of(name, "clock"):
+                    self._append(clock_requests(record, now), now)
+                self._look_at_data(record, now)
         self._read()
-        for record in self._book.schedules.values():
-            with self._problem_of(f"{record.definition.id} (runs)"):
+        for name, record in schedules.items():
+            with self._problem_of(name, "runs"):
                 self._start(record)
+        present = {name for name, record in schedules.items() if record.stage == "active"}
+        self._problems = {key: text for key, text in self._problems.items() if key[0] in present}
         self.metrics.show(self._book, self.now())
 
     def problem(self) -> str | None:
         """Return what is wrong, for the health check."""
-        return "; ".join(f"{name}: {text}" for name, text in self.problems.items()) or None
+        texts = (f"{name} ({of}): {text}" for (name, of), text in self._problems.items())
+        return "; ".join(texts) or None
 
     def _read(self) -> None:
         for event in self._book.refresh(self.store):
@@ -105,26 +111,25 @@ class Scheduler:
                 verdict = event.body.outcome.verdict.value
                 self.metrics.completed.labels(run.rpartition("@")[0], verdict).inc()
 
-    def _request(self, record: ScheduleRecord, now: datetime) -> None:
-        bodies = clock_requests(record, now) + self._data_requests(record, now)
-        events = self._book.next_events(bodies, at=now, actor=_ACTOR)
+    def _append(self, bodies: list[tuple[str, EventBody]], now: datetime) -> None:
         try:
-            self.store.append(events)
+            self.store.append(self._book.next_events(bodies, at=now, actor=_ACTOR))
         except ScheduleError as error:
             if error.code != "conflict":
                 raise
             # Somebody changed the schedule or requested one of the runs: the next round sees it.
 
-    def _data_requests(self, record: ScheduleRecord, now: datetime) -> list[tuple[str, EventBody]]:
+    def _look_at_data(self, record: ScheduleRecord, now: datetime) -> None:
         definition = record.definition
-        if definition.on is None or definition.on == "external":
-            return []
         looked_at = self._looked_at.get(definition.id)
+        if definition.on is None or definition.on == "external":
+            return
         if looked_at is not None and now - looked_at < _DATA_EVERY:
-            return []
+            return
         self._looked_at[definition.id] = now
-        points = self.data.since(definition.on, definition, record.data_from or 0)
-        return data_requests(record, points)
+        with self._problem_of(definition.id, "data"):
+            points = self.data.since(definition.on, definition, record.data_from or 0)
+            self._append(data_requests(record, points), now)
 
     def _start(self, record: ScheduleRecord) -> None:
         running = 0
@@ -148,16 +153,16 @@ class Scheduler:
         RunLog(self.store, self.now).ended(_order(run, record), outcome)
 
     @contextmanager
-    def _problem_of(self, name: str) -> Iterator[None]:
+    def _problem_of(self, name: str, of: str) -> Iterator[None]:
         try:
             yield
-        except (StackError, LakehouseError, PlatformError) as error:
+        except (StackError, ControlError, LakehouseError, PlatformError) as error:
             self.metrics.failures.inc()
-            if self.problems.get(name) != str(error):
+            if self._problems.get((name, of)) != str(error):
                 _log.warning("a schedule cannot be dealt with: %s", error, extra={"of": name})
-            self.problems[name] = str(error)
+            self._problems[name, of] = str(error)
         else:
-            self.problems.pop(name, None)
+            self._problems.pop((name, of), None)
 
 
 def _order(run: Run, record: ScheduleRecord) -> RunOrder:

@@ -1,0 +1,259 @@
+"""The parts of a run, on a running stack: resolve, pin, evaluate, record, publish, tell.
+
+A part is repeated after a kill while its result is not on the disk, so each may run twice with the
+same effect: a dataset is pinned once under its name, a report about the same input is the same
+report, a release gate records it once, an evaluation is published under one id, and a receiver
+knows a notice by its id. The results of parts are facts: plain JSON values by name.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol, TypeAlias
+
+import httpx
+
+from atdp.control import (
+    STORE_FILE_NAME,
+    ReleaseFlow,
+    ReleaseStage,
+    ReleaseState,
+    ReleaseStore,
+    line_name,
+    open_flow,
+)
+from atdp.lakehouse import create_dataset, open_lake
+from atdp.replay import (
+    GateRequest,
+    ReplayReport,
+    ReplayRequest,
+    StoredRuns,
+    Verdict,
+    evaluate_dataset,
+    evaluate_gates,
+    read_gate_settings,
+    repeat_run,
+    worst_verdict,
+    write_gate_report,
+)
+from atdp.runtime import Home, utc_now
+from atdp.stack.evaluations import publish_evaluation
+from atdp.stack.schedules.run_notices import RunNotice, run_notice_command, send_webhook
+from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.schedule_definition import CANARY, LIVE, NEWEST_CANDIDATE
+from atdp.stack.schedules.schedule_state import RunOutcome
+
+Facts: TypeAlias = dict[str, Any]
+"""Results of the parts so far. A run whose facts have a `verdict` needs no further evaluation."""
+
+NOTHING_TO_EVALUATE = "nothing_to_evaluate"
+"""Reason of a run for which there is no candidate or no baseline."""
+
+
+class RunParts(Protocol):
+    """The parts of a run, in their order; each returns facts that are added to the earlier ones."""
+
+    def resolve(self, order: RunOrder, facts: Facts) -> Facts:
+        """Name the versions to compare: `candidate`, `baseline`, `look`."""
+        ...
+
+    def pin(self, order: RunOrder, facts: Facts) -> Facts:
+        """Pin the trajectories: `dataset`."""
+        ...
+
+    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
+        """Judge: `verdict`, `reasons`, `text`, `evaluation`, `report_sha256`, `report`."""
+        ...
+
+    def gate(self, order: RunOrder, facts: Facts) -> Facts:
+        """Judge measured runs too: `gates`, and the worst of both for `verdict` and its reasons."""
+        ...
+
+    def record(self, order: RunOrder, facts: Facts) -> Facts:
+        """Record the report for the release gate."""
+        ...
+
+    def publish(self, order: RunOrder, facts: Facts) -> Facts:
+        """Publish the evaluation as an event."""
+        ...
+
+    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
+        """Tell one receiver of the schedule, by its index."""
+        ...
+
+
+@dataclass(slots=True)
+class StackParts:
+    """`RunParts` of a home."""
+
+    home: Home
+    now: Callable[[], datetime] = utc_now
+    _reports: dict[str, ReplayReport] = field(default_factory=dict)
+    """Reports of runs that this process evaluated and has not published, by evaluation."""
+
+    def resolve(self, order: RunOrder, facts: Facts) -> Facts:  # noqa: ARG002
+        """See `RunParts`."""
+        definition = order.definition
+        state = self._release_state(definition.model)
+        candidate = _candidate(definition.candidate, order.candidate, state)
+        baseline = definition.baseline
+        if baseline == LIVE:
+            baseline = state.live.version if state.live else ""
+        if not candidate or not baseline or candidate == baseline:
+            return {
+                "verdict": Verdict.INCONCLUSIVE.value,
+                "reasons": [NOTHING_TO_EVALUATE],
+                "text": f"{definition.model} has no {definition.candidate} "
+                f"that differs from {definition.baseline}.",
+            }
+        look = order.definition.config.look
+        if definition.record:
+            with self._flow(order) as flow:
+                look = flow.look_for(candidate, baseline=baseline, dataset=order.dataset)
+        return {"candidate": candidate, "baseline": baseline, "look": look}
+
+    def pin(self, order: RunOrder, facts: Facts) -> Facts:  # noqa: ARG002
+        """See `RunParts`."""
+        name = order.dataset
+        pinned = self.home.datasets / f"{name}.json"
+        if order.definition.dataset is None and not pinned.exists():
+            tenant = order.definition.only_tenant
+            create_dataset(open_lake(self.home), name, order.condition, tenant=tenant)
+        return {"dataset": name}
+
+    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
+        """See `RunParts`."""
+        report = evaluate_dataset(
+            self.home,
+            ReplayRequest(
+                dataset=facts["dataset"],
+                model=order.definition.model,
+                candidate=facts["candidate"],
+                baseline=facts["baseline"],
+            ),
+            config=replace(order.definition.config, look=facts["look"]),
+        )
+        self._reports[report.run_id] = report
+        page = StoredRuns.of(self.home).page(report.run_id)
+        return {
+            "verdict": report.verdict.value,
+            "reasons": [reason.code for reason in report.reasons],
+            "text": " ".join(reason.text for reason in report.reasons),
+            "evaluation": report.run_id,
+            "report_sha256": report.sha256,
+            "report": str(page.relative_to(self.home.root)),
+        }
+
+    def gate(self, order: RunOrder, facts: Facts) -> Facts:
+        """See `RunParts`."""
+        definition = order.definition
+        request = GateRequest(
+            candidate=facts["candidate"],
+            baseline=facts["baseline"],
+            dataset=facts["dataset"],
+            tenants=definition.tenants,
+        )
+        settings = read_gate_settings(self.home.root / (definition.gates or ""))
+        report = evaluate_gates(self.home, request, settings)
+        page = self.home.evaluations / "gates" / report.run_id / "report.html"
+        write_gate_report(report, page)
+        gates = {"gates": str(page.relative_to(self.home.root))}
+        replayed = Verdict(facts["verdict"])
+        if worst_verdict((replayed, report.verdict)) is replayed:
+            return gates
+        return {
+            "verdict": report.verdict.value,
+            "reasons": [reason.code for reason in report.reasons],
+            "text": " ".join(reason.text for reason in report.reasons),
+            **gates,
+        }
+
+    def record(self, order: RunOrder, facts: Facts) -> Facts:
+        """See `RunParts`."""
+        with self._flow(order) as flow:
+            flow.record_gate(self._report(facts))
+        return {}
+
+    def publish(self, order: RunOrder, facts: Facts) -> Facts:
+        """See `RunParts`."""
+        publish_evaluation(
+            self.home,
+            self._report(facts),
+            schedule=order.definition.id,
+            logical_time=order.logical_time,
+        )
+        self._reports.pop(facts["evaluation"], None)
+        return {}
+
+    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
+        """See `RunParts`."""
+        to, notice = order.definition.notify[receiver], _notice(order, facts)
+        if to.webhook is not None:
+            send_webhook(self.home, to.webhook, notice, self.now())
+        elif to.command is not None:
+            run_notice_command(to.command, notice)
+        return {}
+
+    def _report(self, facts: Facts) -> ReplayReport:
+        """Return the report; a process that did not evaluate makes it from the stored run."""
+        known = self._reports.get(facts["evaluation"])
+        return repeat_run(self.home, facts["evaluation"]) if known is None else known
+
+    def _release_state(self, model: str) -> ReleaseState:
+        if not (self.home.control / STORE_FILE_NAME).exists():
+            return ReleaseState()
+        with ReleaseStore(self.home.control) as store:
+            return store.state(line_name(model))
+
+    @contextmanager
+    def _flow(self, order: RunOrder) -> Iterator[ReleaseFlow]:
+        actor = f"schedule:{order.definition.id}"
+        with ReleaseStore(self.home.control) as store, httpx.Client(trust_env=False) as client:
+            yield open_flow(self.home, store, client, model=order.definition.model, actor=actor)
+
+
+def outcome_of(facts: Facts) -> RunOutcome:
+    """Return the outcome of a run whose verdict is known."""
+    return RunOutcome(
+        verdict=Verdict(facts["verdict"]),
+        reasons=tuple(facts["reasons"]),
+        text=facts["text"],
+        candidate=facts.get("candidate"),
+        baseline=facts.get("baseline"),
+        dataset=facts.get("dataset"),
+        evaluation=facts.get("evaluation"),
+        report_sha256=facts.get("report_sha256"),
+        report=facts.get("report"),
+        gates=facts.get("gates"),
+    )
+
+
+def _candidate(name: str, caused_by: str | None, state: ReleaseState) -> str | None:
+    """Return the version that a name of a definition stands for now; None: there is none."""
+    if name == CANARY:
+        return state.canary.version if state.canary else None
+    if name != NEWEST_CANDIDATE:
+        return name
+    if caused_by is not None:
+        return caused_by
+    waiting = [v.name for v in state.versions.values() if v.stage is ReleaseStage.REGISTERED]
+    return waiting[-1] if waiting else None
+
+
+def _notice(order: RunOrder, facts: Facts) -> RunNotice:
+    outcome = outcome_of(facts)
+    failed = outcome.verdict is Verdict.ERROR
+    return RunNotice(
+        run_id=order.run_id,
+        schedule=order.definition.id,
+        logical_time=order.logical_time.isoformat(),
+        state="completed",
+        verdict=outcome.verdict.value,
+        reasons=outcome.reasons,
+        model=order.definition.model,
+        candidate=outcome.candidate,
+        baseline=outcome.baseline,
+        evaluation=outcome.evaluation,
+        error=outcome.text if failed else None,
+    )

@@ -1,0 +1,173 @@
+"""Runs as durable workflows of DBOS: a run that was killed goes on, and no finished part again.
+
+The id of a workflow is that of its run, so a run is started once, however often it is asked for.
+DBOS writes the result of each part to its database (SQLite in the home, or PostgreSQL) before the
+next part begins. At the next launch it goes on with every workflow that has not ended, with the
+input that it began with. Parts run at least once; `run_parts` makes a repetition harmless. The end
+of a run is an event of the store of schedules, which exists once.
+
+Importing this module imports DBOS, which takes a second; the scheduler process does so when there
+is a first run.
+"""
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Final
+
+from dbos import (
+    DBOS,
+    DBOSConfig,
+    DBOSConfiguredInstance,
+    DBOSPortableJSONSerializer,
+    SetWorkflowID,
+)
+
+from atdp.runtime import Home, utc_now
+from atdp.stack.schedules.run_attempts import Attempts
+from atdp.stack.schedules.run_log import RunLog
+from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.run_parts import Facts, RunParts, outcome_of
+
+_NAME: Final = "atdp-schedules"
+_FORM_OF_RUNS: Final = "1"
+"""Version of the order of parts. DBOS goes on with the workflows of its own version only, so this
+is not the version of the program: raise it when parts are added, removed or put in another order,
+and runs that have not ended then begin again."""
+_ATTEMPTS_TO_TELL: Final = 8
+_FAILED: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+
+
+@DBOS.dbos_class()
+class DurableRuns(DBOSConfiguredInstance):
+    """Starts runs and takes them to their end. One instance per process."""
+
+    def __init__(
+        self,
+        database_url: str,
+        log: RunLog,
+        parts: RunParts,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._log, self._parts, self._now, self._pause = log, parts, now, pause
+        # DBOS writes to the terminal where its logger has no handler; ours goes to the service's.
+        logging.getLogger("dbos").addHandler(logging.NullHandler())
+        DBOS(config=_config(database_url))
+        super().__init__(config_name="runs")
+
+    def launch(self) -> None:
+        """Go on with the runs that were killed, and take new ones."""
+        DBOS.launch()
+
+    def close(self) -> None:
+        """Release the connections; runs in hand go on at the next launch."""
+        DBOS.destroy()
+
+    def start(self, order: RunOrder) -> None:
+        """Start a run; one that was started already is not started again."""
+        with SetWorkflowID(_workflow_id(order.run_id)):
+            DBOS.start_workflow(self.execute, order.to_json())
+
+    def has_ended(self, run: str) -> bool:
+        """Return whether a run is complete and its receivers were told, or it was given up."""
+        return self._status(run) in (*_FAILED, "SUCCESS")
+
+    def why_ended(self, run: str) -> str | None:
+        """Return why a run was given up without an outcome; None: it was not given up."""
+        status = self._status(run)
+        return f"The run was given up ({status})." if status in _FAILED else None
+
+    def _status(self, run: str) -> str | None:
+        status = DBOS.get_workflow_status(_workflow_id(run))
+        return None if status is None else status.status
+
+    @DBOS.workflow()
+    def execute(self, fields: Facts) -> Facts:
+        """Take a run from its start to its end, and tell its receivers; returns the facts."""
+        order, parts = RunOrder.from_json(fields), self._parts
+        facts: Facts = {}
+        self._write("begin", order, partial(self._log.started, order))
+        for name, part in (
+            ("resolve", parts.resolve),
+            ("pin", parts.pin),
+            ("evaluate", parts.evaluate),
+        ):
+            if "verdict" not in facts:
+                facts |= self._make(name, order, partial(part, order, dict(facts)))
+        if "evaluation" in facts:
+            if order.definition.gates is not None:
+                facts |= self._make("gate", order, partial(parts.gate, order, dict(facts)))
+            if order.definition.record:
+                facts |= self._add("recorded", order, facts, parts.record)
+            facts |= self._add("published", order, facts, parts.publish)
+        self._write("end", order, partial(self._log.ended, order, outcome_of(facts)))
+        for index, receiver in enumerate(order.definition.notify):
+            if facts["verdict"] in receiver.verdicts:
+                tell = partial(parts.tell, order, dict(facts), index)
+                self._step(f"tell-{index}", order, tell, most=_ATTEMPTS_TO_TELL)
+        return facts
+
+    def _make(self, name: str, order: RunOrder, call: Callable[[], Facts]) -> Facts:
+        """Make a part that leads to the verdict, before the deadline of the run."""
+        most, deadline = order.definition.attempts, order.deadline
+        return self._step(name, order, call, most=most, deadline=deadline)
+
+    def _add(
+        self, done: str, order: RunOrder, facts: Facts, part: Callable[[RunOrder, Facts], Facts]
+    ) -> Facts:
+        """Make a part after the verdict; where it fails, that is a further reason."""
+        call = partial(part, order, dict(facts))
+        result = self._step(done, order, call, most=order.definition.attempts)
+        if "verdict" not in result:
+            return result
+        return {
+            "reasons": [*facts["reasons"], f"not_{done}"],
+            "text": f"{facts['text']} It was not {done}: {result['text']}",
+        }
+
+    def _write(self, name: str, order: RunOrder, write: Callable[[], None]) -> None:
+        """Write to the store of schedules, repeated until it is done."""
+
+        def call() -> Facts:
+            write()
+            return {}
+
+        self._step(name, order, call, most=sys.maxsize)
+
+    def _step(
+        self,
+        name: str,
+        order: RunOrder,
+        call: Callable[[], Facts],
+        *,
+        most: int,
+        deadline: datetime | None = None,
+    ) -> Facts:
+        attempts = Attempts(most=most, deadline=deadline, now=self._now, pause=self._pause)
+        return DBOS.run_step({"name": name}, attempts.make, order.run_id, name, call)
+
+
+def runs_database(home: Home, url: str | None) -> str:
+    """Return the URL of the database of DBOS: that of the schedules, or a file of the home."""
+    return url or f"sqlite:///{home.root / 'schedules' / 'runs.sqlite'}"
+
+
+def _workflow_id(run: str) -> str:
+    return f"{_NAME}/{run}"
+
+
+def _config(database_url: str) -> DBOSConfig:
+    return DBOSConfig(
+        name=_NAME,
+        system_database_url=database_url,
+        application_version=_FORM_OF_RUNS,
+        executor_id=_NAME,
+        serializer=DBOSPortableJSONSerializer(),
+        log_level="WARNING",
+        enable_otlp=False,
+    )
