@@ -14,7 +14,7 @@ UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 Judge = Callable[..., ReplayReport]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def judged() -> Judge:
     """Evaluate a candidate of given strength on trajectories that the uniform baseline logged."""
 

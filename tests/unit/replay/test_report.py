@@ -10,33 +10,39 @@ from atdp.replay import ReplayReport
 from atdp.replay.dataset_evaluation import write_report
 from atdp.replay.report_json import rounded_canonical_json
 from atdp.replay.report_page import render
-from atdp.replay.testing import BigramPolicy, LogPlan
+from atdp.replay.testing import BigramPolicy, LogPlan, with_generation
 
 Judge = Callable[..., ReplayReport]
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
 
 
-def test_the_same_inputs_give_the_same_id_and_the_same_bytes(judged: Judge) -> None:
-    first, second = (
-        judged(0.6),
-        judged(0.6, trajectories=UNIFORM.log(LogPlan(tasks=40, attempts=6, seed=1))[::-1]),
-    )
-    assert first.run_id == second.run_id
-    assert first.canonical() == second.canonical()
-    assert render(first) == render(second)
+@pytest.fixture(scope="module")
+def report(judged: Judge) -> ReplayReport:
+    return judged(0.6)
+
+
+def test_the_same_inputs_give_the_same_id_and_the_same_bytes(
+    judged: Judge, report: ReplayReport
+) -> None:
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6, seed=1))
+    second = judged(0.6, trajectories=log[::-1])
+    assert report.run_id == second.run_id
+    assert report.canonical() == second.canonical()
+    assert render(report) == render(second)
 
 
 @pytest.mark.parametrize("change", [{"margin": 0.01}, {"seed": 1}, {"alpha": 0.1}, {"tasks": 41}])
-def test_any_other_input_gives_another_id(judged: Judge, change: dict[str, object]) -> None:
-    assert judged(0.6, **change).run_id != judged(0.6).run_id
+def test_any_other_input_gives_another_id(
+    judged: Judge, report: ReplayReport, change: dict[str, object]
+) -> None:
+    assert judged(0.6, **change).run_id != report.run_id
 
 
-def test_other_scores_give_another_id(judged: Judge) -> None:
-    assert judged(0.6).run_id != judged(0.61).run_id
+def test_other_scores_give_another_id(judged: Judge, report: ReplayReport) -> None:
+    assert report.run_id != judged(0.61).run_id
 
 
-def test_the_report_is_json_that_holds_its_evidence(judged: Judge) -> None:
-    report = judged(0.6)
+def test_the_report_is_json_that_holds_its_evidence(report: ReplayReport) -> None:
     fields = json.loads(report.canonical())
     assert fields["verdict"] == "PASS"
     assert fields["run_id"] == report.run_id
@@ -60,6 +66,19 @@ def test_the_page_needs_nothing_from_elsewhere(judged: Judge, strength: float) -
     assert page.count("<svg") == 5
 
 
+def test_the_page_says_what_the_unscored_trajectories_had_and_which_look_it_is(
+    judged: Judge,
+) -> None:
+    log = UNIFORM.log(LogPlan(tasks=40, attempts=6, seed=1))
+    log[:6] = [with_generation(t, token_fidelity="context_changed") for t in log[:6]]
+    page = render(judged(0.6, trajectories=log, look=3))
+    assert page.count("<svg") == 6
+    assert "6 trajectories have a reward and no valid weight" in page
+    assert "The baseline produced 6 of them itself, the candidate 0" in page
+    assert "look 3 at v2 against v1: each bound has an error of 0.0042, of 0.05" in page
+    assert "They are left out" in render(judged(0.6, trajectories=log, missing="ignorable"))
+
+
 def test_the_page_escapes_what_came_from_data(judged: Judge) -> None:
     log = UNIFORM.log(LogPlan(tasks=20, attempts=6, tenants=("<script>alert(1)</script>",)))
     assert "<script" not in render(judged(0.3, trajectories=log))
@@ -74,17 +93,15 @@ def test_the_page_of_an_error_shows_why_and_no_numbers(judged: Judge) -> None:
 
 @pytest.mark.parametrize("name", ["v2", "v2.html", "v2.json", "v2.JSON"])
 def test_page_and_json_are_two_files_whatever_name_was_given(
-    judged: Judge, tmp_path: Path, name: str
+    report: ReplayReport, tmp_path: Path, name: str
 ) -> None:
-    report = judged(0.6)
     page, data = write_report(report, tmp_path / name)
     assert (page.name, data.name) == ("v2.html", "v2.json")
     assert data.read_bytes() == report.canonical()
     assert page.read_text("utf-8") == render(report)
 
 
-def test_a_report_is_written_through_a_symbolic_link(judged: Judge, tmp_path: Path) -> None:
-    report = judged(0.6)
+def test_a_report_is_written_through_a_symbolic_link(report: ReplayReport, tmp_path: Path) -> None:
     shared = tmp_path / "shared.html"
     shared.touch(mode=0o600)
     (tmp_path / "v2.html").symlink_to(shared)
