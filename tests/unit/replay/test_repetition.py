@@ -25,7 +25,7 @@ from atdp.replay.estimators import Floats
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.scoring import Scorer
-from atdp.replay.stored_runs import SCORES
+from atdp.replay.stored_runs import REPORT, SCORES
 from atdp.runtime import Home, utc_now
 
 PURPOSES = ("analytics", "replay")
@@ -80,10 +80,12 @@ def test_a_run_is_repeated_without_an_engine_to_the_same_bytes(home: Home) -> No
     repeated = repeat_run(home, report.run_id[:16])
     assert repeated.canonical() == report.canonical()
     assert StoredRuns.of(home).is_kept(report.run_id)
+    assert StoredRuns.of(home).report(report.run_id).canonical() == report.canonical()
 
 
-def test_a_run_that_scored_nothing_cannot_be_repeated(home: Home) -> None:
+def test_a_run_that_scored_nothing_cannot_be_repeated_but_read(home: Home) -> None:
     report = run(home, "down")
+    assert StoredRuns.of(home).report(report.run_id) == report
     with pytest.raises(RepeatError, match="before anything was scored"):
         repeat_run(home, report.run_id)
 
@@ -102,6 +104,22 @@ def test_other_scores_are_noticed(home: Home) -> None:
     file.unlink()
     with pytest.raises(RepeatError, match="cannot be read"):
         repeat_run(home, report.run_id)
+    assert StoredRuns.of(home).report(report.run_id).verdict is report.verdict
+
+
+def test_a_report_that_was_changed_is_not_read(home: Home) -> None:
+    file = StoredRuns.of(home).path(run(home).run_id) / REPORT
+    whole = file.read_bytes()
+    for changed in (
+        whole.replace(b'"seed":0', b'"seed":1'),
+        whole.replace(b'"margin":0', b'"margin":0.0'),
+        whole[:-20],
+        b"{}",
+    ):
+        assert changed != whole
+        file.write_bytes(changed)
+        with pytest.raises(RepeatError, match="stored report"):
+            StoredRuns.of(home).report(file.parent.name)
 
 
 def test_what_consent_withholds_now_is_not_read_again(

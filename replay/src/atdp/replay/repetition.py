@@ -30,7 +30,8 @@ def repeat_run(home: Home, run_id: str) -> ReplayReport:
         LineageError: the registry does not record what the candidate was trained on.
     """
     stored = StoredRuns.of(home).find(run_id)
-    inputs = json.loads(stored.canonical)["inputs"]
+    canonical = stored.canonical
+    inputs = json.loads(canonical)["inputs"]
     if inputs["format"] != FORMAT:
         raise RepeatError(
             f"run {stored.run_id[:16]} is of format {inputs['format']}, this version of atdp makes "
@@ -55,9 +56,9 @@ def repeat_run(home: Home, run_id: str) -> ReplayReport:
         baseline=baseline,
         config=ReplayConfig(**inputs["config"]),
         trained_on=learned,
-        open_scorer=stored.scores.replaying(),
+        open_scorer=stored.scores().replaying(),
     )
-    if report.canonical() != stored.canonical:
+    if report.canonical() != canonical:
         raise RepeatError(_what_differs(stored.run_id, inputs, report))
     return report
 

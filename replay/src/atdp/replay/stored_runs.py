@@ -14,6 +14,7 @@ from atdp.replay.errors import RepeatError
 from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.report import ReplayReport
 from atdp.replay.report_page import render
+from atdp.replay.stored_report import report_from_json
 from atdp.runtime import Home, write_durably
 
 REPORT, SCORES, PAGE = "report.json", "scores.npz", "report.html"
@@ -22,12 +23,33 @@ _PREFIX = re.compile(r"[0-9a-f]{6,64}")
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run as it is kept."""
+    """One run as it is kept in a folder."""
 
-    run_id: str
-    canonical: bytes
-    """The canonical report."""
-    scores: RecordedScores
+    folder: Path
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.folder.name
+
+    @property
+    def canonical(self) -> bytes:
+        """The canonical report."""
+        return (self.folder / REPORT).read_bytes()
+
+    def scores(self) -> RecordedScores:
+        """Return the scores that the engines gave.
+
+        Raises:
+            RepeatError: they are damaged or were deleted.
+        """
+        try:
+            return RecordedScores.from_bytes((self.folder / SCORES).read_bytes())
+        except OSError as error:
+            raise RepeatError(
+                f"the scores of run {self.run_id[:16]} cannot be read ({error}); "
+                "restore them from a backup, or evaluate again"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +102,12 @@ class StoredRuns:
                 f"{len(found) or 'no'} runs of this home have an id that begins with {run_id}; "
                 "`atdp replay list` shows the ids of the recorded ones"
             )
-        try:
-            scores = RecordedScores.from_bytes((found[0] / SCORES).read_bytes())
-        except OSError as error:
-            raise RepeatError(
-                f"the scores of run {found[0].name} cannot be read ({error}); "
-                "restore them from a backup, or evaluate again"
-            ) from error
-        return StoredRun(found[0].name, (found[0] / REPORT).read_bytes(), scores)
+        return StoredRun(found[0])
+
+    def report(self, run_id: str) -> ReplayReport:
+        """Return the report of a run as a value.
+
+        Raises:
+            RepeatError: see `find` and `report_from_json`.
+        """
+        return report_from_json(self.find(run_id).canonical)

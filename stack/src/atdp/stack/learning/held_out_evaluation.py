@@ -10,8 +10,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from atdp.lakehouse import Lake, connect, create_dataset, sql_literal
-from atdp.replay import ReplayConfig, ReplayReport, ReplayRequest, evaluate_dataset, write_report
+from atdp.replay import (
+    ReplayConfig,
+    ReplayReport,
+    ReplayRequest,
+    Verdict,
+    evaluate_dataset,
+    write_report,
+)
 from atdp.runtime import Home
+from atdp.stack.evaluations import publish_evaluation
 from atdp.stack.learning.learning_sql import evaluation_sql
 from atdp.stack.learning.settings import LearningSettings
 
@@ -103,6 +111,8 @@ class ReplayEvaluator:
             ),
         )
         write_report(report, self.home.root / "replay" / f"{request.dataset}.html")
+        if report.verdict is not Verdict.ERROR:  # what failed is tried again at the next look
+            publish_evaluation(self.home, report)
         return report
 
     def _newest_rated(self, request: EvaluationRequest) -> str:

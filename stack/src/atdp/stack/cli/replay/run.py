@@ -3,7 +3,6 @@
 The evaluation itself is `atdp.replay.evaluate_dataset`.
 """
 
-import json
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -13,17 +12,13 @@ import typer
 
 from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
-from atdp.stack.cli.output import (
-    Format,
-    FormatOption,
-    JsonOption,
-    choose_format,
-    print_record,
-)
+from atdp.stack.cli.output import FormatOption, JsonOption, choose_format
+from atdp.stack.cli.replay.printed_report import print_report
+from atdp.stack.cli.replay.repeated_run import repeat_stored
 from atdp.stack.cli.replay.scheduled_run import refuse_further_options, run_scheduled
 
 if TYPE_CHECKING:
-    from atdp.replay import ReplayConfig, ReplayReport
+    from atdp.replay import ReplayConfig
 
 
 class Mode(StrEnum):
@@ -139,6 +134,10 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         str | None,
         typer.Option(help="With --schedule: the time of the run, e.g. 2026-11-22T03:00:00Z."),
     ] = None,
+    repeat: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="In place of all these: repeat a run of this home."),
+    ] = None,
 ) -> None:
     r"""Judge a candidate on logged trajectories, before it serves any session.
 
@@ -151,19 +150,25 @@ def run(  # noqa: PLR0913 (one for each option of the command)
     With --schedule, the scheduler of the stack makes the run, and the command waits for its end. A
     run that has been made is not made again: its verdict is given.
 
+    With --repeat, a run is made again from what it read, without an engine, and gives the same
+    bytes; RUN may be the beginning of its id (`atdp replay list`).
+
     \b
     Example:
       atdp replay run --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk
       atdp replay run --schedule nightly --logical-time 2026-11-22T03:00:00Z
+      atdp replay run --repeat 3f9c2a7d51e0b846 --report again.html
     """
     codes_are_verdicts(context)
     if schedule is not None:
         refuse_further_options(context)
         run_scheduled(schedule, logical_time, choose_format(form, as_json))
+    if repeat is not None:
+        repeat_stored(context, repeat, report, choose_format(form, as_json))
     dataset, candidate, baseline, model = _named(
         dataset=dataset, candidate=candidate, baseline=baseline, model=model
     )
-    from atdp.replay import ReplayRequest, evaluate_dataset, read_config, write_report
+    from atdp.replay import ReplayRequest, evaluate_dataset, read_config
 
     home = existing_home()
     given = {
@@ -197,14 +202,12 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         ),
         config=config,
     )
-    form = choose_format(form, as_json)
-    _print_report(result, form)
-    if report is not None:
-        page, data = write_report(result, report)
-        typer.echo(f"{page}\n{data}", err=form is not None)
+    print_report(result, report, choose_format(form, as_json))
     if record:
         from atdp.stack.cli.control.release_flow import recording
+        from atdp.stack.evaluations import publish_evaluation
 
+        publish_evaluation(home, result)
         with recording(model) as flow:
             flow.record_gate(result)
     raise typer.Exit(result.exit_code)
@@ -230,12 +233,3 @@ def _with_next_look(
 
     with recording(model) as flow:
         return replace(config, look=flow.look_for(candidate, baseline=baseline, dataset=dataset))
-
-
-def _print_report(report: "ReplayReport", form: Format | None) -> None:
-    if form is None:
-        typer.echo(report.text())
-    elif form is Format.JSON:
-        typer.echo(report.canonical().decode())  # the bytes that the report's digest is of
-    else:
-        print_record(json.loads(report.canonical()), form)
