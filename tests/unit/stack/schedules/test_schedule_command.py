@@ -129,6 +129,42 @@ def test_a_run_that_does_not_end_in_time_is_no_verdict() -> None:
     assert (again.exit_code, again.stderr.count("\n")) == (3, 1)
 
 
+def test_another_clock_asks_for_a_run_and_gets_its_verdict_as_often_as_it_asks(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedule("add", "nightly", "--model", "orderdesk", "--on", "external")
+    monkeypatch.setattr(
+        "atdp.stack.cli.schedule.runs.time.sleep", lambda _: end_run(home, Verdict.FAIL)
+    )
+    words = ("run", "--schedule", "nightly", "--logical-time", "2026-01-02T04:00:00+01:00")
+    first, again = (schedule(*words, group="replay") for _ in range(2))
+    assert "No scheduler is at work" in first.stderr
+    assert again.stderr == ""
+    for result in (first, again):
+        assert (result.exit_code, result.stdout) == (1, f"nightly@{T}: FAIL: v2 is as it is.\n")
+    assert [each["cause"] for each in rows("runs", "nightly")] == ["external"]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--schedule", "no-such", "--logical-time", T), 3, "no schedule 'no-such'"),
+        (("--schedule", "no-such"), 3, "'' is not a time with a zone"),
+        (("--schedule", "no-such", "--logical-time", "{{ ts }}"), 3, "is not a time with a zone"),
+        (("--schedule", "s", "--logical-time", T, "--margin", "0.1"), 2, "definition of the"),
+        (("--schedule", "s", "--logical-time", T, "--record"), 2, "definition of the"),
+        (("--candidate", "v2", "--baseline", "v1", "--model", "m"), 2, "--dataset"),
+        (("--dataset", "d", "--candidate", "v2", "--baseline", "v1"), 2, "--model"),
+    ],
+)
+def test_a_wrong_request_of_another_clock_is_no_verdict(
+    words: tuple[str, ...], code: int, message: str
+) -> None:
+    result = schedule("run", *words, group="replay")
+    assert (result.exit_code, message in result.stderr) == (code, True), result.output
+
+
 @pytest.mark.usefixtures("home")
 def test_a_file_is_applied_whole_and_again_without_effect(tmp_path: Path) -> None:
     file = tmp_path / "schedules.yaml"
@@ -157,7 +193,7 @@ def test_a_file_is_applied_whole_and_again_without_effect(tmp_path: Path) -> Non
         ("schedules: [{id: a, model: m}]", "name cron or on"),
         (FILE.replace("0 3 * * *", "0 25 * * *"), "schedules.yaml:4:5"),
         (FILE.replace("Europe/Berlin", "Berlin"), "there is no time zone 'Berlin'"),
-        (FILE.replace("margin:", "margn:"), "unknown: margn"),
+        (FILE.replace("margin:", "margn:"), "margn"),
         (FILE.replace("new_candidate", "new_moon"), "schedules.yaml:13:5"),
         (FILE.replace("id: each", "id: nightly"), "defined twice: nightly"),
         (FILE.replace("command:", "cmd:"), "cmd"),
@@ -192,7 +228,7 @@ def test_a_wrong_file_changes_nothing_and_names_the_place(
         ((*NIGHTLY, "--dataset", "d", "--tenant", "acme"), 1, "a pinned dataset has its own"),
         ((*NIGHTLY, "--tenant", "a b"), 1, "tenants: 0"),
         ((*NIGHTLY, "--set", "alpha=2"), 1, "alpha must be in"),
-        ((*NIGHTLY, "--set", "no_such=2"), 1, "unknown: no_such"),
+        ((*NIGHTLY, "--set", "no_such=2"), 1, "no_such"),
         ((*NIGHTLY, "--set", "margin"), 2, "is not NAME=VALUE"),
         ((*NIGHTLY, "--set", "margin=[1"), 2, "has no plain value"),
         ((*NIGHTLY, "--window", "a month"), 2, "is not a length of time"),
