@@ -17,14 +17,15 @@ Each candidate is judged against `v1` by `atdp.replay.replay`, once for superior
 non-inferiority, and then serves fresh customers. `sign right` is the share of the decided verdicts
 that the measured difference confirms: PASS of superiority above 0, PASS of non-inferiority above
 the negative margin, FAIL below 0 or below the negative margin. `coverage` is the share of the
-intervals, where the evidence was sufficient, that hold the measured difference; the measurement
-itself has an error of about two points, which is part of the misses.
+intervals, where the evidence was sufficient, that hold the measured difference, after the error of
+the measurement (5 % on either side, as in the interval) has been added to each half by squares.
 
-Run: `python benchmarks/judgement.py [--log 1000] [--measured 1500] [--markdown FILE]`.
+Run: `python benchmarks/judgement.py [--log 1000] [--measured 3000] [--markdown FILE]`.
 """
 
 import argparse
 import json
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -62,11 +63,24 @@ from order_desk.order_task import TOOLS, CustomerOrder, call_tool
 from order_desk.settings import DemoSettings
 
 MARGIN = 0.1
+_ONE_SIDED = 1.645
+"""Normal quantile of 95 %, one-sided, as in the intervals of replay."""
 BETTER_STEPS = (1, 2, 4, 6, 9, 12, 16, 20)
 WORSE_STEPS = (1, 2, 3, 4, 6, 8)
 NOISES = (0.001, 0.003, 0.01, 0.02)
 MORE_SFT_STEPS = (5, 15, 40)
-STYLE_STEPS = (4, 10, 25)
+STYLE_STEPS = (15, 40, 100)
+_THIN = {
+    "no_usable_trajectory",
+    "no_weights",
+    "no_estimate",
+    "low_coverage",
+    "few_tasks",
+    "low_effective_sample_size",
+    "one_weight_dominates",
+    "weights_off_one",
+}
+"""Reasons that refuse an evaluation, whatever the interval."""
 RIGHT_SHARES = {"more right": 0.8, "as right": 0.25, "less right": 0.0}
 
 
@@ -93,7 +107,22 @@ class JudgedCandidate:
     upper: float | None
     sufficient: bool
     effective_sample_size: float | None
+    mean_weight: float | None
     measured: float
+    measured_error: float
+    """Standard error of the measured difference."""
+
+    @property
+    def covered(self) -> bool | None:
+        """Whether the interval holds the measured difference; None without sufficient evidence."""
+        if not self.sufficient:
+            return None
+        if self.predicted is None or self.lower is None or self.upper is None:
+            return None
+        noise = _ONE_SIDED * self.measured_error
+        below = math.hypot(self.predicted - self.lower, noise)
+        above = math.hypot(self.upper - self.predicted, noise)
+        return self.predicted - below <= self.measured <= self.predicted + above
 
     def confirmed(self) -> list[bool]:
         """Return, for each decided verdict, whether the measured difference confirms it."""
@@ -272,14 +301,15 @@ class Judge:
         yield WeightsScorer(load_model(self._paths[policy.version]))
 
 
-def judged(candidate: MadeCandidate, judge: Judge, measured: float) -> JudgedCandidate:
-    """Return a candidate with both verdicts."""
+def judged(
+    candidate: MadeCandidate, judge: Judge, before: Sequence[float], after: Sequence[float]
+) -> JudgedCandidate:
+    """Return a candidate with both verdicts; `before`, `after`: rewards of measured sessions."""
     report = judge.report(candidate, ReplayConfig())
     tolerant = judge.report(candidate, ReplayConfig(mode="non_inferiority", margin=MARGIN))
     decisive = report.evaluation.decisive(report.inputs.config)
     difference = decisive.difference if decisive else None
     weights = report.evaluation.candidate_weights
-    decided = {"clears_threshold", "below_threshold", "interval_spans_threshold"}
     return JudgedCandidate(
         kind=candidate.kind,
         name=candidate.name,
@@ -289,16 +319,18 @@ def judged(candidate: MadeCandidate, judge: Judge, measured: float) -> JudgedCan
         predicted=difference.estimate if difference else None,
         lower=difference.lower if difference else None,
         upper=difference.upper if difference else None,
-        sufficient=report.reasons[0].code in decided,
+        sufficient=not _THIN & {reason.code for reason in report.reasons},
         effective_sample_size=weights.least_ess if weights else None,
-        measured=measured,
+        mean_weight=weights.mean_weight if weights else None,
+        measured=float(np.mean(after) - np.mean(before)),
+        measured_error=math.hypot(*(float(np.std(x)) / math.sqrt(len(x)) for x in (before, after))),
     )
 
 
-def success_of(path: Path, count: int) -> float:
-    """Return the success of a version on fresh customers, the same for all versions."""
+def rewards_of(path: Path, count: int) -> list[float]:
+    """Return the rewards of a version with fresh customers, the same for all versions."""
     served = serve(ServedModel.open(path), _orders("fresh", 3, count), 0, 3)
-    return float(np.mean([session.episode.reward for session in served]))
+    return [session.episode.reward for session in served]
 
 
 # --- output ---
@@ -307,11 +339,7 @@ def success_of(path: Path, count: int) -> float:
 def summary(rows: Sequence[JudgedCandidate]) -> dict[str, float | int]:
     """Return the figures over all candidates."""
     confirmed = [each for row in rows for each in row.confirmed()]
-    covered = [
-        row.lower <= row.measured <= row.upper
-        for row in rows
-        if row.sufficient and row.lower is not None and row.upper is not None
-    ]
+    covered = [row.covered for row in rows if row.covered is not None]
     verdicts = [verdict for row in rows for verdict in (row.superiority, row.non_inferiority)]
     return {
         "candidates": len(rows),
@@ -323,10 +351,13 @@ def summary(rows: Sequence[JudgedCandidate]) -> dict[str, float | int]:
     }
 
 
+_HELD = {True: "yes", False: "no", None: ""}
+
+
 def markdown(rows: Sequence[JudgedCandidate]) -> str:
     """Return the table of the documentation."""
-    head = "| candidate | better? | no worse than -.1? | predicted | interval | ESS | measured |"
-    lines = [head, "| -- | -- | -- | -- | -- | -- | -- |"]
+    head = "| candidate | better | not worse by .1 | predicted | interval | ESS | measured | held |"
+    lines = [head, "| -- | -- | -- | -- | -- | -- | -- | -- |"]
     for row in rows:
         interval = "" if row.lower is None else f"[{row.lower:+.3f}, {row.upper:+.3f}]"
         predicted = "" if row.predicted is None else f"{row.predicted:+.3f}"
@@ -334,7 +365,8 @@ def markdown(rows: Sequence[JudgedCandidate]) -> str:
         verdicts = f"{row.superiority} | {row.non_inferiority}"
         lines.append(
             f"| {row.kind}: {row.name} | {verdicts} | {predicted} | {interval} | {size} "
-            f"| {row.measured:+.3f} |"
+            f"| {row.measured:+.3f} ± {_ONE_SIDED * row.measured_error:.3f} "
+            f"| {_HELD[row.covered]} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -346,7 +378,7 @@ def main() -> None:
     )
     parser.add_argument("--folder", type=Path, help="keep the warm start and the candidates here")
     parser.add_argument("--log", type=int, default=1000, help="sessions of the log")
-    parser.add_argument("--measured", type=int, default=1500, help="sessions of each measurement")
+    parser.add_argument("--measured", type=int, default=3000, help="sessions of each measurement")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--most", type=int, default=10_000, help="candidates at most")
     parser.add_argument("--markdown", type=Path, help="write the table here")
@@ -356,14 +388,14 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     start = warm_start(folder, given.seeds[0])
     log = logged_trajectories(serve(ServedModel.open(start), _orders("log", 5, given.log), 1, 5))
-    before = success_of(start, given.measured)
-    print(f"v1 answers {before:.1%} of the customers rightly", flush=True)
+    before = rewards_of(start, given.measured)
+    print(f"v1 answers {np.mean(before):.1%} of the customers rightly", flush=True)
     judge, rows = Judge(start, log), []
     for number, candidate in enumerate(made_candidates(start, folder, given.seeds), 1):
         if number > given.most:
             break
         began = time.monotonic()
-        row = judged(candidate, judge, success_of(candidate.path, given.measured) - before)
+        row = judged(candidate, judge, before, rewards_of(candidate.path, given.measured))
         rows.append(row)
         print(f"{number:3d} {json.dumps(asdict(row))} {time.monotonic() - began:.0f} s", flush=True)
     if given.markdown:
