@@ -4,10 +4,8 @@ from .cassette.cassette_settings import (
     read_cassette_settings as read_cassette_settings,
 )
 from .cassette.counterfactual import Counterfactual as Counterfactual
-from .cassette.recording_report import (
-    RecordingReport as RecordingReport,
-    write_recording_report as write_recording_report,
-)
+from .cassette.recording_page import write_recording_report as write_recording_report
+from .cassette.recording_report import RecordingReport as RecordingReport
 from .cassette.replay_session import RecordingRequest as RecordingRequest
 from .cassette.teacher_replay import force_recordings as force_recordings
 from .config import ReplayConfig as ReplayConfig

@@ -64,9 +64,10 @@ def test_the_recorded_agent_passes_on_its_own_recordings_with_equal_bytes_twice(
     v1: tuple[str, list[Any]], tmp_path: Path
 ) -> None:
     pages = [tmp_path / f"{number}.html" for number in range(2)]
-    first, second = (
-        replayed("cassette", "--candidate", "v1", "--json", "--report", str(page)) for page in pages
-    )
+    wide = tmp_path / "settings.yaml"
+    wide.write_text("margin: 0.9  # eleven tasks show no more")
+    options = ("--candidate", "v1", "--json", "--settings", str(wide))
+    first, second = (replayed("cassette", *options, "--report", str(page)) for page in pages)
     assert first.exit_code == 0, first.output
     assert first.stdout == second.stdout
     assert pages[0].read_bytes() == pages[1].read_bytes()
@@ -149,7 +150,9 @@ def test_teacher_forcing_compares_every_step_and_the_likelihood_with_a_baseline(
         != (measures["likelihood"]["baseline"]["estimate"])
     )
     assert "Teacher forcing" in (tmp_path / "forced.html").read_text()
-    same = replayed("teacher", "--candidate", "v1")
+    wide = tmp_path / "settings.yaml"
+    wide.write_text("margin: 0.9\nparallel: 4\n")
+    same = replayed("teacher", "--candidate", "v1", "--settings", str(wide))
     assert same.exit_code == 0, same.output
     assert "as_the_recorded_agent" in same.stdout
 

@@ -47,7 +47,7 @@ def test_a_file_gives_settings_and_options_stand_before_it(tmp_path: Path) -> No
         ("tools: {find: {effects: read}}", "tools.find.effects"),
         ("tools: {find: {arguments: {item: [upper]}}}", "tools.find.arguments.item"),
         ("margin: -1", "margin"),
-        ("resamples: 10", "resamples"),
+        ("min_tasks: 1", "min_tasks"),
         ("[1, 2]", "dictionary"),
         ("divergence: [", "not valid YAML"),
     ],
@@ -112,3 +112,14 @@ def test_ratios_are_compared_on_the_tasks_that_both_have() -> None:
     assert compared.baseline.estimate == pytest.approx(0.5)
     assert compared.difference.estimate == pytest.approx(0.25)
     assert compare_by_task(ours[:1], theirs, SETTINGS) is None
+
+
+def test_equal_tasks_show_no_more_than_their_number() -> None:
+    def lower(tasks: int) -> float:
+        ratios = [(("a", f"{n}"), (5.0, 5.0)) for n in range(tasks)]
+        compared = compare_by_task(ratios, ratios, SETTINGS)
+        assert compared is not None
+        return compared.difference.lower
+
+    assert lower(12) == pytest.approx(0.05 ** (1 / 12) - 1)
+    assert lower(58) < -SETTINGS.margin <= lower(59)

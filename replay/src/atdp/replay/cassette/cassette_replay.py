@@ -39,10 +39,12 @@ def _measure_cassettes(session: ReplaySession) -> Measured:
     runs: list[ReplayedTrajectory] = []
     if cassettes:
         with session.agent(session.candidate) as agent:
-            runs = [
-                replay_recording(each, agent, session.tools, pool=pool[each.recording.key])
-                for each in cassettes
-            ]
+            runs = session.each(
+                lambda each: replay_recording(
+                    each, agent, session.tools, pool=pool[each.recording.key]
+                ),
+                cassettes,
+            )
     session.note([run.answers_sha256 for run in runs])
     itself = session.self_replays()
     statuses: dict[str, int] = dict(sorted(Counter(run.status for run in runs).items()))

@@ -39,15 +39,17 @@ class CassetteSettings(BaseModel):
     """One-sided error of the bounds."""
     min_tasks: Annotated[int, Field(ge=2)] = 10
     """Tasks with several recordings by one agent that the comparison needs."""
-    resamples: Annotated[int, Field(ge=200)] = 2000
     seed: int = 0
-    """Of the resampling, and of the candidate's sampling where its temperature is above 0."""
+    """Of the candidate's sampling where its temperature is above 0."""
     temperature: Annotated[float, Field(ge=0)] = 0.0
     """Of the candidate. 0, its most likely action, makes two runs comparable."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Of one reply; None: as the engine has it."""
     max_steps: Annotated[int, Field(ge=1)] | None = None
     """Model calls of one trajectory; None: twice as many as recorded, and two."""
+    parallel: Annotated[int, Field(ge=1, le=256)] = 1
+    """Conversations at a time. More are quicker, and may change the last bits of an engine's
+    numbers, since its batches are others."""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
     """Longest wait for one reply."""
 

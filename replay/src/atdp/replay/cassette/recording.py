@@ -101,7 +101,7 @@ def recording_of(record: TrajectoryRecord, rules: ToolRules, tools: Sequence[Cha
         NotReplayable: it cannot be replayed.
     """
     if record.replay_class not in REPLAYABLE:
-        raise NotReplayable(record.replay_reason)
+        raise NotReplayable(record.replay_reason or "unknown")
     turns, closing = _turns(record.messages)
     if not turns:
         raise NotReplayable("no_model_call")

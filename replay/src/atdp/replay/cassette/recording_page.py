@@ -4,6 +4,7 @@ The same report gives the same bytes.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
@@ -71,6 +72,16 @@ def render_recordings(report: RecordingReport) -> str:
             [(each.step, each.agreed / each.compared) for each in measures.self_agreement],
         ),
     )
+
+
+def write_recording_report(report: RecordingReport, page: Path) -> tuple[Path, Path]:
+    """Write the page and, beside it, the canonical JSON; returns both paths."""
+    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
+    data = page.with_suffix(".json")
+    page.parent.mkdir(parents=True, exist_ok=True)
+    data.write_bytes(report.canonical())
+    page.write_text(render_recordings(report), encoding="utf-8")
+    return page, data
 
 
 def _plot(candidate: Curve, baseline: Curve) -> Markup | None:

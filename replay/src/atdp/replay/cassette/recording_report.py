@@ -7,7 +7,6 @@ gives the same bytes. The report names trajectories and tools and holds no text 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from atdp.replay.cassette.replay_measures import (
@@ -153,15 +152,3 @@ class RecordingReport:
             f"run {self.run_id[:16]}"
         )
         return "\n".join(lines)
-
-
-def write_recording_report(report: RecordingReport, page: Path) -> tuple[Path, Path]:
-    """Write the page and, beside it, the canonical JSON; returns both paths."""
-    from atdp.replay.cassette.recording_page import render_recordings
-
-    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
-    data = page.with_suffix(".json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(report.canonical())
-    page.write_text(render_recordings(report), encoding="utf-8")
-    return page, data

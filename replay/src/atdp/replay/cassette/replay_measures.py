@@ -171,8 +171,7 @@ def compare_by_task(
         terms[1],
         task_codes([f"{tenant}\n{task}" for tenant, task in shared]),
         alpha=settings.alpha,
-        resamples=settings.resamples,
-        seed=settings.seed,
+        span=1.0,
     )
     return Comparison(
         tasks=len(shared),

@@ -7,9 +7,10 @@ message as its reason.
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import httpx
 
@@ -38,6 +39,8 @@ from atdp.replay.stack_engines import StackEngines
 from atdp.replay.verdict import Reason, Verdict
 from atdp.runtime import Home
 
+T = TypeVar("T")
+R = TypeVar("R")
 Measured: TypeAlias = tuple[RecordingMeasures, Verdict, tuple[Reason, ...]]
 
 
@@ -144,6 +147,11 @@ class ReplaySession:
             self.engines.open(replace(policy, url=url), config) as scorer,
         ):
             return action_likelihoods(recordings, scorer)
+
+    def each(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Return the results of some work on every item, in their order."""
+        with ThreadPoolExecutor(self.request.settings.parallel) as threads:
+            return list(threads.map(work, items))
 
     def note(self, answers: object) -> None:
         """Add what an engine answered to the digest of the run."""

@@ -67,7 +67,9 @@ def _forced(session: ReplaySession, policy: PolicyVersion) -> list[ForcedTraject
     if not recordings:
         return []
     with session.agent(policy) as agent:
-        forced = [force_recording(recording, agent, session.tools) for recording in recordings]
+        forced = session.each(
+            lambda recording: force_recording(recording, agent, session.tools), recordings
+        )
     session.note([run.answers_sha256 for run in forced])
     return forced
 
