@@ -6,11 +6,8 @@ from atdp.replay.diagnostics import diagnose, effective_sample_size
 from atdp.replay.estimators import LoggedReturns
 from atdp.replay.intervals import (
     betting_lower,
-    bootstrap_ratio,
     empirical_bernstein_lower,
     mean_by_task,
-    percentile_interval,
-    resampled_counts,
     task_codes,
 )
 
@@ -39,21 +36,6 @@ def test_equal_weights_diagnose_as_on_policy() -> None:
         diagnostics.max_weight_share,
         diagnostics.mean_weight,
     ) == (8.0, 0.125, 1.0)
-
-
-def test_one_task_repeated_widens_the_interval_as_if_it_were_one_observation() -> None:
-    rng = np.random.default_rng(0)
-    per_task = rng.uniform(size=30)
-    values = np.repeat(per_task, 10)[:, None]
-    ones = np.ones_like(values)
-    by_task, by_row = np.repeat(np.arange(30), 10), np.arange(300)
-    widths = []
-    for codes in (by_task, by_row):
-        counts = resampled_counts(int(codes.max()) + 1, resamples=2000, seed=0)
-        estimate, draws = bootstrap_ratio((values, ones), codes, counts)
-        interval = percentile_interval(estimate, draws, alpha=0.05)
-        widths.append(interval.upper - interval.lower)
-    assert widths[0] == pytest.approx(np.sqrt(10) * widths[1], rel=0.15)
 
 
 def test_task_codes_follow_the_names_not_the_order() -> None:

@@ -176,5 +176,5 @@ def test_an_equal_candidate_rarely_passes_or_fails_when_failures_are_redacted(
             for t in UNIFORM.log(LogPlan(tasks=40, attempts=4, turns=1, seed=run))
         ]
         log = redact(log, lambda t: t.reward == 0.0 and t.trajectory_id.endswith(("0", "1")))
-        decided += judged(0.5, trajectories=log, resamples=200).verdict is not Verdict.INCONCLUSIVE
+        decided += judged(0.5, trajectories=log).verdict is not Verdict.INCONCLUSIVE
     assert decided <= 0.1 * runs

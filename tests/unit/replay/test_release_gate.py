@@ -34,22 +34,27 @@ def test_a_worse_candidate_fails(judged: Judge) -> None:
 
 def test_the_baseline_itself_is_no_improvement_but_is_no_worse(judged: Judge) -> None:
     assert judged(0.0, mode="superiority").verdict is Verdict.INCONCLUSIVE
-    assert judged(0.0, mode="non_inferiority", margin=0.05).verdict is Verdict.PASS
+    # 80 tasks without a difference show that fewer than 4 % of the tasks have one.
+    assert judged(0.0, tasks=80, mode="non_inferiority", margin=0.05).verdict is Verdict.PASS
 
 
 def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate(
     judged: Judge,
 ) -> None:
-    report = judged(2.5)
+    report = judged(0.6, min_ess=230)
     assert report.verdict is Verdict.INCONCLUSIVE
     assert "low_effective_sample_size" in codes(report)
     estimate = report.evaluation.estimate("cwpdis")
     assert estimate is not None
     assert estimate.difference.lower > 0  # only the floor keeps it from passing
-    assert (
-        judged(2.5, min_ess=2, max_weight_share=1.0, max_mean_weight_error=99.0).verdict
-        is Verdict.PASS
-    )
+
+
+def test_a_few_large_weights_make_the_interval_wide_and_not_only_refused(judged: Judge) -> None:
+    report = judged(2.5)
+    assert "low_effective_sample_size" in codes(report)
+    estimate = report.evaluation.estimate("cwpdis")
+    assert estimate is not None
+    assert estimate.difference.lower < 0 < estimate.difference.upper
 
 
 def test_few_tasks_are_inconclusive(judged: Judge) -> None:
@@ -232,7 +237,7 @@ def test_a_candidate_that_is_no_better_passes_about_as_rarely_as_alpha_says(judg
                 UNIFORM.log(LogPlan(tasks=40, attempts=4, turns=1, tokens_per_turn=2, seed=run))
             )
         ]
-        verdict = judged(0.7, trajectories=log, resamples=400, seed=run).verdict
+        verdict = judged(0.7, trajectories=log).verdict
         passes += verdict is Verdict.PASS
         fails += verdict is Verdict.FAIL
     assert passes <= 0.10 * runs  # 0.05 expected; 0.10 is nearly three standard errors above

@@ -13,6 +13,7 @@ from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.intervals import Interval, TaskCodes
 from atdp.replay.paired_intervals import paired_intervals
 from atdp.replay.value_estimates import Estimate, guaranteed_estimates, ratio_estimates
+from atdp.replay.weighted_rewards import WeightedRewards
 
 
 def bounded_estimates(
@@ -107,8 +108,13 @@ def compare_unscored(
         (rewards[:, None] * others, others),
         codes,
         alpha=config.spent_alpha,
-        resamples=config.resamples,
-        seed=config.seed,
+        rewards=WeightedRewards(
+            rewards=rewards,
+            candidate=unscored,
+            baseline=1.0 - unscored,
+            lowest=config.reward_min,
+            highest=config.reward_max,
+        ),
     )
     return UnscoredComparison(
         trajectories=int(unscored.sum()),

@@ -52,8 +52,6 @@ def held_out_likelihood(
         of_baseline,
         task_codes([task_of(t) for t in chosen]),
         alpha=config.spent_alpha,
-        resamples=config.resamples,
-        seed=config.seed,
     )
     return Likelihood(
         trajectories=len(successful),

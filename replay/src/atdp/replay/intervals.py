@@ -1,14 +1,11 @@
-"""Intervals and one-sided bounds for values of policies.
+"""Bounds of a mean that hold at any sample size.
 
-Attempts at one task resemble each other, so the unit of resampling is the *task* (cluster), and
-candidate and baseline are compared on the same resampled tasks (paired). There are two kinds:
-
-- approximate: percentile bootstrap over tasks, for ratio estimators. It covers as promised only
-  with a sufficient effective sample size, which the caller checks (`atdp.replay.release_gate`).
-- guaranteed at any n, for means of values >= 0: empirical Bernstein (Maurer and Pontil 2009,
-  theorem 4) over weights cut at a constant (cutting only lowers a non-negative mean: Thomas,
-  Theocharous, Ghavamzadeh 2015), and betting (Waudby-Smith and Ramdas 2024, one-sided capital
-  process), which needs no upper bound of the weights.
+Attempts at one task resemble each other, so the independent unit is the *task* (cluster). The
+bounds are for means of values >= 0: empirical Bernstein (Maurer and Pontil 2009, theorem 4) over
+weights cut at a constant (cutting only lowers a non-negative mean: Thomas, Theocharous,
+Ghavamzadeh 2015), and betting (Waudby-Smith and Ramdas 2024, one-sided capital process), which
+needs no upper bound of the weights. `atdp.replay.paired_intervals` has the narrower, approximate
+intervals.
 """
 
 import math
@@ -18,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from atdp.replay.estimators import Floats, ratio_of_sums
+from atdp.replay.estimators import Floats
 
 TaskCodes = npt.NDArray[np.int64]
 """Cluster number of each trajectory, shape (n,)."""
@@ -51,42 +48,6 @@ def sums_by_task(values: Floats, codes: TaskCodes) -> Floats:
     sums = np.zeros((int(codes.max()) + 1, values.shape[1]))
     np.add.at(sums, codes, values)
     return sums
-
-
-def resampled_counts(clusters: int, *, resamples: int, seed: int) -> Floats:
-    """Return how often each bootstrap replicate draws each cluster, shape (resamples, clusters).
-
-    The same seed gives the same draws.
-    """
-    rng = np.random.Generator(np.random.PCG64(seed))
-    return rng.multinomial(clusters, np.full(clusters, 1.0 / clusters), size=resamples).astype(
-        np.float64
-    )
-
-
-def bootstrap_ratio(
-    terms: tuple[Floats, Floats], codes: TaskCodes, counts: Floats
-) -> tuple[float, Floats]:
-    """Return the estimate Σ_t Σ num / Σ den and its bootstrap replicates, shape (resamples,).
-
-    `terms` are numerators and denominators of shape (n, T).
-    """
-    numerator, denominator = (sums_by_task(part, codes) for part in terms)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        replicates = ((counts @ numerator) / (counts @ denominator)).sum(axis=1)
-    return ratio_of_sums(*terms), replicates
-
-
-def percentile_interval(estimate: float, replicates: Floats, *, alpha: float) -> Interval:
-    """Return the percentile bootstrap interval with `alpha` left out on each side.
-
-    Undefined replicates are left out.
-    """
-    usable = replicates[np.isfinite(replicates)]
-    if usable.size == 0:
-        return Interval(estimate=estimate, lower=-math.inf, upper=math.inf)
-    lower, upper = np.quantile(usable, [alpha, 1.0 - alpha])
-    return Interval(estimate=estimate, lower=float(lower), upper=float(upper))
 
 
 def mean_by_task(values: Floats, codes: TaskCodes) -> Floats:

@@ -1,11 +1,11 @@
 """Estimates of the reward that candidate and baseline would have had, by several estimators.
 
 All of them compare the two policies on the same trajectories. Ratio estimators get approximate
-bootstrap intervals over the same resampled tasks; plain importance sampling gets bounds that hold
-at any sample size.
+intervals (`atdp.replay.paired_intervals`); plain importance sampling gets bounds that hold at any
+sample size.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,18 +25,19 @@ from atdp.replay.estimators import (
 )
 from atdp.replay.intervals import Interval, TaskCodes
 from atdp.replay.paired_intervals import paired_intervals
+from atdp.replay.weighted_rewards import weighted_rewards
 
 _LowerBound = Callable[[Floats], float]
 """A guaranteed lower bound of the mean of non-negative values, shape (n,)."""
 
-_RATIO_ESTIMATORS: tuple[tuple[str, str, Callable[[LoggedReturns, Floats], Terms]], ...] = (
-    ("cwpdis", "per-decision weighted IS", lambda logged, _: cwpdis_terms(logged)),
-    ("wis", "weighted IS", lambda logged, _: wis_terms(logged)),
-    ("wdr", "weighted doubly robust", lambda logged, v: weighted_dr_terms(logged, v, v)),
-    ("pdis", "per-decision IS (unbiased)", lambda logged, _: pdis_terms(logged)),
-    ("dr", "doubly robust (unbiased)", lambda logged, v: dr_terms(logged, v, v)),
-)
-"""Name, title, and terms for a log and the values of its states."""
+_RATIO_ESTIMATORS: Mapping[str, tuple[str, Callable[[LoggedReturns, Floats], Terms]]] = {
+    "cwpdis": ("per-decision weighted IS", lambda logged, _: cwpdis_terms(logged)),
+    "wis": ("weighted IS", lambda logged, _: wis_terms(logged)),
+    "wdr": ("weighted doubly robust", lambda logged, v: weighted_dr_terms(logged, v, v)),
+    "pdis": ("per-decision IS (unbiased)", lambda logged, _: pdis_terms(logged)),
+    "dr": ("doubly robust (unbiased)", lambda logged, v: dr_terms(logged, v, v)),
+}
+"""Titles, and terms for a log and the values of its states, by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,32 +63,47 @@ def ratio_estimates(
     state_values: Floats,
     config: ReplayConfig,
 ) -> tuple[Estimate, ...]:
-    """Return the estimates with approximate intervals, paired and clustered by task.
+    """Return the estimates with approximate intervals, paired and clustered by task."""
+    return tuple(
+        ratio_estimate(
+            name, candidate, baseline, codes=codes, state_values=state_values, config=config
+        )
+        for name in _RATIO_ESTIMATORS
+    )
+
+
+def ratio_estimate(
+    name: str,
+    candidate: LoggedReturns,
+    baseline: LoggedReturns,
+    *,
+    codes: TaskCodes,
+    state_values: Floats,
+    config: ReplayConfig,
+) -> Estimate:
+    """Return the estimate of one ratio estimator.
 
     `state_values`, shape (n, T), are those of `atdp.replay.state_values`; zeros turn the doubly
     robust estimators into the per-decision ones.
     """
-    estimates = []
-    for name, title, terms in _RATIO_ESTIMATORS:
-        paired = paired_intervals(
-            terms(candidate, state_values),
-            terms(baseline, state_values),
-            codes,
-            alpha=config.spent_alpha,
-            resamples=config.resamples,
-            seed=config.seed,
-        )
-        estimates.append(
-            Estimate(
-                name=name,
-                title=title,
-                guaranteed=False,
-                candidate=paired.candidate,
-                baseline=paired.baseline,
-                difference=paired.difference,
-            )
-        )
-    return tuple(estimates)
+    title, terms = _RATIO_ESTIMATORS[name]
+    paired = paired_intervals(
+        terms(candidate, state_values),
+        terms(baseline, state_values),
+        codes,
+        alpha=config.spent_alpha,
+        rewards=weighted_rewards(
+            candidate, baseline, lowest=config.reward_min, highest=config.reward_max
+        ),
+    )
+    return Estimate(
+        name=name,
+        title=title,
+        guaranteed=False,
+        candidate=paired.candidate,
+        baseline=paired.baseline,
+        difference=paired.difference,
+    )
 
 
 def guaranteed_estimates(

@@ -41,7 +41,7 @@ class EstimatorName(StrEnum):
 class BoundKind(StrEnum):
     """Approximate bounds, or bounds that hold at any sample size."""
 
-    bootstrap = "bootstrap"
+    approximate = "approximate"
     guaranteed = "guaranteed"
 
 
@@ -99,7 +99,7 @@ def run(  # noqa: PLR0913 (one for each option of the command)
     ] = None,
     bound: Annotated[
         BoundKind | None,
-        typer.Option(help="Approximate bounds, or wide ones that hold always [bootstrap]."),
+        typer.Option(help="Approximate bounds, or wide ones that hold always [approximate]."),
     ] = None,
     missing: Annotated[
         MissingTreatment | None,
