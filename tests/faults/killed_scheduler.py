@@ -26,9 +26,9 @@ from prometheus_client import CollectorRegistry
 
 from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
+from atdp.stack.schedules.run_facts import Facts, PartName
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
-from atdp.stack.schedules.run_parts import Facts
 from atdp.stack.schedules.run_workflow import DurableRuns, runs_database
 from atdp.stack.schedules.schedule_events import RunEnded, RunRequested, RunStarted
 from atdp.stack.schedules.schedule_metrics import SchedulerMetrics
@@ -42,6 +42,14 @@ PLACES = tuple(
 )
 """Right before the effect of a part, and right after it, when its result is not kept yet; before
 and after the append of a request; before and after a requested run is started."""
+
+
+FOUND: dict[str, Facts] = {
+    "resolve": {"candidate": "v2", "baseline": "v1"},
+    "pin": {"dataset": "d"},
+    "evaluate": {"verdict": "PASS", "reasons": ["shown"], "text": "shown", "evaluation": "e"},
+    "gate": {"gates": "page"},
+}
 
 
 class Life:
@@ -77,32 +85,16 @@ class Life:
 
 
 class JournalledParts:
-    """Parts without a stack; a verdict follows from the run's name."""
+    """Parts without a stack."""
 
     def __init__(self, life: Life) -> None:
         self.life = life
 
-    def resolve(self, order: RunOrder, facts: Facts) -> Facts:
-        return {**self.life.made("resolve", order.run_id), "candidate": "v2", "baseline": "v1"}
+    def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
+        return {**self.life.made(part, order.run_id), **FOUND.get(part, {})}
 
-    def pin(self, order: RunOrder, facts: Facts) -> Facts:
-        return {**self.life.made("pin", order.run_id), "dataset": order.dataset}
-
-    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
-        verdict = {"verdict": "PASS", "reasons": ["shown"], "text": "shown", "evaluation": "e"}
-        return {**self.life.made("evaluate", order.run_id), **verdict}
-
-    def gate(self, order: RunOrder, facts: Facts) -> Facts:
-        return {**self.life.made("gate", order.run_id), "gates": "page"}
-
-    def record(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.life.made("record", order.run_id)
-
-    def publish(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.life.made("publish", order.run_id)
-
-    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
-        return self.life.made("tell", order.run_id)
+    def close(self, order: RunOrder) -> None:
+        pass
 
 
 class JournalledLog(RunLog):
@@ -246,7 +238,8 @@ def main() -> int:
         print(json.dumps({"place": place, "code": code}), flush=True)
         if code not in (0, -signal.SIGKILL):
             return 1
-        life.advance(timedelta(seconds=options.outage_s))
+        outage = timedelta(seconds=options.outage_s)
+        life.advance(min(outage, max(timedelta(0), options.until - life.now())))
     return 0
 
 

@@ -45,8 +45,9 @@ from atdp.schemas import (
 from atdp.stack.cli.app import build
 from atdp.stack.cli.replay.group import add_to
 from atdp.stack.schedules.data_triggers import DataTriggers
+from atdp.stack.schedules.run_facts import Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
-from atdp.stack.schedules.run_parts import Facts, StackParts
+from atdp.stack.schedules.run_parts import StackParts
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
 from atdp.trainer.trained_on import write_trained_on
@@ -412,18 +413,19 @@ def test_a_run_of_a_schedule_pins_evaluates_and_publishes_and_another_process_ca
     )
     facts: Facts = {}
     first = StackParts(world.home)
-    for part in (first.resolve, first.pin, first.evaluate):
-        facts |= part(order, facts)
+    to_the_verdict: tuple[PartName, ...] = ("resolve", "pin", "evaluate")
+    for part in to_the_verdict:
+        facts |= first.make(part, order, facts)
     assert (facts["verdict"], facts["look"]) == ("PASS", 1), facts["text"]
     dataset = load_dataset(open_lake(world.home), facts["dataset"])
     assert dataset.trajectories == TASKS * ATTEMPTS // 2
     second = StackParts(world.home)
-    assert second.pin(order, facts) == {"dataset": facts["dataset"]}
-    second.publish(order, facts)
-    second.publish(order, facts)
+    assert second.make("pin", order, facts) == {"dataset": facts["dataset"]}
+    second.make("publish", order, facts)
+    second.make("publish", order, facts)
     (waiting,) = (world.home.evaluations / "outbox").iterdir()
     _, record = decode_record(waiting.read_bytes())
     assert (record["schedule"], record["run_id"]) == ("nightly", facts["evaluation"])
     assert record["logical_time"] == order.logical_time
     assert (world.home.root / facts["report"]).exists()
-    assert second.evaluate(order, facts)["evaluation"] == facts["evaluation"]
+    assert second.make("evaluate", order, facts)["evaluation"] == facts["evaluation"]

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from atdp.control.events import (
@@ -15,8 +16,10 @@ from atdp.control.events import (
 from atdp.control.store import ReleaseStore, line_name, number_decisions
 from atdp.runtime import Home, MemoryRegister, RegisterEntry
 from atdp.stack.schedules.data_triggers import DataTriggers
+from atdp.stack.schedules.part_process import PartFailed, PartProcess, ProcessParts
+from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE
 from atdp.stack.schedules.run_order import RunOrder
-from atdp.stack.schedules.run_parts import NOTHING_TO_EVALUATE, StackParts
+from atdp.stack.schedules.run_parts import StackParts
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -74,12 +77,12 @@ def home(tmp_path: Path) -> Home:
 
 def test_names_stand_for_the_versions_of_the_release_line(home: Home) -> None:
     parts = StackParts(home)
-    assert parts.resolve(order(), {}) == {"candidate": "v3", "baseline": "v1", "look": 1}
-    assert parts.resolve(order("v2"), {})["candidate"] == "v2"
-    given = parts.resolve(order(candidate=None), {"candidate": "v8"})
+    assert parts.make("resolve", order(), {}) == {"candidate": "v3", "baseline": "v1", "look": 1}
+    assert parts.make("resolve", order("v2"), {})["candidate"] == "v2"
+    given = parts.make("resolve", order(candidate=None), {"candidate": "v8"})
     assert given["candidate"] == "v3"
     named = order(settings={"look": 3})
-    assert parts.resolve(named, {})["look"] == 3
+    assert parts.make("resolve", named, {})["look"] == 3
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_without_two_different_versions_there_is_nothing_to_evaluate(
     if name is not None:
         changed = made.definition.model_copy(update={"candidate": name})
         made = RunOrder(definition=changed, logical_time=NOON, requested_at=NOON, actor="test")
-    facts = StackParts(home).resolve(made, {})
+    facts = StackParts(home).make("resolve", made, {})
     assert (facts["verdict"], facts["reasons"]) == ("INCONCLUSIVE", [NOTHING_TO_EVALUATE])
 
 
@@ -144,3 +147,30 @@ def test_an_activated_policy_is_new_until_it_was_dealt_with(
     monkeypatch.setattr("atdp.stack.schedules.data_triggers.open_register", lambda _home: register)
     (point,) = DataTriggers(home).since("policy_activated", order().definition, 0)
     assert (point.position, point.at) == (2, NOON)
+
+
+def test_a_part_that_takes_too_long_is_ended_with_its_process() -> None:
+    before = set(psutil.Process().children())
+    slow = PartProcess(["sleep", "60"])
+    with pytest.raises(PartFailed, match="did not end in 0 s"):
+        slow.ask({}, 0.1)
+    assert set(psutil.Process().children()) == before
+
+
+def test_a_process_that_ends_is_a_failed_part() -> None:
+    gone = PartProcess(["false"])
+    with pytest.raises(PartFailed, match="ended with 1"):
+        gone.ask({}, 60)
+    gone.close()
+
+
+def test_the_process_of_a_run_answers_as_the_parts_do(home: Home) -> None:
+    made = order(deadline_s=10**6)
+    parts = ProcessParts(home, lambda: NOON)
+    try:
+        facts = parts.make("resolve", made, {})
+        assert facts == StackParts(home).make("resolve", made, {})
+        failed = parts.make("evaluate", made, {**facts, "dataset": "none"})
+        assert (failed["verdict"], failed["reasons"]) == ("ERROR", ["dataset_error"])
+    finally:
+        parts.close(made)

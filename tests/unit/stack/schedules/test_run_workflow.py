@@ -12,9 +12,9 @@ import pytest
 from atdp.replay import ReplayDataError, Verdict
 from atdp.runtime import Home
 from atdp.stack.errors import StackError
+from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
-from atdp.stack.schedules.run_parts import NOTHING_TO_EVALUATE, Facts
 from atdp.stack.schedules.run_workflow import DurableRuns, runs_database
 from atdp.stack.schedules.schedule_definition import RunReceiver, ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
@@ -33,36 +33,26 @@ class ScriptedParts:
     script: dict[str, list[Facts | Exception]] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     seen: dict[str, Facts] = field(default_factory=dict)
+    closed: list[str] = field(default_factory=list)
 
-    def made(self, part: str, facts: Facts, result: Facts) -> Facts:
-        self.calls.append(part)
-        self.seen[part] = facts
-        left = self.script.get(part, [])
-        next_one = left.pop(0) if left else result
-        if isinstance(next_one, Exception):
-            raise next_one
-        return next_one
+    def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
+        name = f"tell-{facts['receiver']}" if part == "tell" else part
+        self.calls.append(name)
+        self.seen[name] = facts
+        results: dict[str, Facts] = {
+            "resolve": {"candidate": "v2", "baseline": "v1", "look": 1},
+            "pin": {"dataset": order.dataset},
+            "evaluate": PASS,
+            "gate": {"gates": "page"},
+        }
+        left = self.script.get(name, [])
+        result = left.pop(0) if left else results.get(name, {})
+        if isinstance(result, Exception):
+            raise result
+        return result
 
-    def resolve(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("resolve", facts, {"candidate": "v2", "baseline": "v1", "look": 1})
-
-    def pin(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("pin", facts, {"dataset": order.dataset})
-
-    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("evaluate", facts, PASS)
-
-    def gate(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("gate", facts, {"gates": "page"})
-
-    def record(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("record", facts, {})
-
-    def publish(self, order: RunOrder, facts: Facts) -> Facts:
-        return self.made("publish", facts, {})
-
-    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
-        return self.made(f"tell-{receiver}", facts, {})
+    def close(self, order: RunOrder) -> None:
+        self.closed.append(order.run_id)
 
 
 @dataclass
@@ -135,6 +125,7 @@ def test_a_run_goes_through_its_parts_to_the_outcome(runner: Runner) -> None:
     assert (outcome.verdict, outcome.reasons) == (Verdict.PASS, ("shown",))
     assert (outcome.candidate, outcome.evaluation, outcome.gates) == ("v2", "e1", "page")
     assert outcome.dataset == "s0.20261122t120000z"
+    assert runner.parts.closed == ["s0@2026-11-22T12:00:00Z"]
 
 
 def test_without_record_and_gates_these_parts_are_left_out(runner: Runner) -> None:
@@ -177,7 +168,7 @@ def test_what_fails_after_the_verdict_is_a_further_reason(runner: Runner) -> Non
     runner.parts.script["record"] = [StackError("Another look was taken.")] * 2
     outcome = runner.run(record=True, attempts=2)
     assert (outcome.verdict, outcome.reasons) == (Verdict.PASS, ("shown", "not_recorded"))
-    assert outcome.text == "Shown. It was not recorded: Another look was taken."
+    assert outcome.text == "Shown. (not_recorded: Another look was taken.)"
 
 
 def test_after_the_deadline_nothing_is_evaluated(runner: Runner) -> None:

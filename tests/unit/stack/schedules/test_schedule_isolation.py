@@ -47,7 +47,7 @@ def test_a_condition_sees_its_tenant_alone(home: Home, where: str, selected: int
         id=f"s{len(where)}", model="m", on="judged_trajectories", tenants=("acme",), where=where
     )
     order = RunOrder(definition=definition, logical_time=LATER, requested_at=LATER, actor="test")
-    name = StackParts(home).pin(order, {})["dataset"]
+    name = StackParts(home).make("pin", order, {})["dataset"]
     dataset = load_dataset(open_lake(home), name)
     assert (dataset.tenant, dataset.trajectories) == ("acme", selected)
     points = DataTriggers(home).since("judged_trajectories", definition, 0)
@@ -60,4 +60,4 @@ def test_a_condition_is_one_expression(home: Home) -> None:
     )
     order = RunOrder(definition=definition, logical_time=LATER, requested_at=LATER, actor="test")
     with pytest.raises(LakehouseError):
-        StackParts(home).pin(order, {})
+        StackParts(home).make("pin", order, {})

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import assert_never
 
 from atdp.control import STORE_FILE_NAME, ReleaseStore, line_name
-from atdp.lakehouse import ANY_PURPOSE, connect, open_lake
 from atdp.runtime import Home, open_register, utc_now
 from atdp.stack.schedules.run_order import selection_sql
 from atdp.stack.schedules.run_requests import DataPoint
@@ -48,6 +47,8 @@ class DataTriggers:
                 assert_never(trigger)
 
     def _snapshots(self, position: int) -> list[DataPoint]:
+        from atdp.lakehouse import open_lake
+
         snapshot = open_lake(self.home).table("events").current_snapshot()
         number = 0 if snapshot is None else snapshot.sequence_number or 0
         if snapshot is None or number <= position:
@@ -57,6 +58,8 @@ class DataTriggers:
 
     def _judged(self, definition: ScheduleDefinition, position: int) -> list[DataPoint]:
         """Count the trajectories with a reward; an erasure may lower the count."""
+        from atdp.lakehouse import ANY_PURPOSE, connect, open_lake
+
         condition = selection_sql(definition) or "true"
         statement = f"SELECT count(reward) FROM trajectories WHERE {condition}"  # noqa: S608 (the schedule's own condition)
         lake, tenant = open_lake(self.home), definition.only_tenant

@@ -14,7 +14,7 @@ from atdp.lakehouse import LakehouseError
 from atdp.replay import ReplayError, Verdict
 from atdp.runtime import PlatformError
 from atdp.stack.errors import StackError
-from atdp.stack.schedules.run_parts import Facts
+from atdp.stack.schedules.run_facts import Facts, failure
 
 _log = logging.getLogger("atdp.schedules")
 
@@ -39,7 +39,7 @@ class Attempts:
         for attempt in range(1, self.most + 1):
             if self.deadline is not None and self.now() > self.deadline:
                 return result
-            result = _one(run, part, call)
+            result = attempt_part(run, part, call)
             if result.get("verdict") != Verdict.ERROR or attempt == self.most:
                 break
             _log.warning("attempt failed", extra={"run": run, "part": part, "attempt": attempt})
@@ -47,12 +47,8 @@ class Attempts:
         return result
 
 
-def failure(code: str, text: str) -> Facts:
-    """Return the facts of a part that failed."""
-    return {"verdict": Verdict.ERROR.value, "reasons": [code], "text": text}
-
-
-def _one(run: str, part: str, call: Callable[[], Facts]) -> Facts:
+def attempt_part(run: str, part: str, call: Callable[[], Facts]) -> Facts:
+    """Return the facts of one attempt; an error is facts too."""
     try:
         return call()
     except _KNOWN_ERRORS as error:

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from atdp.lakehouse import sql_literal
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_state import Run, run_id
 
@@ -81,13 +80,15 @@ def selection_sql(definition: ScheduleDefinition) -> str:
     """Return the condition for the trajectories of a schedule at any time; empty: all."""
     conditions = [f"(\n{definition.where}\n)"] if definition.where else []
     if definition.tenants:
+        from atdp.lakehouse import sql_literal
+
         names = ", ".join(map(sql_literal, definition.tenants))
         conditions.append(f"tenant_id IN ({names})")
     return " AND ".join(conditions)
 
 
 def _timestamp(moment: datetime) -> str:
-    return f"TIMESTAMPTZ {sql_literal(moment.astimezone(UTC).isoformat())}"
+    return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
 
 
 _ADAPTER = TypeAdapter(RunOrder)

@@ -3,14 +3,14 @@
 A part is repeated after a kill while its result is not on the disk, so each may run twice with the
 same effect: a dataset is pinned once under its name, a report about the same input is the same
 report, a release gate records it once, an evaluation is published under one id, and a receiver
-knows a notice by its id. The results of parts are facts: plain JSON values by name.
+knows a notice by its id.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias
+from typing import assert_never
 
 import httpx
 
@@ -39,48 +39,10 @@ from atdp.replay import (
 )
 from atdp.runtime import Home, utc_now
 from atdp.stack.evaluations import publish_evaluation
-from atdp.stack.schedules.run_notices import RunNotice, run_notice_command, send_webhook
+from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.run_telling import tell_receiver
 from atdp.stack.schedules.schedule_definition import CANARY, LIVE, NEWEST_CANDIDATE
-from atdp.stack.schedules.schedule_state import RunOutcome
-
-Facts: TypeAlias = dict[str, Any]
-"""Results of the parts so far. A run whose facts have a `verdict` needs no further evaluation."""
-
-NOTHING_TO_EVALUATE = "nothing_to_evaluate"
-"""Reason of a run for which there is no candidate or no baseline."""
-
-
-class RunParts(Protocol):
-    """The parts of a run, in their order; each returns facts that are added to the earlier ones."""
-
-    def resolve(self, order: RunOrder, facts: Facts) -> Facts:
-        """Name the versions to compare: `candidate`, `baseline`, `look`."""
-        ...
-
-    def pin(self, order: RunOrder, facts: Facts) -> Facts:
-        """Pin the trajectories: `dataset`."""
-        ...
-
-    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
-        """Judge: `verdict`, `reasons`, `text`, `evaluation`, `report_sha256`, `report`."""
-        ...
-
-    def gate(self, order: RunOrder, facts: Facts) -> Facts:
-        """Judge measured runs too: `gates`, and the worst of both for `verdict` and its reasons."""
-        ...
-
-    def record(self, order: RunOrder, facts: Facts) -> Facts:
-        """Record the report for the release gate."""
-        ...
-
-    def publish(self, order: RunOrder, facts: Facts) -> Facts:
-        """Publish the evaluation as an event."""
-        ...
-
-    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
-        """Tell one receiver of the schedule, by its index."""
-        ...
 
 
 @dataclass(slots=True)
@@ -92,8 +54,31 @@ class StackParts:
     _reports: dict[str, ReplayReport] = field(default_factory=dict)
     """Reports of runs that this process evaluated and has not published, by evaluation."""
 
-    def resolve(self, order: RunOrder, facts: Facts) -> Facts:  # noqa: ARG002
+    def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         """See `RunParts`."""
+        match part:
+            case "resolve":
+                return self._resolve(order)
+            case "pin":
+                return self._pin(order)
+            case "evaluate":
+                return self._evaluate(order, facts)
+            case "gate":
+                return self._gate(order, facts)
+            case "record":
+                self._record(order, facts)
+            case "publish":
+                self._publish(order, facts)
+            case "tell":
+                tell_receiver(self.home, order, facts, self.now())
+            case _:
+                assert_never(part)
+        return {}
+
+    def close(self, order: RunOrder) -> None:
+        """See `RunParts`."""
+
+    def _resolve(self, order: RunOrder) -> Facts:
         definition = order.definition
         state = self._release_state(definition.model)
         candidate = _candidate(definition.candidate, order.candidate, state)
@@ -113,8 +98,7 @@ class StackParts:
                 look = flow.look_for(candidate, baseline=baseline, dataset=order.dataset)
         return {"candidate": candidate, "baseline": baseline, "look": look}
 
-    def pin(self, order: RunOrder, facts: Facts) -> Facts:  # noqa: ARG002
-        """See `RunParts`."""
+    def _pin(self, order: RunOrder) -> Facts:
         name = order.dataset
         pinned = self.home.datasets / f"{name}.json"
         if order.definition.dataset is None and not pinned.exists():
@@ -122,8 +106,7 @@ class StackParts:
             create_dataset(open_lake(self.home), name, order.condition, tenant=tenant)
         return {"dataset": name}
 
-    def evaluate(self, order: RunOrder, facts: Facts) -> Facts:
-        """See `RunParts`."""
+    def _evaluate(self, order: RunOrder, facts: Facts) -> Facts:
         report = evaluate_dataset(
             self.home,
             ReplayRequest(
@@ -145,8 +128,7 @@ class StackParts:
             "report": str(page.relative_to(self.home.root)),
         }
 
-    def gate(self, order: RunOrder, facts: Facts) -> Facts:
-        """See `RunParts`."""
+    def _gate(self, order: RunOrder, facts: Facts) -> Facts:
         definition = order.definition
         request = GateRequest(
             candidate=facts["candidate"],
@@ -169,14 +151,11 @@ class StackParts:
             **gates,
         }
 
-    def record(self, order: RunOrder, facts: Facts) -> Facts:
-        """See `RunParts`."""
+    def _record(self, order: RunOrder, facts: Facts) -> None:
         with self._flow(order) as flow:
             flow.record_gate(self._report(facts))
-        return {}
 
-    def publish(self, order: RunOrder, facts: Facts) -> Facts:
-        """See `RunParts`."""
+    def _publish(self, order: RunOrder, facts: Facts) -> None:
         publish_evaluation(
             self.home,
             self._report(facts),
@@ -184,16 +163,6 @@ class StackParts:
             logical_time=order.logical_time,
         )
         self._reports.pop(facts["evaluation"], None)
-        return {}
-
-    def tell(self, order: RunOrder, facts: Facts, receiver: int) -> Facts:
-        """See `RunParts`."""
-        to, notice = order.definition.notify[receiver], _notice(order, facts)
-        if to.webhook is not None:
-            send_webhook(self.home, to.webhook, notice, self.now())
-        elif to.command is not None:
-            run_notice_command(to.command, notice)
-        return {}
 
     def _report(self, facts: Facts) -> ReplayReport:
         """Return the report; a process that did not evaluate makes it from the stored run."""
@@ -213,22 +182,6 @@ class StackParts:
             yield open_flow(self.home, store, client, model=order.definition.model, actor=actor)
 
 
-def outcome_of(facts: Facts) -> RunOutcome:
-    """Return the outcome of a run whose verdict is known."""
-    return RunOutcome(
-        verdict=Verdict(facts["verdict"]),
-        reasons=tuple(facts["reasons"]),
-        text=facts["text"],
-        candidate=facts.get("candidate"),
-        baseline=facts.get("baseline"),
-        dataset=facts.get("dataset"),
-        evaluation=facts.get("evaluation"),
-        report_sha256=facts.get("report_sha256"),
-        report=facts.get("report"),
-        gates=facts.get("gates"),
-    )
-
-
 def _candidate(name: str, caused_by: str | None, state: ReleaseState) -> str | None:
     """Return the version that a name of a definition stands for now; None: there is none."""
     if name == CANARY:
@@ -239,21 +192,3 @@ def _candidate(name: str, caused_by: str | None, state: ReleaseState) -> str | N
         return caused_by
     waiting = [v.name for v in state.versions.values() if v.stage is ReleaseStage.REGISTERED]
     return waiting[-1] if waiting else None
-
-
-def _notice(order: RunOrder, facts: Facts) -> RunNotice:
-    outcome = outcome_of(facts)
-    failed = outcome.verdict is Verdict.ERROR
-    return RunNotice(
-        run_id=order.run_id,
-        schedule=order.definition.id,
-        logical_time=order.logical_time.isoformat(),
-        state="completed",
-        verdict=outcome.verdict.value,
-        reasons=outcome.reasons,
-        model=order.definition.model,
-        candidate=outcome.candidate,
-        baseline=outcome.baseline,
-        evaluation=outcome.evaluation,
-        error=outcome.text if failed else None,
-    )

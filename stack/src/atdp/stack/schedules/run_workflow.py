@@ -28,9 +28,9 @@ from dbos import (
 
 from atdp.runtime import Home, utc_now
 from atdp.stack.schedules.run_attempts import Attempts
+from atdp.stack.schedules.run_facts import Facts, PartName, RunParts, outcome_of
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
-from atdp.stack.schedules.run_parts import Facts, RunParts, outcome_of
 
 _NAME: Final = "atdp-schedules"
 _FORM_OF_RUNS: Final = "1"
@@ -38,6 +38,7 @@ _FORM_OF_RUNS: Final = "1"
 is not the version of the program: raise it when parts are added, removed or put in another order,
 and runs that have not ended then begin again."""
 _ATTEMPTS_TO_TELL: Final = 8
+_TO_THE_VERDICT: Final[tuple[PartName, ...]] = ("resolve", "pin", "evaluate")
 _FAILED: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
 
@@ -89,45 +90,41 @@ class DurableRuns(DBOSConfiguredInstance):
     @DBOS.workflow()
     def execute(self, fields: Facts) -> Facts:
         """Take a run from its start to its end, and tell its receivers; returns the facts."""
-        order, parts = RunOrder.from_json(fields), self._parts
+        order = RunOrder.from_json(fields)
         facts: Facts = {}
         self._write("begin", order, partial(self._log.started, order))
-        for name, part in (
-            ("resolve", parts.resolve),
-            ("pin", parts.pin),
-            ("evaluate", parts.evaluate),
-        ):
+        for part in _TO_THE_VERDICT:
             if "verdict" not in facts:
-                facts |= self._make(name, order, partial(part, order, dict(facts)))
+                facts |= self._make(part, order, facts)
         if "evaluation" in facts:
             if order.definition.gates is not None:
-                facts |= self._make("gate", order, partial(parts.gate, order, dict(facts)))
+                facts |= self._make("gate", order, facts)
             if order.definition.record:
-                facts |= self._add("recorded", order, facts, parts.record)
-            facts |= self._add("published", order, facts, parts.publish)
+                facts |= self._add("record", order, facts, failed="not_recorded")
+            facts |= self._add("publish", order, facts, failed="not_published")
+        self._parts.close(order)
         self._write("end", order, partial(self._log.ended, order, outcome_of(facts)))
         for index, receiver in enumerate(order.definition.notify):
             if facts["verdict"] in receiver.verdicts:
-                tell = partial(parts.tell, order, dict(facts), index)
+                tell = partial(self._parts.make, "tell", order, {**facts, "receiver": index})
                 self._step(f"tell-{index}", order, tell, most=_ATTEMPTS_TO_TELL)
         return facts
 
-    def _make(self, name: str, order: RunOrder, call: Callable[[], Facts]) -> Facts:
+    def _make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         """Make a part that leads to the verdict, before the deadline of the run."""
+        call = partial(self._parts.make, part, order, dict(facts))
         most, deadline = order.definition.attempts, order.deadline
-        return self._step(name, order, call, most=most, deadline=deadline)
+        return self._step(part, order, call, most=most, deadline=deadline)
 
-    def _add(
-        self, done: str, order: RunOrder, facts: Facts, part: Callable[[RunOrder, Facts], Facts]
-    ) -> Facts:
-        """Make a part after the verdict; where it fails, that is a further reason."""
-        call = partial(part, order, dict(facts))
-        result = self._step(done, order, call, most=order.definition.attempts)
+    def _add(self, part: PartName, order: RunOrder, facts: Facts, *, failed: str) -> Facts:
+        """Make a part after the verdict; where it fails, `failed` is a further reason."""
+        call = partial(self._parts.make, part, order, dict(facts))
+        result = self._step(part, order, call, most=order.definition.attempts)
         if "verdict" not in result:
             return result
         return {
-            "reasons": [*facts["reasons"], f"not_{done}"],
-            "text": f"{facts['text']} It was not {done}: {result['text']}",
+            "reasons": [*facts["reasons"], failed],
+            "text": f"{facts['text']} ({failed}: {result['text']})",
         }
 
     def _write(self, name: str, order: RunOrder, write: Callable[[], None]) -> None:

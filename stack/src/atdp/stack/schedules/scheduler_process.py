@@ -112,12 +112,13 @@ class _Process:
 
     def _open_runs(self, store: ScheduleStore) -> "DurableRuns":
         if self._runs is None:
+            from atdp.stack.schedules.part_process import ProcessParts
             from atdp.stack.schedules.run_log import RunLog
-            from atdp.stack.schedules.run_parts import StackParts
             from atdp.stack.schedules.run_workflow import DurableRuns, runs_database
 
             database = runs_database(self._home, self._url)
-            self._runs = DurableRuns(database, RunLog(store, utc_now), StackParts(self._home))
+            parts = ProcessParts(self._home, utc_now)
+            self._runs = DurableRuns(database, RunLog(store, utc_now), parts)
             self._runs.launch()
         return self._runs
 
