@@ -50,15 +50,30 @@ def open_engine(policy: PolicyVersion, _: ReplayConfig) -> Iterator[Scorer]:
     yield Engine(policy.version)
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path / "home")
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    home = Home(tmp_path_factory.mktemp("repetition"))
     lake = open_lake(home)
     log = LogDouble(lake)
-    samples = many(60, tenants=1, purposes=PURPOSES, reward=1.0)
+    samples = many(24, tenants=1, purposes=PURPOSES, reward=1.0)
     log.land(event for sample in samples for event in sample.events())
     create_dataset(lake, "orders", "reward IS NOT NULL")
     return home
+
+
+@pytest.fixture(scope="module")
+def report(home: Home) -> ReplayReport:
+    return run(home, margin=0.02)
+
+
+@pytest.fixture
+def stored(home: Home, report: ReplayReport) -> Iterator[Path]:
+    """Return the folder of the run, to be damaged; afterwards it is as it was."""
+    folder = StoredRuns.of(home).path(report.run_id)
+    whole = {file: file.read_bytes() for file in folder.iterdir()}
+    yield folder
+    for file, data in whole.items():
+        file.write_bytes(data)
 
 
 def run(home: Home, candidate: str = "v2", **config: float) -> ReplayReport:
@@ -74,8 +89,9 @@ def run(home: Home, candidate: str = "v2", **config: float) -> ReplayReport:
     return report
 
 
-def test_a_run_is_repeated_without_an_engine_to_the_same_bytes(home: Home) -> None:
-    report = run(home, margin=0.02)
+def test_a_run_is_repeated_without_an_engine_to_the_same_bytes(
+    home: Home, report: ReplayReport
+) -> None:
     assert report.inputs.scores_sha256 is not None
     repeated = repeat_run(home, report.run_id[:16])
     assert repeated.canonical() == report.canonical()
@@ -90,9 +106,8 @@ def test_a_run_that_scored_nothing_cannot_be_repeated_but_read(home: Home) -> No
         repeat_run(home, report.run_id)
 
 
-def test_other_scores_are_noticed(home: Home) -> None:
-    report = run(home)
-    file = StoredRuns.of(home).path(report.run_id) / SCORES
+def test_other_scores_are_noticed(home: Home, report: ReplayReport, stored: Path) -> None:
+    file = stored / SCORES
     scores = RecordedScores.from_bytes(file.read_bytes())
     scores.opened[1][0][-1] -= 1.0
     file.write_bytes(scores.to_bytes())
@@ -107,49 +122,46 @@ def test_other_scores_are_noticed(home: Home) -> None:
     assert StoredRuns.of(home).report(report.run_id).verdict is report.verdict
 
 
-def test_a_report_that_was_changed_is_not_read(home: Home) -> None:
-    file = StoredRuns.of(home).path(run(home).run_id) / REPORT
+def test_a_report_that_was_changed_is_not_read(home: Home, stored: Path) -> None:
+    file = stored / REPORT
     whole = file.read_bytes()
     for changed in (
         whole.replace(b'"seed":0', b'"seed":1'),
-        whole.replace(b'"margin":0', b'"margin":0.0'),
+        whole.replace(b'"margin":0.02', b'"margin":0.020'),
         whole[:-20],
         b"{}",
     ):
         assert changed != whole
         file.write_bytes(changed)
         with pytest.raises(RepeatError, match="stored report"):
-            StoredRuns.of(home).report(file.parent.name)
+            StoredRuns.of(home).report(stored.name)
 
 
-def test_what_consent_withholds_now_is_not_read_again(
-    home: Home, memory_registers: RegisterOf
-) -> None:
-    report = run(home)
-    decision = ConsentDecision(
-        tenant="tenant-0", scope="session", value="session-t-1", state="withdrawn"
-    )
-    memory_registers(home).append(decision.entry("key:steward", utc_now()))
-    with pytest.raises(RepeatError, match=r"dataset\.content_sha256.* is not as it was"):
-        repeat_run(home, report.run_id)
-
-
-def test_a_run_is_found_by_the_beginning_of_its_id(home: Home) -> None:
-    first = run(home)
-    assert run(home).run_id == first.run_id
+def test_a_run_is_found_by_the_beginning_of_its_id(home: Home, report: ReplayReport) -> None:
     runs = StoredRuns.of(home)
-    assert runs.find(first.run_id[:6]).canonical == first.canonical()
+    assert runs.find(report.run_id[:6]).canonical == report.canonical()
     for wrong, why in (("../../etc", "no run id"), ("f" * 64, "no runs of this home")):
         with pytest.raises(RepeatError, match=why):
             runs.find(wrong)
-    copy = runs.path(first.run_id[:6] + "0" * 58)
+    copy = runs.path(report.run_id[:6] + "0" * 58)
     copy.mkdir()
-    (copy / "report.json").write_bytes(b"{}")
+    (copy / REPORT).write_bytes(b"{}")
     with pytest.raises(RepeatError, match="2 runs of this home"):
-        runs.find(first.run_id[:6])
+        runs.find(report.run_id[:6])
 
 
 def test_a_record_of_no_scores_can_be_stored() -> None:
     empty = RecordedScores.from_bytes(RecordedScores().to_bytes())
     assert empty.opened == []
     assert RecordedScores.from_bytes(RecordedScores([[]]).to_bytes()).opened == [[]]
+
+
+def test_what_consent_withholds_now_is_not_read_again(
+    home: Home, report: ReplayReport, memory_registers: RegisterOf
+) -> None:
+    decision = ConsentDecision(
+        tenant="tenant-0", scope="session", value="session-t-1", state="withdrawn"
+    )
+    memory_registers(home).append(decision.entry("key:steward", utc_now()))
+    with pytest.raises(RepeatError, match=r"dataset\.content_sha256.* is not as it was"):
+        repeat_run(home, report.run_id)

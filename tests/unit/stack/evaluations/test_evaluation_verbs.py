@@ -14,37 +14,45 @@ from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.stored_runs import StoredRuns
 from atdp.runtime import Home, KeyStore
 from atdp.stack.cli.app import build
-from atdp.stack.evaluations import publish_evaluation
+from atdp.stack.evaluations.evaluation_record import EvaluationOccasion, evaluation_record
 from atdp.stack.evaluations.publication import outbox_of
 
 from .test_publication import judged
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
-    home = Home(tmp_path / "home")
+@pytest.fixture(scope="module")
+def landed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, str]:
+    """Land two evaluations of a schedule, one of two tenants; returns the run id of the other."""
+    home = Home(tmp_path_factory.mktemp("verbs"))
     with KeyStore(home.keys_db) as keys:
         keys.ensure_operator(home.operator_key_file)
-    monkeypatch.setenv("ATDP_HOME", str(home.root))
-    monkeypatch.delenv("ATDP_API_KEY", raising=False)
-    monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
-    return home
-
-
-@pytest.fixture
-def landed(home: Home) -> str:
-    """Land two evaluations of a schedule, one of them of two tenants; returns a run id."""
-    reports = judged("acme", seed=1), judged("acme", "globex", seed=2)
+    reports = judged("acme"), judged("acme", "globex")
     for day, report in enumerate(reports):
-        publish_evaluation(
-            home, report, schedule="nightly", logical_time=NOON + timedelta(days=day)
+        record = evaluation_record(
+            report,
+            EvaluationOccasion(schedule="nightly", logical_time=NOON + timedelta(days=day)),
+            NOON,
         )
+        outbox_of(home).add(record)
     StoredRuns.of(home).keep(reports[0], RecordedScores())
+    StoredRuns.of(home).write_page(reports[0])
     topic = MemoryTopic()
     outbox_of(home).publish_to(topic)
     log = LogDouble(open_lake(home), role="evaluations", partitions=1)
     log.sink.write(log.batch((message.key, message.value) for message in topic.messages))
-    return reports[0].run_id
+    return home, reports[0].run_id
+
+
+@pytest.fixture
+def home(landed: tuple[Home, str], monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("ATDP_HOME", str(landed[0].root))
+    monkeypatch.delenv("ATDP_API_KEY", raising=False)
+    return landed[0]
+
+
+@pytest.fixture
+def run_id(landed: tuple[Home, str]) -> str:
+    return landed[1]
 
 
 def atdp(*words: str) -> Result:
@@ -58,43 +66,43 @@ def refused(*words: str) -> str:
     return result.stderr
 
 
-def test_evaluations_are_listed_newest_first(home: Home, landed: str) -> None:
+def test_evaluations_are_listed_newest_first(home: Home, run_id: str) -> None:
     listed = json.loads(atdp("replay", "list", "--json").stdout)
-    assert [row["repeatable"] for row in listed if row["run_id"] == landed] == [True]
+    assert [row["repeatable"] for row in listed if row["run_id"] == run_id] == [True]
     assert {row["schedule"] for row in listed} == {"nightly"}
     assert len(json.loads(atdp("replay", "list", "--last", "1", "--json").stdout)) == 1
-    assert landed[:16] in atdp("replay", "list").stdout
+    assert run_id[:16] in atdp("replay", "list").stdout
     assert atdp("replay", "list", "--model", "other", "--format", "csv").stdout.count("\n") == 1
     assert "No evaluation is in the lake" in atdp("replay", "list", "--schedule", "x").stdout
 
 
-def test_the_trend_is_a_table_and_a_page(home: Home, landed: str, tmp_path: Path) -> None:
+def test_the_trend_is_a_table_and_a_page(home: Home, run_id: str, tmp_path: Path) -> None:
     page = tmp_path / "nightly.html"
     result = atdp("schedule", "report", "nightly", "--html", str(page), "--json")
     assert result.exit_code == 0, result.output
-    assert [row["run_id"] == landed for row in json.loads(result.stdout)] == [True, False]
-    assert f"evaluations/runs/{landed}/report.html" in page.read_text()
+    assert [row["run_id"] == run_id for row in json.loads(result.stdout)] == [True, False]
+    assert f"evaluations/runs/{run_id}/report.html" in page.read_text()
 
 
-def test_an_evaluator_sees_the_evaluations_of_its_own_tenant(home: Home, landed: str) -> None:
+def test_an_evaluator_sees_the_evaluations_of_its_own_tenant(home: Home, run_id: str) -> None:
     with KeyStore(home.keys_db) as keys:
         acme, rival, analyst = (
             keys.create(tenant, role)[0]
             for tenant, role in (("acme", "evaluator"), ("rival", "evaluator"), ("acme", "analyst"))
         )
     seen = json.loads(atdp("schedule", "report", "nightly", "--json", "--key", acme).stdout)
-    assert [row["run_id"] for row in seen] == [landed]
+    assert [row["run_id"] for row in seen] == [run_id]
     for key in (rival, analyst):
         assert refused("schedule", "report", "nightly", "--key", key).startswith("error: ")
 
 
-def test_wrong_input_is_one_line(home: Home, landed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_input_is_one_line(home: Home, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no run id" in refused("replay", "run", "--repeat", "../x")
     assert "no runs of this home" in refused("replay", "run", "--repeat", "f" * 64)
-    assert "--dataset" in refused("replay", "run", "--repeat", landed, "--dataset", "orders")
-    assert "no dataset 'orders'" in refused("replay", "run", "--repeat", landed[:16])
+    assert "--dataset" in refused("replay", "run", "--repeat", run_id, "--dataset", "orders")
+    assert "no dataset 'orders'" in refused("replay", "run", "--repeat", run_id[:16])
     assert "greater than or equal to 1" in refused("replay", "list", "--last", "0")
     assert "nothing" in refused("schedule", "report", "nothing")
     monkeypatch.setenv("ATDP_HOME", str(home.root / "missing"))
-    for words in (("replay", "list"), ("replay", "run", "--repeat", landed)):
+    for words in (("replay", "list"), ("replay", "run", "--repeat", run_id)):
         assert refused(*words).startswith("error: There is no home")
