@@ -2,7 +2,7 @@
 
 import typer
 
-from atdp.stack.cli.replay import cassette, run, teacher
+from atdp.stack.cli.replay import cassette, evaluations, gate, run, teacher
 from atdp.stack.cli.verb_groups import make_group
 
 
@@ -10,6 +10,8 @@ def add_to(app: typer.Typer) -> None:
     """Add the verbs `replay …` to the `atdp` command."""
     group = make_group("replay", "Evaluations of candidates on logged trajectories.")
     group.command()(run.run)
+    group.command("list")(evaluations.list_all)
     group.command()(cassette.cassette)
     group.command()(teacher.teacher)
+    group.command()(gate.gate)
     app.add_typer(group)

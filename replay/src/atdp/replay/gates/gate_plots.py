@@ -1,0 +1,37 @@
+"""The pass^k curve of a report as inline SVG; the same report gives the same bytes."""
+
+import io
+
+import matplotlib as mpl
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from atdp.replay.gates.evidence import MetricEvidence
+from atdp.replay.plot_frame import BASELINE, CANDIDATE, STYLE
+
+
+def pass_k_plot(evidence: MetricEvidence) -> str:
+    """Plot pass^1 to pass^k of both with their bands."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(4.8, 2.6), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        for name, colour, curve in (
+            ("baseline", BASELINE, evidence.baseline_curve),
+            ("candidate", CANDIDATE, evidence.candidate_curve),
+        ):
+            steps = [point.k for point in curve]
+            lower, upper = [point.lower for point in curve], [point.upper for point in curve]
+            axes.fill_between(steps, lower, upper, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(steps, [p.value for p in curve], "o-", color=colour, markersize=4, label=name)
+        axes.set_ylim(0, 1.02)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.set_xlabel("k attempts, all solved")
+        axes.legend(frameon=False)
+        buffer = io.StringIO()
+        figure.savefig(
+            buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
+        )
+    svg = buffer.getvalue()
+    return svg[svg.index("<svg") :].replace("<svg", '<svg role="img" aria-label="pass^k by k"', 1)
