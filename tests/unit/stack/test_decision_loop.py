@@ -60,6 +60,7 @@ class MemoryWorld:
     codes: tuple[str, ...] = ("because",)
     evaluated: list[EvaluationRequest] = field(default_factory=list)
     rated: int = 100
+    before: int = 0
     counts: CanaryCounts = GOOD
     training: str | None = None
     events: list[LearningEvent] = field(default_factory=list)
@@ -113,6 +114,9 @@ class MemoryWorld:
 
     def evidence(self, tenants: Sequence[str], versions: Sequence[str]) -> HeldOutSessions:
         return HeldOutSessions(sessions=self.rated, rated=self.rated)
+
+    def sessions_before(self, request: EvaluationRequest) -> int:
+        return self.before
 
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         self.evaluated.append(request)
@@ -343,6 +347,19 @@ def test_looks_at_a_candidate_are_counted_and_spent(
     advance(4)
     assert [request.look for request in world.evaluated] == [1, 2, 3]
     assert [request.dataset[-1] for request in world.evaluated] == ["1", "2", "3"]
+
+
+def test_a_restart_spends_no_look(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE]
+    advance(2)
+    world.before = 100  # sessions of the first look
+    for world.rated in (100, 149, 150):
+        advance(1)  # in a loop that remembers nothing
+    assert [request.look for request in world.evaluated] == [1, 2]
 
 
 def test_a_version_that_a_newer_one_overtook_is_evaluated_while_the_newer_one_waits(

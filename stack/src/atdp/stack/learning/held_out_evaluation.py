@@ -6,10 +6,10 @@ same report, and is recorded once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from atdp.lakehouse import Lake, connect, create_dataset, sql_literal
+from atdp.lakehouse import Lake, connect, create_dataset, load_dataset, sql_literal
 from atdp.replay import (
     ReplayConfig,
     ReplayReport,
@@ -66,6 +66,10 @@ class Evaluator(Protocol):
         """Count the held-out sessions that `versions` served to `tenants`."""
         ...
 
+    def sessions_before(self, request: EvaluationRequest) -> int:
+        """Return the sessions of the look before this one; 0 at the first look."""
+        ...
+
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         """Pin the sessions, replay them, and return the report; repeating gives the same."""
         ...
@@ -86,6 +90,13 @@ class ReplayEvaluator:
         with connect(lake=self.lake) as connection:
             ((sessions, rated),) = connection.sql(statement).rows()
         return HeldOutSessions(sessions=sessions, rated=rated)
+
+    def sessions_before(self, request: EvaluationRequest) -> int:
+        """See `Evaluator`."""
+        before = replace(request, look=request.look - 1).dataset
+        if not (self.home.datasets / f"{before}.json").exists():
+            return 0
+        return load_dataset(self.lake, before).trajectories
 
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
         """See `Evaluator`.

@@ -105,7 +105,9 @@ class ReleaseActions:
 
     def _too_thin(self, evidence: HeldOutSessions, request: EvaluationRequest) -> str:
         """Return why an evaluation now would decide nothing; empty when it may."""
-        before = self._evaluated.get((request.candidate, request.baseline), 0)
+        before = self._evaluated.get((request.candidate, request.baseline))
+        if before is None:  # after a restart, which must not spend a look
+            before = self.ports.evaluator.sessions_before(request)
         needed = max(self.settings.min_sessions, round(before * _MORE_EVIDENCE))
         least = self.settings.min_rated_share
         if evidence.rated < needed:
