@@ -28,7 +28,14 @@ from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.lakehouse import create_dataset, load_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
-from atdp.replay import ReplayConfig, ReplayDataError, ReplayReport, ReplayRequest, Verdict
+from atdp.replay import (
+    ReplayConfig,
+    ReplayDataError,
+    ReplayReport,
+    ReplayRequest,
+    Verdict,
+    repeat_run,
+)
 from atdp.replay.dataset_evaluation import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
 from atdp.runtime import utc_now
@@ -268,6 +275,7 @@ def test_the_same_evaluation_twice_gives_the_same_bytes(world: World, tmp_path: 
     paths = [write_report(r, tmp_path / f"{i}.html") for i, r in enumerate((first, second))]
     assert paths[0][0].read_bytes() == paths[1][0].read_bytes()
     assert json.loads(paths[0][1].read_text())["verdict"] == first.verdict
+    assert repeat_run(world.home, first.run_id[:16]).canonical() == first.canonical()
 
 
 def test_a_broken_candidate_does_not_pass(world: World) -> None:
