@@ -78,6 +78,9 @@ _CANDIDATE_COLUMNS = (
     "prompt_version",
     "tools_version",
     "tool_errors",
+    "tokens_refused",
+    "replay_class",
+    "replay_reason",
     "first_offset",
     "last_offset",
     "kafka_partition",
@@ -101,8 +104,14 @@ class ReadOptions:
     worst_fidelity: TokenFidelity = EXACT
     """With `require_exact`: how much redaction may have changed the token ids (`exact`,
     `context_changed` or `spliced`)."""
+    with_changed_tokens: bool = False
+    """With `require_exact`: also trajectories that only their changed tokens refuse, without tokens
+    (`TrajectoryRecord.tokens_refused`). Their rewards count where attempts are compared: they are
+    not missing at random."""
     with_messages: bool = True
     """Also fold the messages, which reads the text columns."""
+    with_content: bool = True
+    """Also read the model calls and what they were shown; False: the rows of trajectories alone."""
     with_step_rewards: bool = False
     """Also read the rewards of steps and events."""
     caller: Principal | None = None
@@ -168,16 +177,21 @@ def governed_trajectories(
         )
     # Not `connect`, which would ask again: the rows of refused trajectories are left out below.
     scope = Scope(tenant=tenant, purpose=purpose)
-    with Connection(lake, scope, snapshots=pinned) as content:
-        contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
-        generations = _generations(content, filters, accepted, contexts)
-        rewards = _step_rewards(content, filters) if options.with_step_rewards else {}
+    contexts = {key: CheckedContext() for key in accepted}
+    generations: _Generations = {}
+    rewards: Mapping[Key, list[StepReward]] = {}
+    if options.with_content:
+        with Connection(lake, scope, snapshots=pinned) as content:
+            contexts = _contexts(content, filters, accepted, with_messages=options.with_messages)
+            generations = _generations(content, filters, accepted, contexts)
+            rewards = _step_rewards(content, filters) if options.with_step_rewards else {}
     records = []
     for key, row in accepted.items():
         calls = generations.get(key, [])
         context = contexts[key]
         reason = context.refusal() if options.with_messages else None
-        if not all(stamps.may_be_used(*call, purpose, exact=options.demand) for call in calls):
+        demand = None if row["tokens_refused"] else options.demand
+        if not all(stamps.may_be_used(*call, purpose, exact=demand) for call in calls):
             reason = stamps.DISAGREES
         if reason is None:
             record = _trajectory(row, calls, context, options)
@@ -235,10 +249,12 @@ def _judge_stamps(
     accepted: dict[Key, _Row] = {}
     rejected: list[tuple[str, float | None]] = []
     for row in candidates:
-        reason = stamps.refusal(row, purpose, exact=options.demand)
+        reason, of_tokens = stamps.refusal(row, purpose, exact=options.demand), None
+        if reason and options.with_changed_tokens and stamps.only_tokens_refuse(row, purpose):
+            reason, of_tokens = None, reason
         reason = reason or withheld.reason(row["tenant_id"], row["trajectory_id"])
         if reason is None:
-            accepted[_key(row)] = row
+            accepted[_key(row)] = {**row, "tokens_refused": of_tokens}
         else:
             rejected.append((reason, row["reward"]))
     return accepted, rejected
@@ -251,11 +267,23 @@ def _trajectory(
     options: ReadOptions,
 ) -> TrajectoryRecord:
     messages = context.fold.messages if options.with_messages else ()
+    without_tokens = row["tokens_refused"] is not None
     return TrajectoryRecord(
         **{name: row[name] for name in _CANDIDATE_COLUMNS},
-        generations=tuple(record for record, _ in calls),
+        generations=tuple(_without_tokens(it) if without_tokens else it for it, _ in calls),
         messages=tuple(map(_message, messages)),
         tools_json=context.tools_json,
+    )
+
+
+def _without_tokens(record: GenerationRecord) -> GenerationRecord:
+    return replace(
+        record,
+        prompt_token_ids=(),
+        output_token_ids=(),
+        output_logprobs=(),
+        loss_mask=None,
+        stale_from=None,
     )
 
 

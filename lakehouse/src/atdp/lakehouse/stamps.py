@@ -22,6 +22,8 @@ NOT_SETTLED = "not_settled"
 with them."""
 NOT_ELIGIBLE = "not_eligible"
 NOT_EXACT = "tokens_not_exact"
+_CHANGED = ("context_changed", "spliced", "dropped")
+"""Token fidelities of which redaction is the cause."""
 DISAGREES = "row_disagrees_with_stamp"
 """A generation was read that its trajectory's stamps should have refused."""
 
@@ -49,6 +51,18 @@ def refusal(row: Mapping[str, Any], purpose: Purpose, *, exact: TokenFidelity | 
     if row["token_fidelity"] is None or row["token_fidelity"] in admitted_fidelities(exact):
         return None
     return NOT_EXACT
+
+
+def only_tokens_refuse(row: Mapping[str, Any], purpose: Purpose) -> bool:
+    """Return whether nothing but tokens that governance has changed refuses a trajectory.
+
+    Purpose and consent then permit to learn from its reward.
+    """
+    return (
+        refusal(row, purpose, exact=None) is None
+        and row["otherwise_ineligible"] is False
+        and row["token_fidelity"] in _CHANGED
+    )
 
 
 def may_be_used(

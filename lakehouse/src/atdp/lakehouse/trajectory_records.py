@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from atdp.lakehouse.tables import TableName
-from atdp.schemas import BrokenPrefix, Message
+from atdp.schemas import BrokenPrefix, Message, ReplayClass
 
 Key = tuple[str, str, int]
 """Tenant, trajectory, attempt."""
@@ -109,6 +109,14 @@ class TrajectoryRecord:
     """The last tool definitions that were shown to the model."""
     step_rewards: tuple[StepReward, ...] = ()
     """The rewards of steps and of their events, where `ReadOptions` asks for them."""
+    tokens_refused: str | None = None
+    """The reason why its generations come without tokens (`ReadOptions.with_changed_tokens`): only
+    its reward may be learned from. None: they come as they are."""
+    replay_class: ReplayClass | None = None
+    """How far a replay of it can be trusted, by its events (see the view `trajectories`). None: it
+    was read for training, which does not ask."""
+    replay_reason: str | None = None
+    """The reason for `replay_class`."""
     first_offset: int
     last_offset: int
     kafka_partition: int

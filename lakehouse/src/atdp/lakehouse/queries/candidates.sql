@@ -1,7 +1,8 @@
 -- candidates: every trajectory that was asked for, with its stamps, versions and counts only, so that
 -- a refusal can be counted with its reason before any content is read. {purpose} is a string literal, {where} a
 -- boolean expression over `trajectories`; {after} and {named} select the trajectories that are
--- newer than a position (see reader).
+-- newer than a position (see reader). The replay class costs a tenth of a read, so training, which
+-- reads often, goes without it.
 SELECT
     t.tenant_id,
     t.trajectory_id,
@@ -17,6 +18,8 @@ SELECT
     t.eligibility_reason,
     t.token_fidelity,
     t.settled,
+    if({purpose} = 'train', NULL, t.replay_class) AS replay_class,
+    if({purpose} = 'train', NULL, t.replay_reason) AS replay_reason,
     t.first_offset,
     t.last_offset,
     t.kafka_partition,
@@ -26,7 +29,8 @@ SELECT
     stamps.without_stamp,
     stamps.without_purpose,
     stamps.without_consent,
-    stamps.withdrawn
+    stamps.withdrawn,
+    stamps.otherwise_ineligible
 FROM trajectories AS t
 INNER JOIN (
     SELECT
@@ -43,7 +47,15 @@ INNER JOIN (
             NOT coalesce(list_contains(governance.purposes, {purpose}), false)
         ) AS without_purpose,
         bool_or(coalesce(governance.consent, 'unknown') <> 'granted') AS without_consent,
-        bool_or(coalesce(governance.consent, 'unknown') = 'withdrawn') AS withdrawn
+        bool_or(coalesce(governance.consent, 'unknown') = 'withdrawn') AS withdrawn,
+        bool_or(
+            NOT coalesce(governance.training_eligible, false)
+            AND NOT coalesce(
+                starts_with(governance.eligibility_reason, 'token_fidelity_')
+                OR governance.eligibility_reason = 'ids_do_not_match_text',
+                false
+            )
+        ) AS otherwise_ineligible
     FROM events
     WHERE {named}
     GROUP BY tenant_id, trajectory_id, attempt

@@ -13,6 +13,22 @@
 -- or exported. It stays false when governance had forgotten what it learned and the trajectory went
 -- on: then a second event has the settled version -1 (governance knew none before it). It is about
 -- all attempts of a trajectory together, and true for one that taught nothing.
+--
+-- `replay_class` says how far a replay of the trajectory can be trusted, as its events prove it, and
+-- `replay_reason` why. A class that a producer states can only lower it.
+--
+-- `deterministic`: the same weights give it again (`greedy` or `seeded` sampling), and no call
+-- changed anything outside.
+--
+-- `approximate`: everything that the model was shown is recorded, but `side_effects` (a call wrote,
+-- or nobody stated that it does not), `weights_unknown`, `sampling_unknown`, `truncated_sampling`
+-- (some tokens had the probability 0), `sampled` (without a seed) or `stated_approximate`.
+--
+-- `non_replayable`: `no_end`, `not_governed` (an event without a stamp), `not_settled`,
+-- `governance_changed` (something that the model was shown or wrote was replaced or removed),
+-- `events_missing` (a gap, or a hole in the numbers), `no_model_call`, `messages_missing` (nothing
+-- was recorded of what the model was shown, or of an answer), `context_truncated` (earlier messages
+-- were not shown any more), `tool_result_missing` or `stated_non_replayable`.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -95,7 +111,71 @@ WITH folded AS (
         min(kafka_offset) AS first_offset,
         max(kafka_offset) AS last_offset,
         any_value(kafka_partition) AS kafka_partition,
-        arg_min(source.format, kafka_offset) AS source_format
+        arg_min(source.format, kafka_offset) AS source_format,
+        -- The evidence for replay_class.
+        max(
+            list_position(
+                ['deterministic', 'approximate', 'non_replayable'], governance.replay_class
+            )
+        ) AS stated_class,
+        bool_or(governance.policy_id IS NULL) AS ungoverned,
+        bool_or(
+            CASE
+                WHEN kind NOT IN ('observation', 'action', 'outcome') THEN false
+                WHEN action.type = 'generation'
+                    AND coalesce(governance.token_fidelity, '') NOT IN ('exact', 'unknown')
+                    THEN true
+                -- A path that names no body is the sum of what has no entry of its own.
+                ELSE len([
+                    each FOR each IN governance.findings
+                    IF starts_with(each.path, '$.' || kind) OR NOT starts_with(each.path, '$.')
+                ]) > 0
+            END
+        ) AS governance_changed,
+        bool_or(kind = 'gap' AND (gap.from_seq IS NOT NULL OR status <> 'error')) AS gaps,
+        list(hash(producer_id, seq)) AS numbers,
+        list(hash(producer_id, seq - 1)) FILTER (seq > 0) AS earlier_numbers,
+        count(*) FILTER (kind = 'observation') AS observations,
+        bool_or(action.message.role IS NULL AND action.error.type IS NULL)
+            FILTER (kind = 'action' AND action.type = 'generation') AS answer_missing,
+        list(observation.context_base + len(observation.messages) ORDER BY kafka_offset)
+            FILTER (
+                kind = 'observation'
+                AND observation.context_base IS NOT NULL
+                AND len(observation.messages) > 0
+            ) AS contexts,
+        list(action.tool_call.call_id)
+            FILTER (kind = 'action' AND action.type = 'tool_call') AS calls,
+        list(coalesce(outcome.call_id, ''))
+            FILTER (
+                kind = 'outcome'
+                AND (outcome.message.role IS NOT NULL OR outcome.error.type IS NOT NULL)
+            ) AS results,
+        bool_or(
+            CASE action.type
+                WHEN 'tool_call' THEN
+                    coalesce(action.tool_call.side_effect, 'unknown') NOT IN ('none', 'read')
+                WHEN 'memory_op' THEN action.memory_op.op <> 'read'
+                ELSE action.type IN ('code_edit', 'handoff', 'unknown')
+            END
+        ) FILTER (kind = 'action') AS side_effects,
+        bool_or(
+            coalesce(versions.weights, action.generation.policy_versions[1].version) IS NULL
+        ) FILTER (kind = 'action' AND action.type = 'generation') AS weights_unknown,
+        -- greedy < seeded < sampled < truncated < unknown
+        max(
+            CASE
+                WHEN action.generation.sampling.temperature = 0 THEN 1
+                WHEN action.generation.sampling.top_k = 1 THEN 1
+                WHEN action.generation.sampling.seed IS NOT NULL THEN 2
+                WHEN action.generation.sampling.temperature IS NULL THEN 5
+                WHEN action.generation.sampling.top_p < 1
+                    OR action.generation.sampling.top_k > 0
+                    OR action.generation.sampling.min_p > 0
+                    THEN 4
+                ELSE 3
+            END
+        ) FILTER (kind = 'action' AND action.type = 'generation') AS sampling
     FROM events
     GROUP BY tenant_id, trajectory_id, attempt
 ),
@@ -121,7 +201,9 @@ SELECT
         weight_version, weight_versions, input_tokens, output_tokens, latency_us, cost,
         training_eligible, eligibility_reason, token_fidelity, learned_version, settled_version,
         beginnings, beginning, knowing_since, first_offset, last_offset, kafka_partition,
-        source_format, goes_on
+        source_format, goes_on, stated_class, ungoverned, governance_changed, gaps, numbers,
+        earlier_numbers, observations, answer_missing, contexts, calls, results, side_effects,
+        weights_unknown, sampling
     ) REPLACE (
         if(status = 'idle' AND goes_on, NULL, ended_at) AS ended_at,
         if(status = 'idle' AND goes_on, 'open', status) AS status
@@ -145,6 +227,43 @@ SELECT
             max(folded.beginning) OVER whole <= min(folded.knowing_since) OVER whole, true
         )
     ) AS settled,
+    CASE
+        WHEN folded.status = 'open' OR folded.status = 'idle' AND folded.goes_on THEN 'no_end'
+        WHEN folded.ungoverned THEN 'not_governed'
+        WHEN NOT settled THEN 'not_settled'
+        WHEN folded.governance_changed THEN 'governance_changed'
+        WHEN folded.gaps OR NOT list_has_all(folded.numbers, coalesce(folded.earlier_numbers, []))
+            THEN 'events_missing'
+        WHEN folded.generations = 0 THEN 'no_model_call'
+        WHEN folded.observations = 0 OR folded.answer_missing THEN 'messages_missing'
+        WHEN folded.contexts <> list_sort(list_distinct(folded.contexts)) THEN 'context_truncated'
+        WHEN NOT if(
+            len(list_distinct(folded.calls)) = len(folded.calls),
+            list_has_all(coalesce(folded.results, []), folded.calls),
+            -- Calls that share an id are told apart by their number only.
+            list_sort(folded.calls) = list_sort(coalesce(folded.results, []))
+        ) THEN 'tool_result_missing'
+        WHEN folded.stated_class = 3 THEN 'stated_non_replayable'
+        WHEN folded.side_effects THEN 'side_effects'
+        WHEN folded.weights_unknown THEN 'weights_unknown'
+        WHEN folded.sampling = 5 THEN 'sampling_unknown'
+        WHEN folded.sampling = 4 THEN 'truncated_sampling'
+        WHEN folded.sampling = 3 THEN 'sampled'
+        WHEN folded.stated_class = 2 THEN 'stated_approximate'
+        WHEN folded.sampling = 2 THEN 'seeded'
+        WHEN folded.sampling = 1 THEN 'greedy'
+        ELSE 'unknown'
+    END AS replay_reason,
+    CASE
+        WHEN replay_reason IN ('greedy', 'seeded') THEN 'deterministic'
+        -- No IN: with so many values it is a join, also in queries that do not ask for the class.
+        WHEN regexp_full_match(
+            replay_reason,
+            'side_effects|weights_unknown|sampling_unknown|truncated_sampling|sampled'
+            || '|stated_approximate'
+        ) THEN 'approximate'
+        ELSE 'non_replayable'
+    END AS replay_class,
     folded.first_offset,
     folded.last_offset,
     folded.kafka_partition,
