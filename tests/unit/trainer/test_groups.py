@@ -176,7 +176,9 @@ def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["a", "b", None]), st.sampled_from([None, 0.0, 1.0]), st.booleans()
+            st.sampled_from(["a", "b", None]),
+            st.sampled_from([None, 0.0, 1.0]),
+            st.sampled_from(["sound", "without tokens", "unusable"]),
         ),
         max_size=40,
     ),
@@ -184,17 +186,24 @@ def test_a_reward_that_is_no_number_is_set_aside_alone(reward: float) -> None:
     st.integers(1, 10),
 )
 def test_every_candidate_is_in_exactly_one_place(
-    kinds: list[tuple[str | None, float | None, bool]], exhausted: bool, window: int
+    kinds: list[tuple[str | None, float | None, str]], exhausted: bool, window: int
 ) -> None:
     candidates = [
-        trajectory(n, task=task, reward=reward, turns=(TURN,) if sound else ())
-        for n, (task, reward, sound) in enumerate(kinds)
+        trajectory(
+            n,
+            task=task,
+            reward=reward,
+            turns=() if kind == "unusable" else (TURN,),
+            tokens_refused="spliced" if kind == "without tokens" else None,
+        )
+        for n, (task, reward, kind) in enumerate(kinds)
     ]
     assembly = run(candidates, size=4, window=window, exhausted=exhausted)
-    everywhere = [*members(assembly.ready), *members(assembly.set_aside), *assembly.waiting]
+    attempts = [attempt for group in assembly.ready for attempt in group.attempts]
+    everywhere = [*attempts, *members(assembly.set_aside), *assembly.waiting]
     assert Counter(t.key for t in everywhere) == Counter(t.key for t in candidates)
     assert not (exhausted and assembly.waiting)
-    assert all(len(set(group.returns)) > 1 for group in assembly.ready)
+    assert all(len(set(group.returns)) > 1 and group.members for group in assembly.ready)
 
 
 def test_trajectories_without_a_task_are_compared_one_by_one_where_that_is_asked_for() -> None:

@@ -5,8 +5,11 @@ the attempts at the same task that happen to exist. So a group can stay incomple
 or contain attempts that must not be trained on. The rules:
 
 - members share the tenant, and the group id or else the task. A trajectory that cannot be trained
-  on (ineligible, no token ids, too stale) is set aside alone, so it does not change the statistics
-  of its group;
+  on (ineligible, sampled otherwise, too stale) is set aside alone, so it does not change the
+  statistics of its group;
+- an attempt of which redaction has left no tokens to train on is an attempt all the same. Its
+  return counts in the statistics of its group, or in the running baseline, since such attempts are
+  not missing at random: without them, the others would seem worse than they are;
 - groups form in the order in which trajectories start. The order in which they end would favour
   short trajectories;
 - a group is *ready* with `size` members. An incomplete one waits until its window has closed (or
@@ -30,7 +33,7 @@ Every candidate is in a ready group, set aside with a reason, or waiting. The ne
 trajectories again that this run has set aside, since a reward may have come.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from atdp.trainer.algo.advantages import is_uniform
 from atdp.trainer.groups import (
@@ -83,7 +86,7 @@ def assemble_groups(
         set_aside += refusals
         ready += groups
     return Assembly(
-        ready=tuple(sorted(ready, key=lambda group: _start_order(group.members[0]))),
+        ready=tuple(sorted(ready, key=lambda group: min(map(_start_order, group.attempts)))),
         set_aside=tuple(set_aside),
         waiting=tuple(waiting),
         open_starts=tuple(
@@ -132,10 +135,27 @@ def _form_groups(part: _Attempts, rules: GroupRules) -> tuple[list[Group], list[
         reason = "singleton group" if len(rewarded) == 1 else "group too small"
         return [], [*set_aside, SetAside(reason=reason, members=rewarded)]
     group = _group(rewarded, rules)
+    if not group.members:
+        return [], [*set_aside, *without_tokens([group], rules)]
     if is_uniform(group.returns):
         reason = "equal rewards in the group"
         return [], [*set_aside, SetAside(reason=reason, members=rewarded)]
     return [group], set_aside
+
+
+def without_tokens(
+    groups: Iterable[Group], rules: GroupRules, *, counted: bool = False
+) -> tuple[SetAside, ...]:
+    """Return the attempts of groups that have no tokens to train on, by reason."""
+    by_reason: dict[str, list[TrainingTrajectory]] = {}
+    for group in groups:
+        for trajectory in group.counted:
+            reason = _refusal_of_tokens(trajectory, rules) or ""
+            by_reason.setdefault(reason, []).append(trajectory)
+    return tuple(
+        SetAside(reason=reason, members=tuple(attempts), counted=counted)
+        for reason, attempts in by_reason.items()
+    )
 
 
 def _comparable(part: _Attempts, rules: GroupRules) -> tuple[TrainingTrajectory, ...]:
@@ -145,15 +165,23 @@ def _comparable(part: _Attempts, rules: GroupRules) -> tuple[TrainingTrajectory,
 
 
 def _group(
-    members: tuple[TrainingTrajectory, ...], rules: GroupRules, *, alone: bool = False
+    attempts: tuple[TrainingTrajectory, ...], rules: GroupRules, *, alone: bool = False
 ) -> Group:
+    counted = tuple(t for t in attempts if _refusal_of_tokens(t, rules) is not None)
+    members = tuple(t for t in attempts if _refusal_of_tokens(t, rules) is None)
     return Group(
-        tenant=members[0].key.tenant,
-        task=members[0].task,
+        tenant=attempts[0].key.tenant,
+        task=attempts[0].task,
         members=members,
-        returns=tuple(returns_of(t, rules.credit, rules.discount) for t in members),
+        returns=tuple(returns_of(t, rules.credit, rules.discount) for t in members + counted),
         alone=alone,
+        counted=counted,
     )
+
+
+def _refusal_of_tokens(trajectory: TrainingTrajectory, rules: GroupRules) -> str | None:
+    """Return why redaction has left no tokens to train on; None when it has."""
+    return trajectory.tokens_refused or refusal_of_stale(trajectory, rules.stale_logprobs)
 
 
 def _closed_to(candidates: GroupCandidates, window: int) -> dict[int, int]:
@@ -182,16 +210,12 @@ def _refusal(
     ages: VersionAges,
     already_trained: Collection[TrajectoryKey],
 ) -> str | None:
-    """Return why a trajectory cannot be a member of any group; None when it can."""
+    """Return why a trajectory cannot be an attempt of any group; None when it can."""
     if trajectory.key in already_trained:
         return "already trained on by an ancestor"
     if rules.comparison == "group" and trajectory.comparison_id is None:
         return "no task id, so no group"
-    return (
-        refusal_for_rl(trajectory)
-        or refusal_of_stale(trajectory, rules.stale_logprobs)
-        or _refusal_of_versions(trajectory, rules, ages)
-    )
+    return refusal_for_rl(trajectory) or _refusal_of_versions(trajectory, rules, ages)
 
 
 def _refusal_of_versions(

@@ -89,9 +89,18 @@ class Group:
     task: str | None
     members: tuple[TrainingTrajectory, ...]
     returns: tuple[tuple[float, ...], ...]
-    """Of each member: the return of every turn, or a single value that holds for all turns."""
+    """Of each member: the return of every turn, or a single value that holds for all turns. Those
+    of `counted` follow."""
     alone: bool = False
-    """It has one member, which is compared with the running baseline."""
+    """It has one attempt, which is compared with the running baseline."""
+    counted: tuple[TrainingTrajectory, ...] = ()
+    """Further attempts, of which only the returns count: redaction has left no tokens to train on.
+    """
+
+    @property
+    def attempts(self) -> tuple[TrainingTrajectory, ...]:
+        """All attempts that are compared, in the order of `returns`."""
+        return self.members + self.counted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +109,8 @@ class SetAside:
 
     reason: str
     members: tuple[TrainingTrajectory, ...]
+    counted: bool = False
+    """Their rewards count in the comparison with others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -160,6 +160,7 @@ def _train(
         steps=result.steps,
         trajectories_used=len(set(result.trained)),
         set_aside=result.set_aside,
+        counted=result.counted,
         refused=result.refused,
         metrics=result.last_metrics,
         ratings=result.ratings,

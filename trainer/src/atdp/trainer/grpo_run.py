@@ -25,7 +25,7 @@ import torch
 
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState, seed_everything
 from atdp.trainer.errors import PlanError
-from atdp.trainer.group_assembly import assemble_groups
+from atdp.trainer.group_assembly import assemble_groups, without_tokens
 from atdp.trainer.groups import GroupCandidates, SetAside, VersionAges
 from atdp.trainer.linearize import Row, linearize
 from atdp.trainer.model import CausalLM
@@ -165,7 +165,7 @@ class GrpoRun:
                     f"plan {number} in {self._files.path} was made with other settings; "
                     "use another run name"
                 )
-            if planned_trajectories(written, self._source.fetch(written.trained)) is not None:
+            if planned_trajectories(written, self._source.fetch(tuple(written.tasks))) is not None:
                 return written
             _log.warning(
                 "plan %d cannot be repeated, since its data have changed or been erased; "
@@ -191,7 +191,8 @@ class GrpoRun:
         )
         plan = make_plan(number, self._state, assembly, settings, poll, replaces=replaces)
         enough = is_full(assembly, settings) or (poll.exhausted and plan.groups)
-        self._unplanned = () if enough else assembly.set_aside
+        unused = without_tokens(assembly.ready, settings.groups)
+        self._unplanned = () if enough else assembly.set_aside + unused
         return plan if enough else None
 
     # --- steps ---
@@ -200,7 +201,7 @@ class GrpoRun:
         """Train on a plan; False when its data may not be used any more, and nothing was done."""
         self._files.write_plan(plan)
         self._hooks.on_point("plan written")
-        members = planned_trajectories(plan, self._source.fetch(plan.trained))
+        members = planned_trajectories(plan, self._source.fetch(tuple(plan.tasks)))
         if members is None:
             _log.warning(
                 "a trajectory of plan %d may no longer be used or was erased while the plan was "
@@ -253,13 +254,9 @@ class GrpoRun:
             steps=self._state.step,
             position=self._state.position,
             trained=tuple(key for plan in plans for key in plan.trained),
-            tasks={
-                member.key: group.task
-                for plan in plans
-                for group in plan.groups
-                for member in group.members
-            },
+            tasks={key: task for plan in plans for key, task in plan.tasks.items()},
             set_aside=dict(self._set_aside(plans)),
+            counted=sum(len(plan.counted) for plan in plans),
             refused=self._last_refused(plans),
             snapshots=plans[-1].snapshots if plans else {},
             policies=distinct_values(reports, "policies"),

@@ -3,9 +3,16 @@
 import json
 from dataclasses import replace
 
-from atdp.lakehouse import GenerationFacts, GenerationRecord, TrajectoryRecord
+from atdp.lakehouse import AdmissionRules, GenerationFacts, GenerationRecord, TrajectoryRecord
 from atdp.schemas import message_to_chat
-from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, generation_refusal
+from atdp.trainer.trajectory import (
+    REWARD_COUNTS,
+    RL_TRAINING,
+    TrainingTrajectory,
+    TrajectoryKey,
+    Turn,
+    generation_refusal,
+)
 
 
 def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
@@ -13,12 +20,14 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
     policies = sorted({f"{call.policy_id}@{call.policy_version}" for call in record.generations})
     times = [call.occurred_at for call in record.generations if call.occurred_at is not None]
     started = min(times, default=None)
+    tokens_refused = _tokens_refused(record)
+    rules = RL_TRAINING if tokens_refused is None else REWARD_COUNTS
     return TrainingTrajectory(
         key=TrajectoryKey(record.tenant_id, record.trajectory_id, record.attempt),
         task=record.task_id,
         group=record.group_id,
         turns=tuple(
-            replace(_turn(call), reward=reward)
+            replace(_turn(call, rules), reward=reward)
             for call, reward in zip(record.generations, rewards_of_calls(record), strict=True)
         ),
         reward=record.reward,
@@ -32,7 +41,18 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
         agent=record.agent_id or "",
         prompt_and_tools=f"{record.prompt_version or ''} {record.tools_version or ''}",
         tool_errors=record.tool_errors,
+        tokens_refused=tokens_refused,
     )
+
+
+def _tokens_refused(record: TrajectoryRecord) -> str | None:
+    """Return why the tokens of a redacted record cannot be trained on; None when they can."""
+    if record.tokens_refused is not None:
+        return record.tokens_refused
+    if {call.token_fidelity for call in record.generations} <= {"exact"}:
+        return None
+    refusals = (generation_refusal(_facts(call)) for call in record.generations)
+    return next((reason for reason in refusals if reason is not None), None)
 
 
 def rewards_of_calls(record: TrajectoryRecord) -> list[float | None]:
@@ -52,7 +72,7 @@ def rewards_of_calls(record: TrajectoryRecord) -> list[float | None]:
     return rewards
 
 
-def _turn(call: GenerationRecord) -> Turn:
+def _turn(call: GenerationRecord, rules: AdmissionRules) -> Turn:
     return Turn(
         prompt_ids=call.prompt_token_ids,
         output_ids=call.output_token_ids,
@@ -65,7 +85,7 @@ def _turn(call: GenerationRecord) -> Turn:
         min_p=0.0 if call.min_p is None else call.min_p,
         tokenizer=call.tokenizer_hash,
         stale_from=call.stale_from,
-        refusal=generation_refusal(_facts(call)),
+        refusal=generation_refusal(_facts(call), rules),
     )
 
 

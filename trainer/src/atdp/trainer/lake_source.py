@@ -60,7 +60,8 @@ class LakeSource:
 
         Trajectories that weight versions in `too_old` have produced are counted and not read: a
         run reads its selection from the beginning, and most of a long log is too stale to be
-        trained on.
+        trained on. Trajectories that only their changed tokens exclude are offered for their
+        rewards.
 
         `learn_from_text` reads messages for supervised training and does not require exact token
         ids; purpose and consent are required in any case. `step_rewards` also reads the rewards of
@@ -190,6 +191,7 @@ class LakeSource:
                     after=after,
                     require_exact=not self._text,
                     worst_fidelity=self._fidelity,
+                    with_changed_tokens=not self._text,
                     with_messages=self._text,
                     with_step_rewards=self._step_rewards,
                 ),

@@ -159,6 +159,8 @@ class TrainResult:
     set_aside: Mapping[str, int]
     refused: Mapping[str, int]
     metrics: Mapping[str, Any]
+    counted: int = 0
+    """GRPO: number of trajectories set aside whose rewards count in the comparison with others."""
     versions: tuple[str, ...] = ()
     """Every version that the run has published, oldest first."""
     ratings: RatingComparison | None = None
@@ -179,6 +181,7 @@ class TrainResult:
             "steps": self.steps,
             "trajectories_used": self.trajectories_used,
             "set_aside": dict(self.set_aside),
+            "counted": self.counted,
             "refused": dict(self.refused),
             "metrics": dict(self.metrics),
             "versions": list(self.versions),

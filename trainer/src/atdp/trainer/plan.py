@@ -47,6 +47,24 @@ class PlannedRefusals:
 
     reason: str
     keys: tuple[TrajectoryKey, ...]
+    counted_tasks: tuple[str | None, ...] | None = None
+    """The task of each of them, where their rewards count in the comparison with others; None:
+    they do not count."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        tasks = {} if self.counted_tasks is None else {"counted_tasks": list(self.counted_tasks)}
+        return {"reason": self.reason, "keys": [list(key) for key in self.keys], **tasks}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "PlannedRefusals":
+        """Return the refusals of a JSON form; inverse of `to_json`."""
+        tasks = value.get("counted_tasks")
+        return cls(
+            reason=value["reason"],
+            keys=tuple(TrajectoryKey(*key) for key in value["keys"]),
+            counted_tasks=None if tasks is None else tuple(tasks),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +105,21 @@ class StepPlan:
         """The keys of all trajectories of the step."""
         return tuple(member.key for group in self.groups for member in group.members)
 
+    @property
+    def counted(self) -> dict[TrajectoryKey, str | None]:
+        """The trajectories of which only the rewards count, with their tasks."""
+        return {
+            key: task
+            for refusals in self.set_aside
+            for key, task in zip(refusals.keys, refusals.counted_tasks or (), strict=False)
+        }
+
+    @property
+    def tasks(self) -> dict[TrajectoryKey, str | None]:
+        """The trajectories that the step must be permitted to use, with their tasks."""
+        trained = {member.key: group.task for group in self.groups for member in group.members}
+        return {**trained, **self.counted}
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; floats are exact in it."""
         return {
@@ -101,9 +134,7 @@ class StepPlan:
                 }
                 for group in self.groups
             ],
-            "set_aside": [
-                {"reason": r.reason, "keys": [list(key) for key in r.keys]} for r in self.set_aside
-            ],
+            "set_aside": [refusals.to_json() for refusals in self.set_aside],
             "before": self.before.to_json(),
             "after": self.after.to_json(),
             "settings": self.settings,
@@ -136,12 +167,7 @@ class StepPlan:
                 )
                 for group in value["groups"]
             ),
-            set_aside=tuple(
-                PlannedRefusals(
-                    reason=r["reason"], keys=tuple(TrajectoryKey(*key) for key in r["keys"])
-                )
-                for r in value["set_aside"]
-            ),
+            set_aside=tuple(map(PlannedRefusals.from_json, value["set_aside"])),
             before=StreamPosition.from_json(value["before"]),
             after=StreamPosition.from_json(value["after"]),
             settings=value["settings"],

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from atdp.trainer.algo.advantages import turn_advantages, whitened
 from atdp.trainer.algo.baseline import Baselines, Cluster
 from atdp.trainer.checkpoint import TrainerState
+from atdp.trainer.group_assembly import without_tokens
 from atdp.trainer.groups import Assembly, Group, SetAside, members
 from atdp.trainer.plan import PlannedGroup, PlannedMember, PlannedRefusals, StepPlan
 from atdp.trainer.rating_comparison import RatingComparison, SessionSums
@@ -35,6 +36,8 @@ def make_plan(
 
     Trajectories that are set aside are decided with this step, whether or not it has groups. Groups
     that would have been in it, but are beyond the share of their tenant, are set aside as well.
+    Attempts without tokens to train on are set aside, and their returns count in the advantages and
+    in the running baselines.
     Trajectories that wait, or that are not offered yet, hold the marks of the position back.
     `replaces` is the hash of an earlier plan of this step whose data have been erased.
     """
@@ -43,18 +46,24 @@ def make_plan(
     later = assembly.ready[len(chosen) + len(beyond) :]
     set_aside = assembly.set_aside
     if beyond:
-        set_aside += (SetAside(reason=_BEYOND_SHARE, members=tuple(members(beyond))),)
+        attempts = tuple(t for group in beyond for t in group.attempts)
+        set_aside += (SetAside(reason=_BEYOND_SHARE, members=attempts),)
+    set_aside += without_tokens(chosen, settings.groups, counted=True)
     decided = members(chosen) + members(set_aside)
-    undecided = [*members(later), *assembly.waiting]
+    undecided = [*(t for group in later for t in group.attempts), *assembly.waiting]
     starts = {*assembly.open_starts, *((t.partition, t.first_offset) for t in undecided)}
     alone = [group for group in chosen if group.alone]
-    clusters = [_cluster(group.members[0]) for group in alone]
+    clusters = [_cluster(group.attempts[0]) for group in alone]
     returns = [group.returns[0] for group in alone]
     return StepPlan(
         step=step,
         groups=_planned_groups(chosen, _against_baseline(alone, baselines, settings), settings),
         set_aside=tuple(
-            PlannedRefusals(reason=aside.reason, keys=tuple(t.key for t in aside.members))
+            PlannedRefusals(
+                reason=aside.reason,
+                keys=tuple(t.key for t in aside.members),
+                counted_tasks=tuple(t.task for t in aside.members) if aside.counted else None,
+            )
             for aside in set_aside
         ),
         before=position,
@@ -102,10 +111,14 @@ def _size(groups: Sequence[Group], settings: RunSettings) -> int:
     """Return the share of a step that groups fill, as a multiple of `1 / _full_size`.
 
     A step is full with `groups_per_step` groups, or with `trajectories_per_step` trajectories that
-    are compared with the running baseline, or with a mixture of as much.
+    are compared with the running baseline, or with a mixture of as much. An attempt without tokens
+    fills nothing.
     """
-    alone = sum(group.alone for group in groups)
-    return alone * settings.groups_per_step + (len(groups) - alone) * settings.trajectories_per_step
+    trained = [group for group in groups if group.members]
+    alone = sum(group.alone for group in trained)
+    return (
+        alone * settings.groups_per_step + (len(trained) - alone) * settings.trajectories_per_step
+    )
 
 
 def _full_size(settings: RunSettings) -> int:
@@ -115,12 +128,14 @@ def _full_size(settings: RunSettings) -> int:
 def _against_baseline(
     alone: Sequence[Group], baselines: Baselines, settings: RunSettings
 ) -> _Advantages:
-    """Return the advantages of the trajectories that are compared with the running baseline."""
-    clusters = [_cluster(group.members[0]) for group in alone]
+    """Return the advantages of the members that are compared with the running baseline."""
+    clusters = [_cluster(group.attempts[0]) for group in alone]
     values = baselines.compare(clusters, [group.returns[0] for group in alone])
+    trained = [(group, value) for group, value in zip(alone, values, strict=True) if group.members]
+    of_members = [value for _, value in trained]
     if not settings.whiten:
-        return values
-    return whitened(values, [_loss_tokens(group) for group in alone])
+        return of_members
+    return whitened(of_members, [_loss_tokens(group) for group, _ in trained])
 
 
 def _loss_tokens(group: Group) -> list[int]:
@@ -150,6 +165,7 @@ def _planned_groups(
             [next(of_alone)] if group.alone else turn_advantages(group.returns, settings.advantage),
         )
         for group in chosen
+        if group.members
     )
 
 
@@ -159,15 +175,16 @@ def _planned(group: Group, values: _Advantages) -> PlannedGroup:
         task=group.task,
         members=tuple(
             PlannedMember(key=t.key, digest=t.digest, reward=t.reward, advantages=tuple(value))
-            for t, value in zip(group.members, values, strict=True)
+            for t, value in zip(group.members, values[: len(group.members)], strict=True)
         ),
     )
 
 
 def _ratings(decided: Sequence[TrainingTrajectory]) -> RatingComparison:
+    measurable = [t for t in decided if t.tokens_refused is None]  # the others have no tokens
     return RatingComparison(
-        rated=SessionSums.of(t for t in decided if t.reward is not None),
-        unrated=SessionSums.of(t for t in decided if t.reward is None),
+        rated=SessionSums.of(t for t in measurable if t.reward is not None),
+        unrated=SessionSums.of(t for t in measurable if t.reward is None),
     )
 
 
@@ -186,9 +203,12 @@ def planned_trajectories(
 ) -> dict[TrajectoryKey, TrainingTrajectory] | None:
     """Return the members of the plan among `offered`.
 
-    None when one of them is missing, or has other tokens than at the time of planning.
+    None when one of them, or an attempt whose reward counts, is missing, or when a member has other
+    tokens than at the time of planning.
     """
     by_key = {trajectory.key: trajectory for trajectory in offered}
+    if not by_key.keys() >= plan.counted.keys():
+        return None
     planned = {}
     for group in plan.groups:
         for member in group.members:

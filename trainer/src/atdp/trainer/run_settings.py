@@ -88,9 +88,12 @@ class RunResult:
     trained: tuple[TrajectoryKey, ...]
     """Every trajectory trained on, once per training."""
     tasks: Mapping[TrajectoryKey, str | None]
-    """The task of each of them; None without a task id."""
+    """The task of each of them, and of those of which only the reward counts; None without a task
+    id."""
     set_aside: Mapping[str, int]
     """Number of trajectories that were not trained on, by reason."""
+    counted: int
+    """Number of those whose rewards count in the comparison with others."""
     refused: Mapping[str, int]
     """Number of trajectories that governance refused, by reason, as of the last poll."""
     snapshots: Mapping[str, int]

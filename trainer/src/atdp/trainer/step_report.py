@@ -33,6 +33,7 @@ def plan_report(
         "rows": rows,
         "forks": forks,
         "set_aside": dict(count_by_reason(plan.set_aside)),
+        "counted": len(plan.counted),
         "policies": sorted(policies),
         "data_versions": sorted(versions),
     }

@@ -2,9 +2,10 @@
 
 A number in the manifest does not answer later questions: whether the data of a tenant that withdrew
 are in these weights, which versions must be deleted when a person asks for erasure, and which tasks
-an evaluation must leave out. The file has the columns `tenant_id`, `trajectory_id`, `attempt` and
-`task_id` (null without a task), as the lake's tables have, so SQL can join them. It lists the
-trajectories of this version's own run; those of its ancestors are in the ancestors' files.
+an evaluation must leave out. Attempts of which only the reward counted are in it, too. The file has
+the columns `tenant_id`, `trajectory_id`, `attempt` and `task_id` (null without a task), as the
+lake's tables have, so SQL can join them. It lists the trajectories of this version's own run; those
+of its ancestors are in the ancestors' files.
 """
 
 from collections.abc import Mapping

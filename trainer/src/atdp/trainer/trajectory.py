@@ -40,6 +40,20 @@ the logits by it. Token fidelity is not checked here: the governed reader checks
 `stale_logprobs` has the rules for tokens that redaction has changed."""
 
 
+REWARD_COUNTS = AdmissionRules(
+    reasons=(
+        InadmissibleReason.CONTEXT_BROKEN,
+        InadmissibleReason.SAMPLING_UNKNOWN,
+        InadmissibleReason.SAMPLING_ALTERED,
+        InadmissibleReason.WEIGHT_VERSION_UNKNOWN,
+        InadmissibleReason.TEMPERATURE,
+        InadmissibleReason.TRUNCATED_SUPPORT,
+    ),
+    admits_out_of_range=True,
+)
+"""The rules for an attempt whose reward alone counts: the policy that is trained sampled it."""
+
+
 class TrajectoryKey(NamedTuple):
     """Identity of one attempt.
 
@@ -109,6 +123,9 @@ class TrainingTrajectory:
     """Number of tool calls that failed."""
     policy: str | None = None
     """Governance policy under which it was admitted, `id@version`."""
+    tokens_refused: str | None = None
+    """The reason why redaction has left no tokens that may be trained on. Its reward counts where
+    attempts are compared. None: its tokens may be trained on."""
     _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """The digest once it has been computed: a plan compares it several times."""
 
@@ -133,7 +150,7 @@ class TrainingTrajectory:
 
 
 def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
-    """Return why a trajectory cannot be trained on by RL; None when it can.
+    """Return why RL cannot use a trajectory, or its reward where `tokens_refused`; None: it can.
 
     Numbers that are not finite are refused here, where that costs one trajectory: in an optimizer
     step they would destroy the weights. Importance ratios need the true probability with which
@@ -142,19 +159,20 @@ def refusal_for_rl(trajectory: TrainingTrajectory) -> str | None:
     """
     if not trajectory.turns:
         return "no model call"
+    rules = RL_TRAINING if trajectory.tokens_refused is None else REWARD_COUNTS
     rewards = (trajectory.reward, *(turn.reward for turn in trajectory.turns))
     if not all(reward is None or math.isfinite(reward) for reward in rewards):
         return "reward is not a finite number"
     for turn in trajectory.turns:
-        reason = turn.refusal or generation_refusal(_facts(turn))
+        reason = turn.refusal or generation_refusal(_facts(turn), rules)
         if reason is not None:
             return reason
     return None
 
 
-def generation_refusal(facts: GenerationFacts) -> str | None:
-    """Return why one model call cannot be trained on by RL; None when it can."""
-    reason = why_inadmissible(facts, RL_TRAINING)
+def generation_refusal(facts: GenerationFacts, rules: AdmissionRules = RL_TRAINING) -> str | None:
+    """Return why one model call cannot be used by RL under rules; None when it can."""
+    reason = why_inadmissible(facts, rules)
     if reason is None:
         return None
     if reason is InadmissibleReason.SAMPLING_ALTERED:

@@ -265,6 +265,11 @@ def _show(result: "TrainResult", run: str | None) -> None:
     for label, counts in (("set aside", result.set_aside), ("refused", result.refused)):
         for reason, count in counts.items():
             typer.echo(f"{label}: {count} {reason}")
+    if result.counted:
+        typer.echo(
+            f"counted: the rewards of {result.counted} that were set aside, since redaction has "
+            "left no tokens to train on; they count in the comparison with others"
+        )
     if result.ratings is not None and result.ratings.unrated.sessions:
         _show_ratings(result.ratings)
     if result.rewards is not None:
