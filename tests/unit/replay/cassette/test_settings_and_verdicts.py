@@ -119,6 +119,7 @@ def test_equal_tasks_show_no_more_than_their_number() -> None:
         ratios = [(("a", f"{n}"), (5.0, 5.0)) for n in range(tasks)]
         compared = compare_by_task(ratios, ratios, SETTINGS)
         assert compared is not None
+        assert compared.candidate.upper == 1.0
         return compared.difference.lower
 
     assert lower(12) == pytest.approx(0.05 ** (1 / 12) - 1)

@@ -10,7 +10,9 @@ from tests.unit.replay.cassette.conversations import (
     RULES,
     Chat,
     calling,
+    cassette,
     recording,
+    result,
 )
 
 from atdp.lakehouse import GenerationRecord
@@ -18,7 +20,9 @@ from atdp.replay.cassette.cassette_settings import CassetteSettings
 from atdp.replay.cassette.counterfactual import Counterfactual
 from atdp.replay.cassette.hermetic_run import REPLY, ReplayTools
 from atdp.replay.cassette.recording import Recording
+from atdp.replay.cassette.self_agreement import pools, replay_against_itself
 from atdp.replay.cassette.teacher_forcing import action_likelihoods, force_recording, has_exact_ids
+from atdp.replay.cassette.teacher_replay import forced_ratios
 from atdp.replay.errors import TurnRefused
 from atdp.replay.estimators import Floats
 from atdp.schemas import Message, messages_from_chat
@@ -49,6 +53,17 @@ def test_every_step_is_compared_from_the_recorded_prefix() -> None:
     plain = [message["role"] for message in ORDER]
     assert [message["role"] for message in agent.shown[-1]] == plain[:11]
     assert forced == force_recording(recording(), AlwaysFinds(), TOOLS)
+
+
+def test_beside_the_recorded_agent_only_the_steps_count_at_which_it_was_compared_itself() -> None:
+    other = (*ORDER[:5], calling(("order", {"item": "rope", "count": 1})), result("ordered"))
+    cassettes = [cassette(name="a"), cassette(other, name="b")]
+    itself = replay_against_itself(cassettes, TOOLS, pools(cassettes))
+    assert [[step.agrees for step in run.steps] for run in itself] == [[True, False], [True, False]]
+    forced = [force_recording(each.recording, AlwaysFinds(), TOOLS) for each in cassettes]
+    assert [ratio for _, ratio in forced_ratios(forced)] == [(1.0, 4.0), (0.0, 2.0)]
+    assert [ratio for _, ratio in forced_ratios(forced, itself)] == [(0.0, 2.0), (0.0, 2.0)]
+    assert [ratio for _, ratio in forced_ratios(forced, itself[:1])] == [(0.0, 2.0), (0.0, 0.0)]
 
 
 def generation(output: tuple[int, ...], **fields: object) -> GenerationRecord:

@@ -1,8 +1,9 @@
 """The measures of replays: coverage by step, agreement by step, outcomes by tool, rewards."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -151,8 +152,13 @@ def compare_by_task(
     candidate: Sequence[tuple[Task, Ratio]],
     baseline: Sequence[tuple[Task, Ratio]],
     settings: CassetteSettings,
+    *,
+    shares: bool = True,
 ) -> Comparison | None:
-    """Compare two ratios of sums over the tasks that both have; None: fewer than two tasks do."""
+    """Compare two ratios of sums over the tasks that both have; None: fewer than two tasks do.
+
+    `shares` says that the ratios are between 0 and 1.
+    """
     ours, theirs = _sums_by_task(candidate), _sums_by_task(baseline)
     shared = sorted(
         task for task in ours.keys() & theirs.keys() if ours[task][1] and theirs[task][1]
@@ -171,14 +177,19 @@ def compare_by_task(
         terms[1],
         task_codes([f"{tenant}\n{task}" for tenant, task in shared]),
         alpha=settings.alpha,
-        span=1.0,
+        span=1.0 if shares else 0.0,
     )
+    low, high = (0.0, 1.0) if shares else (-math.inf, math.inf)
     return Comparison(
         tasks=len(shared),
-        candidate=intervals.candidate,
-        baseline=intervals.baseline,
-        difference=intervals.difference,
+        candidate=_within(intervals.candidate, low, high),
+        baseline=_within(intervals.baseline, low, high),
+        difference=_within(intervals.difference, low - high, high - low),
     )
+
+
+def _within(interval: Interval, low: float, high: float) -> Interval:
+    return replace(interval, lower=max(interval.lower, low), upper=min(interval.upper, high))
 
 
 def _sums_by_task(values: Sequence[tuple[Task, Ratio]]) -> Mapping[tuple[str, str], Ratio]:

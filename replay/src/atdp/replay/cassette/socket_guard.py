@@ -38,7 +38,14 @@ _REFUSED: Final = frozenset(
         "pty.spawn",
     }
 )
-_LOOKUPS: Final = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+_LOOKUPS: Final = frozenset(
+    {
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.gethostbyaddr",
+        "socket.getnameinfo",
+    }
+)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from atdp.replay.cassette.hermetic_run import ReplayedTrajectory
 from atdp.replay.cassette.recording import Recording
 from atdp.replay.cassette.recording_report import (
     RecordingMeasures,
@@ -38,12 +39,12 @@ def _measure_teacher(session: ReplaySession) -> Measured:
     recordings, settings = session.recordings.recordings, session.request.settings
     forced = _forced(session, session.candidate)
     itself = session.self_replays()
-    baseline = (
-        run_ratios(itself)
-        if session.baseline is None
-        else _forced_ratios(_forced(session, session.baseline))
-    )
-    comparison = compare_by_task(_forced_ratios(forced), baseline, settings)
+    if session.baseline is None:
+        ours, theirs = forced_ratios(forced, itself), run_ratios(itself)
+    else:
+        ours = forced_ratios(forced)
+        theirs = forced_ratios(_forced(session, session.baseline))
+    comparison = compare_by_task(ours, theirs, settings)
     verdict, reasons = judge_agreement(comparison, settings)
     exact = [recording for recording in recordings if has_exact_ids(recording)]
     likelihood = None
@@ -86,12 +87,32 @@ def _likelihood(
         return [(tasks[each.key], (each.nats, float(each.tokens))) for each in likelihoods]
 
     theirs = ratios(baseline)
-    return compare_by_task(ratios(session.candidate), theirs, session.request.settings)
+    return compare_by_task(
+        ratios(session.candidate), theirs, session.request.settings, shares=False
+    )
 
 
-def _forced_ratios(forced: Sequence[ForcedTrajectory]) -> list[tuple[Task, Ratio]]:
+def forced_ratios(
+    forced: Sequence[ForcedTrajectory], itself: Sequence[ReplayedTrajectory] | None = None
+) -> list[tuple[Task, Ratio]]:
+    """Return the task and the agreement of each recording.
+
+    With `itself`, the replays of the recorded agent against its own recordings, only the steps
+    count at which these were compared: they end at the first step that differs, and late steps of a
+    recording are not like early ones.
+    """
+    compared = {run.key: agreement_ratio(agreements(run))[1] for run in itself or ()}
     return [
-        ((run.key[0], run.task_id), agreement_ratio([step.agrees for step in run.steps]))
+        (
+            (run.key[0], run.task_id),
+            agreement_ratio(
+                [
+                    step.agrees
+                    for number, step in enumerate(run.steps)
+                    if itself is None or number < compared.get(run.key, 0)
+                ]
+            ),
+        )
         for run in forced
     ]
 
