@@ -7,7 +7,7 @@ READY := $(VENV)/.atdp-ready
 MANIFESTS := .ci/setup uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
 
 # Pages that people write; the generated reference has the form that its generator gives it.
-GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md
+GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md docs/reference/schedule-file.md
 PAGES = $(filter-out $(GENERATED),$(wildcard *.md docs/*.md docs/*/*.md docs/*/*/*.md benchmarks/*.md))
 
 # What Python compiles is kept, also where the environment forbids files beside the sources: without it, every process compiles every

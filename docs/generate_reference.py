@@ -1,7 +1,7 @@
 """Write the generated pages of `docs/reference/`: `python docs/generate_reference.py`.
 
-The pages describe the command line, the topics, the tables, the records and policy files. A test
-compares the files with the text that this program would write.
+The pages describe the command line, the topics, the tables, the records, files of schedules and
+policy files. A test compares the files with the text that this program would write.
 """
 
 import itertools
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, assert_never
 
 import typer
+from pydantic.fields import FieldInfo
 
 from atdp.governance import policy_schema_text
 from atdp.schemas import (
@@ -26,6 +27,7 @@ from atdp.schemas import (
     newest,
 )
 from atdp.stack.cli.app import whole_command
+from atdp.stack.schedules.schedule_definition import RunReceiver, ScheduleDefinition
 
 REFERENCE = Path(__file__).parent / "reference"
 LAKEHOUSE = Path(__file__).parents[1] / "lakehouse/src/atdp/lakehouse"
@@ -48,6 +50,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "topics.md": topics_page(),
         REFERENCE / "tables.md": tables_page(),
         REFERENCE / "cli.md": cli_page(),
+        REFERENCE / "schedule-file.md": schedule_file_page(),
         REFERENCE / "policy.schema.json": policy_schema_text(),
     }
 
@@ -66,6 +69,41 @@ def verbs(words: str, command: Any) -> Iterator[tuple[str, Any]]:
     yield words, command
     for name, inner in sorted(getattr(command, "commands", {}).items()):
         yield from verbs(f"{words} {name}", inner)
+
+
+def schedule_file_page() -> str:
+    """Return the fields of a schedule and of its receivers, from their definitions."""
+    lines = [
+        "# The file of schedules",
+        "",
+        "Generated from `stack/src/atdp/stack/schedules/schedule_definition.py`.",
+        "",
+        "`atdp schedule apply -f` reads such a file, with a list of schedules under `schedules`.",
+        "`POST /v1/schedules` takes one of them as JSON. Unknown fields are errors.",
+        "",
+    ]
+    for title, model in (
+        ("A schedule", ScheduleDefinition),
+        ("A receiver, in `notify`", RunReceiver),
+    ):
+        lines += [f"## {title}", "", "| field | default | meaning |", "| -- | -- | -- |"]
+        for name, field in model.model_fields.items():
+            meaning = " ".join((field.description or "").split())
+            lines.append(f"| `{name}` | {default_text(field)} | {meaning} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def default_text(field: FieldInfo) -> str:
+    """Return the default of a field in words."""
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if default in (None, "", (), {}):
+        return "none"
+    if isinstance(default, frozenset):
+        return "all"
+    return f"`{json.dumps(default)}`"
 
 
 def tables_page() -> str:

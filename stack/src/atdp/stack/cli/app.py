@@ -2,8 +2,8 @@
 
 Results go to standard output; progress, remarks and errors go to standard error. An error that the
 platform raises on purpose is printed as one line with exit code 1 (3 where 1 is a verdict, as in
-`atdp replay run`); a wrong call has exit code 2, Ctrl-C 130. Any other exception is a bug and shows its
-traceback. Verbs import what they need when they run, and some are imported only when they are
+`atdp replay run`); a wrong call has exit code 2, Ctrl-C 130. Any other exception is a bug and shows
+its traceback. Verbs import what they need when they run, and some are imported only when they are
 called (`late_commands`), so that `atdp --help` is quick.
 """
 

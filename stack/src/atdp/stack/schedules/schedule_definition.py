@@ -115,7 +115,9 @@ class ScheduleDefinition(BaseModel):
     model_config = _PART
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=MOST_CHARACTERS_OF_ID)]
+    """Small letters, digits, `_` and `-`, at most 38 characters."""
     description: Annotated[str, Field(max_length=1000)] = ""
+    """Text for people."""
 
     cron: Annotated[str, AfterValidator(_checked_cron)] | None = None
     """Minute, hour, day, month, weekday, as Debian's cron reads them."""
@@ -129,6 +131,7 @@ class ScheduleDefinition(BaseModel):
     """With `judged_trajectories`: trajectories with a new reward that make a run."""
 
     model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+    """Model in the weight registry."""
     candidate: Annotated[str, Field(min_length=1, max_length=200)] = NEWEST_CANDIDATE
     """A version, `newest-candidate` or `canary`."""
     baseline: Annotated[str, Field(min_length=1, max_length=200)] = LIVE
@@ -153,6 +156,7 @@ class ScheduleDefinition(BaseModel):
     """Record each verdict for the release gate, as `atdp replay run --record` does."""
 
     catch_up: CatchUp = "latest"
+    """Runs for times of the clock that passed while nothing ran: `all`, `latest` or `none`."""
     max_concurrent: Annotated[int, Field(ge=1, le=100)] = 1
     """Runs of this schedule that are at work at a time."""
     deadline_s: Annotated[int, Field(ge=1)] = 6 * 3600
@@ -160,6 +164,7 @@ class ScheduleDefinition(BaseModel):
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Evaluations of one run at most; an evaluation that ends with ERROR is repeated."""
     notify: tuple[RunReceiver, ...] = ()
+    """Whom to tell about ended runs: a list of receivers."""
 
     @model_validator(mode="before")
     @classmethod
@@ -168,14 +173,6 @@ class ScheduleDefinition(BaseModel):
         if isinstance(fields, dict) and True in fields and "on" not in fields:
             return {("on" if key is True else key): value for key, value in fields.items()}
         return fields
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_on_as_a_word(cls, values: Any) -> Any:
-        """Take the key `on` for a word, which YAML 1.1 reads as true."""
-        if isinstance(values, dict):
-            return {"on" if key is True else key: value for key, value in values.items()}
-        return values
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

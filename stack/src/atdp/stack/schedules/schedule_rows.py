@@ -65,6 +65,7 @@ def run_row(run: Run) -> dict[str, Any]:
         "dataset": None if outcome is None else outcome.dataset,
         "evaluation": None if outcome is None else outcome.evaluation,
         "report": None if outcome is None else outcome.report,
+        "gates": None if outcome is None else outcome.gates,
     }
 
 
