@@ -76,7 +76,7 @@ def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
     return {
         role: new_topic(
             partitions=PARTITIONS if role == "events_governed" else 1,
-            **{CLOCK: topic(role).config[CLOCK]},
+            **{name: value for name, value in topic(role).config.items() if name == CLOCK},
         )
         for role in SOURCES
     }
