@@ -61,7 +61,7 @@ def late_commands() -> list[LateCommand]:
         ),
         LateCommand(
             name="schedule",
-            summary="Scheduled evaluations: by the clock, on new data, or on request.",
+            summary="Scheduled evaluations: by the clock, or on new data.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.schedule.group"),
         ),
         LateCommand(

@@ -55,7 +55,7 @@ def cassette(  # noqa: PLR0913 (one for each option of the command)
     INCONCLUSIVE, 3 ERROR. --json prints the canonical report.
 
     \b
-    Examples:
+    Example:
       atdp replay cassette --dataset orders-7 --candidate v2 --model orderdesk --report v2.html
       atdp replay cassette --dataset orders-7 --candidate v1 --model orderdesk --divergence fail
       atdp replay cassette --dataset orders-7 --candidate v1 --model orderdesk \
