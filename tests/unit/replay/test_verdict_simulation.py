@@ -1,0 +1,111 @@
+"""Error rates of intervals and verdicts: the benchmarks of the same names, with fewer runs.
+
+The limits are nominal rates with three standard errors of so many runs, so that a test fails when
+the method is wrong and not when the draw is unlucky. The draws are seeded.
+"""
+
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from atdp.replay.intervals import betting_lower, empirical_bernstein_lower
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+ALPHA = 0.05
+
+
+def load(name: str) -> ModuleType:
+    """Return a benchmark as a module."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+COVERAGE, VERDICTS = load("interval_coverage"), load("verdicts")
+CORNERS = (  # kinds, rates and sizes in which other intervals fail
+    ("style", 0.05, (25, 4, 0.5, 1)),
+    ("better", 0.05, (50, 1, 0.95, 1)),
+    ("rare", 0.05, (200, 4, 0.2, 1)),
+    ("tasks", 0.3, (100, 4, 0.1, 8)),
+    ("worse", 0.3, (12, 4, 0.95, 3)),
+    ("better", 0.6, (50, 4, 0.2, 3)),
+    ("partial", 0.3, (100, 1, 0.5, 8)),
+    ("style", 0.95, (200, 1, 0.2, 3)),
+)
+
+
+def limit(rate: float, runs: int) -> float:
+    """Return the rate with three standard errors, as a share."""
+    return rate + 3.0 * math.sqrt(rate * (1.0 - rate) / runs)
+
+
+@pytest.mark.parametrize(("kind", "rate", "sizes"), CORNERS)
+def test_intervals_miss_no_more_often_than_they_promise(
+    kind: str, rate: float, sizes: tuple[int, int, float, int]
+) -> None:
+    runs, cell = 150, COVERAGE.Cell(*sizes)
+    misses = COVERAGE.measure(
+        COVERAGE.world_of(kind, rate, cell.ess),
+        cell,
+        COVERAGE.config_of("cwpdis", ALPHA),
+        runs=runs,
+        seed=1,
+    )
+    assert misses.judged >= runs / 3
+    assert misses.below <= limit(ALPHA, misses.judged) * misses.judged
+    assert misses.above <= limit(ALPHA, misses.judged) * misses.judged
+
+
+def test_an_equal_candidate_is_seldom_judged_otherwise() -> None:
+    row = VERDICTS.simulate(
+        VERDICTS.Scenario(name="equal", tasks=12, ess=0.95, rate=0.7), runs=60, seed=1
+    )
+    assert row.figures["PASS"] == pytest.approx(0.0, abs=limit(ALPHA, 60))
+    assert row.figures["FAIL"] == pytest.approx(0.0, abs=limit(ALPHA, 60))
+
+
+def test_five_looks_at_an_equal_candidate_are_paid_for() -> None:
+    row = VERDICTS.simulate(
+        VERDICTS.Scenario(name="looks", tasks=12, ess=0.8, looks=5), runs=25, seed=1
+    )
+    assert row.verdicts["PASS"] + row.verdicts["FAIL"] <= limit(ALPHA, 12) * 12
+
+
+def test_a_better_candidate_in_another_style_does_not_fail_and_a_worse_one_does() -> None:
+    style = VERDICTS.simulate(
+        VERDICTS.Scenario(name="style", tasks=60, gain=0.15, ess=0.05), runs=15, seed=1
+    )
+    assert style.verdicts["FAIL"] == 0
+    worse = VERDICTS.simulate(
+        VERDICTS.Scenario(name="worse", tasks=60, gain=-0.25), runs=10, seed=1
+    )
+    assert worse.verdicts["FAIL"] >= 8
+
+
+def test_failures_that_are_redacted_do_not_make_the_verdict_wrong() -> None:
+    scenario = VERDICTS.Scenario(name="redacted", tasks=40, redacted=(0.4, 0.02))
+    row = VERDICTS.simulate(scenario, runs=15, seed=1)
+    assert row.verdicts["PASS"] + row.verdicts["FAIL"] <= 1
+    assert row.covered == row.judged
+
+
+@pytest.mark.parametrize("logged", [0.15, 0.03, 0.01])
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_guaranteed_bounds_hold_at_every_effective_sample_size(logged: float, n: int) -> None:
+    # The log takes the only rewarded action with probability `logged`, the policy with 0.28.
+    runs, missed, value = 60, 0, 0.28
+    rng = np.random.default_rng(n)
+    for run in range(runs):
+        values = np.where(rng.random(n) < logged, value / logged, 0.0)
+        missed += betting_lower(values, alpha=ALPHA, seed=run) > value
+        missed += empirical_bernstein_lower(values, upper=value / logged, alpha=ALPHA) > value
+    assert missed <= limit(ALPHA, runs) * runs
