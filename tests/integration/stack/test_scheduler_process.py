@@ -1,14 +1,9 @@
 """The scheduler process: it waits for work, makes runs, and another one takes over when it dies."""
 
-import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 
 from atdp.replay import Verdict
@@ -16,66 +11,22 @@ from atdp.runtime import Home
 from atdp.stack.schedules.schedule_definition import RunReceiver, ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
 
+from .scheduler_processes import SchedulerProcesses, wait_until
+
 pytestmark = pytest.mark.faults
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
-DEADLINE_S = 120.0
-
-
-class Processes:
-    """Scheduler processes of one home."""
-
-    def __init__(self, home: Home) -> None:
-        self.home = home
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def start(self, name: str) -> subprocess.Popen[bytes]:
-        module = "atdp.stack.schedules.scheduler_process"
-        options = ["--home", str(self.home.root), "--name", name]
-        with (self.home.root / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", module, *options], stdout=log, stderr=log
-            )
-        self.started.append(process)
-        return process
-
-    def state(self, name: str) -> str | None:
-        """Return `ok`, or why the process is not ready; None while it does not answer."""
-        answer = self.get(name, "/readyz")
-        if answer is None:
-            return None
-        return "ok" if answer.status_code == 200 else str(answer.json()["failing"]["state"])
-
-    def metrics(self, name: str) -> str:
-        answer = self.get(name, "/metrics")
-        return "" if answer is None else answer.text
-
-    def get(self, name: str, path: str) -> httpx.Response | None:
-        try:
-            url = json.loads((self.home.run / f"{name}.json").read_text())["url"]
-            return httpx.get(url + path, trust_env=False, timeout=10)
-        except (OSError, httpx.HTTPError):
-            return None
 
 
 @pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(Home(tmp_path))
+def processes(tmp_path: Path) -> Iterator[SchedulerProcesses]:
+    made = SchedulerProcesses(Home(tmp_path))
     yield made
-    for process in made.started:
-        process.kill()
-        process.wait(60)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    made.kill()
 
 
 def test_one_process_works_and_another_one_goes_on_when_it_is_killed(
-    processes: Processes, tmp_path: Path
+    processes: SchedulerProcesses, tmp_path: Path
 ) -> None:
     told = tmp_path / "told"
     home = processes.home

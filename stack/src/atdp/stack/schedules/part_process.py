@@ -12,7 +12,9 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -91,12 +93,18 @@ class ProcessParts:
     home: Home
     now: Callable[[], datetime]
     _processes: dict[str, PartProcess] = field(default_factory=dict)
+    _engines: threading.Lock = field(default_factory=threading.Lock)
+    """Held by the run that evaluates: two would load their weights into the same spare engine."""
 
     def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         """See `RunParts`; a receiver is told from here."""
         if part == "tell":
             tell_receiver(self.home, order, facts, self.now())
             return {}
+        with self._engines if part == "evaluate" else nullcontext():
+            return self._ask(part, order, facts)
+
+    def _ask(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         process = self._processes.get(order.run_id)
         if process is None:
             process = self._processes[order.run_id] = PartProcess.of(self.home)

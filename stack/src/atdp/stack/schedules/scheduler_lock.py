@@ -37,6 +37,22 @@ class SchedulerLock:
                 ) from error
         return self._held is not None
 
+    def check(self) -> None:
+        """Check that the lock, which was taken, is still held.
+
+        Raises:
+            ScheduleError: the connection that holds it was lost; another process may work now.
+        """
+        if self._url is not None and self._held is not None:
+            import psycopg
+
+            try:
+                self._held.execute("SELECT 1")
+            except psycopg.Error as error:
+                raise ScheduleError(
+                    "store", f"the lock of the scheduler was lost: {error}"
+                ) from error
+
     def close(self) -> None:
         """Release the lock."""
         if self._held is not None:

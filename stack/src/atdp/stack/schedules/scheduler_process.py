@@ -77,12 +77,14 @@ class _Process:
             while not book.refresh(store) and not service.stop.is_set():
                 service.stop.wait(_ROUND_S)
             if not service.stop.is_set():
-                self._work(service, store, book)
+                self._work(service, store, book, lock)
         finally:
             lock.close()
             store.close()
 
-    def _work(self, service: Service, store: ScheduleStore, book: ScheduleBook) -> None:
+    def _work(
+        self, service: Service, store: ScheduleStore, book: ScheduleBook, lock: SchedulerLock
+    ) -> None:
         from atdp.stack.schedules.data_triggers import DataTriggers
         from atdp.stack.schedules.schedule_metrics import SchedulerMetrics
         from atdp.stack.schedules.scheduler import Scheduler
@@ -101,6 +103,7 @@ class _Process:
         service.health.add_ready_check("store", lambda: self._store_problem)
         service.health.add_ready_check("schedules", scheduler.problem)
         while not service.stop.is_set():
+            lock.check()
             try:
                 scheduler.round()
                 self._store_problem = None

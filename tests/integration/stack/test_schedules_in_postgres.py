@@ -1,0 +1,85 @@
+"""Schedulers of several machines with one PostgreSQL database: one works, another one takes over.
+
+It needs the programs of a PostgreSQL server and the extra `atdp[postgres]`.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from atdp.runtime import Home
+from atdp.stack.ports import choose_free_port
+from atdp.stack.schedules.schedule_definition import ScheduleDefinition
+from atdp.stack.schedules.schedule_desk import ScheduleDesk
+from atdp.stack.schedules.schedule_store import SCHEDULES_URL
+
+from .scheduler_processes import SchedulerProcesses, wait_until
+
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.skipif(
+        shutil.which("initdb") is None or importlib.util.find_spec("psycopg_pool") is None,
+        reason="no PostgreSQL server, or atdp[postgres] is not installed",
+    ),
+]
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of a database of a server that is started for the test."""
+    folder = Path("/tmp") / tmp_path_factory.mktemp("postgres").name
+    folder.mkdir()
+    user = None
+    if os.geteuid() == 0:  # the server does not run as root
+        user = "nobody"
+        shutil.chown(folder, user)
+    data, port = str(folder / "data"), choose_free_port()
+
+    def run(*command: str) -> None:
+        subprocess.run(command, user=user, cwd="/tmp", check=True, stdout=subprocess.DEVNULL)
+
+    run("initdb", "-D", data, "-U", "atdp", "-A", "trust", "--no-sync")
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+    run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+    try:
+        yield f"postgresql://atdp:atdp@127.0.0.1:{port}/postgres"
+    finally:
+        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+
+
+def test_a_scheduler_elsewhere_takes_over_with_the_schedules_and_their_runs(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SCHEDULES_URL, url)
+    homes = [Home(tmp_path / name) for name in ("one", "two")]
+    for home in homes:
+        home.root.mkdir()
+    here, there = (SchedulerProcesses(home) for home in homes)
+    try:
+        with ScheduleDesk(homes[0]) as desk, ScheduleDesk(homes[1]) as far_desk:
+            working = here.start("scheduler")
+            wait_until(lambda: here.state("scheduler") == "ok")
+            there.start("scheduler")
+            wait_until(lambda: there.state("scheduler") == "another scheduler of this store works")
+            desk.add(ScheduleDefinition(id="outside", on="external", model="m"))
+            first = far_desk.trigger("outside", NOON, key="first")
+            wait_until(lambda: desk.run("outside", NOON).outcome is not None)
+            working.kill()
+            working.wait(60)
+            later = NOON + timedelta(hours=1)
+            desk.trigger("outside", later)
+            wait_until(lambda: desk.run("outside", later).outcome is not None)
+            assert far_desk.trigger("outside", key="first").id == first.id
+            assert len(far_desk.runs("outside")) == 2
+    finally:
+        here.kill()
+        there.kill()
