@@ -119,17 +119,18 @@ def test_missing_trajectories_that_matter_keep_the_verdict_open_and_say_so(judge
         "missing_matters",
         "interval_spans_threshold",
     ]
-    assert "Without them the verdict would be PASS" in report.reasons[0].text
+    assert "as in the rest, the verdict would be PASS" in report.reasons[0].text
     ignored = judged(0.1, trajectories=log, missing="ignorable", **NO_WORSE)
     assert ignored.verdict is Verdict.PASS  # the wrong assumption, stated by who makes it
 
 
-def test_no_trajectory_without_a_weight_means_no_bounds(judged: Judge) -> None:
-    report = judged(0.6)
-    assert report.evaluation.unscored is None
-    assert report.evaluation.without_unscored is None
-    assert report.canonical() != judged(0.6, missing="ignorable").canonical()
-    assert estimate_of(report) == estimate_of(judged(0.6, missing="ignorable"))
+def test_bounds_for_what_is_missing_are_used_only_where_something_is(judged: Judge) -> None:
+    same = judged(0.0)
+    assert same.evaluation.unscored is None
+    assert estimate_of(same) == same.evaluation.without_bounds
+    assumed = judged(0.0, missing="ignorable")
+    assert estimate_of(same) == estimate_of(assumed)
+    assert assumed.evaluation.without_bounds is None
 
 
 def test_a_reward_of_an_unscored_trajectory_outside_its_range_is_an_error(judged: Judge) -> None:

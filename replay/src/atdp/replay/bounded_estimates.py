@@ -1,5 +1,9 @@
 """Estimates over scored and unscored trajectories, with bounds that hold for any unknown reward.
 
+Rewards are unknown in two places: in trajectories without a valid weight
+(`atdp.replay.bounded_returns`), and in the share of a policy's behaviour that the log does not hold
+(`atdp.replay.unseen_share`).
+
 The estimate itself takes the logged rewards of the unscored trajectories, as if both policies did
 there what the log did. A lower bound of the difference takes the lowest rewards for the candidate
 and the highest for the baseline, an upper bound the opposite (`atdp.replay.bounded_returns`).
@@ -12,6 +16,7 @@ from atdp.replay.config import ReplayConfig
 from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.intervals import Interval, TaskCodes
 from atdp.replay.paired_intervals import paired_intervals
+from atdp.replay.unseen_share import unseen_share, with_unseen_share
 from atdp.replay.value_estimates import Estimate, guaranteed_estimates, ratio_estimates
 from atdp.replay.weighted_rewards import WeightedRewards
 
@@ -29,6 +34,27 @@ def bounded_estimates(
     `codes`, shape (n,), are the tasks of the rows, `state_values`, shape (n, T), those of
     `atdp.replay.state_values`.
     """
+    made = _over_unscored(
+        candidate, baseline, codes=codes, state_values=state_values, config=config
+    )
+    if config.missing != "worst_case":
+        return made
+    shares = {
+        "candidate": unseen_share(candidate.logged),
+        "baseline": unseen_share(baseline.logged),
+    }
+    return tuple(with_unseen_share(estimate, **shares, config=config) for estimate in made)
+
+
+def _over_unscored(
+    candidate: BoundedReturns,
+    baseline: BoundedReturns,
+    *,
+    codes: TaskCodes,
+    state_values: Floats,
+    config: ReplayConfig,
+) -> tuple[Estimate, ...]:
+    """Return the estimates with bounds for the unscored trajectories."""
 
     def estimates(of_candidate: LoggedReturns, of_baseline: LoggedReturns) -> list[Estimate]:
         return [

@@ -7,7 +7,7 @@ comparison of scored and unscored trajectories, which says whether leaving some 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,9 +67,9 @@ class Evaluation:
     logged_mean_reward: float | None = None
     tenants: tuple[TenantEvidence, ...] = ()
     estimates: tuple[Estimate, ...] = ()
-    without_unscored: Estimate | None = None
-    """The decisive estimate as it would be without the unscored trajectories; None where no bounds
-    for them are used."""
+    without_bounds: Estimate | None = None
+    """The decisive estimate as it would be if what is missing were like the rest; None where that
+    is assumed."""
     unscored: UnscoredComparison | None = None
     state_value_skill: float | None = None
     """See `StateValues.skill`."""
@@ -124,13 +124,17 @@ def evaluate(
         logged_mean_reward=float(rewards.mean()),
         tenants=_tenants(population, rewards, config),
         estimates=_estimates([*scored, *bounded], of_candidate, of_baseline, values, config),
-        without_unscored=_named(
+        without_bounds=_named(
             _estimates(
-                scored, _scored_only(of_candidate), _scored_only(of_baseline), values, config
+                scored,
+                _scored_only(of_candidate),
+                _scored_only(of_baseline),
+                values,
+                replace(config, missing="ignorable"),
             ),
             config.decisive_estimate,
         )
-        if bounded
+        if config.missing == "worst_case"
         else None,
         unscored=_unscored(population, rewards, versions, config),
         state_value_skill=values.skill,

@@ -5,8 +5,8 @@ The judgement is pure and total. The first rule that applies decides:
 1. ERROR: an engine that names the logged weights does not reproduce the logged probabilities. Its
    weights, template or temperature are wrong, so that every other number would be wrong too.
 2. INCONCLUSIVE: evidence is thin or missing; each shortage is a reason.
-3. INCONCLUSIVE: the unscored trajectories matter. Without them there would be a verdict, and with
-   the bounds for them there is none.
+3. INCONCLUSIVE: what is missing matters. If it were like the rest there would be a verdict, and
+   with the bounds for it there is none.
 4. FAIL: the candidate is shown worse, because the upper bound of the difference is below 0
    (superiority) or below the tolerated loss (non-inferiority).
 5. PASS: the lower bound of the difference clears the threshold.
@@ -28,6 +28,10 @@ from atdp.replay.evaluation import Evaluation
 from atdp.replay.intervals import Interval
 from atdp.replay.value_estimates import Estimate
 from atdp.replay.verdict import Reason, Verdict
+
+
+_UNSEEN_SHOWN = 0.005
+"""Share of the candidate's behaviour that the log lacks, from which on a reason names it."""
 
 
 def judge_evaluation(
@@ -91,21 +95,31 @@ def _comparison(verdict: Verdict, decisive: Estimate, config: ReplayConfig) -> R
 def _missing_matters(
     evaluation: Evaluation, verdict: Verdict, config: ReplayConfig
 ) -> list[Reason]:
-    """Return the reason that the unscored trajectories keep the verdict from being clear."""
-    alone, unscored = evaluation.without_unscored, evaluation.unscored
-    if verdict is not Verdict.INCONCLUSIVE or alone is None or unscored is None:
+    """Return the reason that what is missing keeps the verdict from being clear."""
+    alone, unscored = evaluation.without_bounds, evaluation.unscored
+    if verdict is not Verdict.INCONCLUSIVE or alone is None:
         return []
     without = _decide(alone.difference, config)
     if without is Verdict.INCONCLUSIVE:
         return []
+    missing: list[str] = []
+    if unscored is not None:
+        missing.append(
+            f"{unscored.trajectories} trajectories have a reward, but no valid weight; their mean "
+            f"reward is {unscored.unscored_reward.estimate:.3f}, against "
+            f"{unscored.scored_reward.estimate:.3f} of the others"
+        )
+    weights = evaluation.candidate_weights
+    if weights is not None and weights.mean_weight < 1.0 - _UNSEEN_SHOWN:
+        missing.append(
+            f"the candidate's weights average {weights.mean_weight:.2f} instead of 1, so that the "
+            f"log lacks some {1 - weights.mean_weight:.0%} of what it would do"
+        )
     return [
         Reason(
             code="missing_matters",
-            text=f"{unscored.trajectories} trajectories have a reward, but no valid weight. "
-            f"Without them the verdict would be {without.value}. Their mean reward is "
-            f"{unscored.unscored_reward.estimate:.3f}, against "
-            f"{unscored.scored_reward.estimate:.3f} of the others, and the candidate's reward "
-            "in such situations is unknown",
+            text=f"{'; '.join(missing)}. The candidate's reward there is unknown; if it were as in "
+            f"the rest, the verdict would be {without.value}",
         )
     ]
 

@@ -1,0 +1,63 @@
+"""The share of a policy's behaviour that a log lacks: bounds hold whatever happens there."""
+
+import numpy as np
+import pytest
+
+from atdp.replay.bounded_estimates import bounded_estimates
+from atdp.replay.bounded_returns import BoundedReturns
+from atdp.replay.config import MissingModel, ReplayConfig
+from atdp.replay.estimators import LoggedReturns
+from atdp.replay.unseen_share import unseen_share
+from atdp.replay.value_estimates import Estimate
+
+RARE = 0.002
+"""Probability under the behaviour policy of an answer that the candidate gives more often."""
+OFTEN = 0.15
+RIGHT = 0.8
+"""Success of every other answer; the rare one is always wrong."""
+
+
+def returns(log_ratio: np.ndarray, reward: np.ndarray) -> BoundedReturns:
+    logged = LoggedReturns(
+        log_ratio=log_ratio[:, None],
+        reward=reward[:, None],
+        mask=np.ones((len(reward), 1), dtype=bool),
+    )
+    return BoundedReturns(scored=logged, low=logged, logged=logged, high=logged)
+
+
+def estimate(seed: int, missing: MissingModel, size: int = 300) -> Estimate:
+    """Return the decisive estimate of a log in which the rare answer mostly does not occur."""
+    rng = np.random.default_rng(seed)
+    rare = rng.random(size) < RARE
+    reward = np.where(rare, 0.0, rng.random(size) < RIGHT)
+    ratio = np.where(rare, OFTEN / RARE, (1 - OFTEN) / (1 - RARE))
+    made = bounded_estimates(
+        returns(np.log(ratio), reward),
+        returns(np.zeros(size), reward),
+        codes=np.arange(size),
+        state_values=np.zeros((size, 1)),
+        config=ReplayConfig(missing=missing),
+    )
+    return next(each for each in made if each.name == "cwpdis")
+
+
+@pytest.mark.parametrize(
+    ("missing", "least", "most"), [("worst_case", 0.0, 0.1), ("ignorable", 0.4, 1.0)]
+)
+def test_new_mistakes_that_the_log_lacks_stay_inside_the_bounds(
+    missing: MissingModel, least: float, most: float
+) -> None:
+    # A log with one rare answer has a weight that dominates, so the gate refuses it; some of those
+    # are the misses that are allowed here.
+    truth = RIGHT * (1 - OFTEN) - RIGHT * (1 - RARE)
+    made = [estimate(seed, missing).difference for seed in range(60)]
+    missed = float(np.mean([not each.lower <= truth <= each.upper for each in made]))
+    assert least <= missed <= most
+
+
+def test_weights_that_average_one_or_more_leave_the_bounds_as_they_are() -> None:
+    reward = np.array([1.0, 0.0, 1.0, 1.0])
+    assert unseen_share(returns(np.log([0.5, 1.5, 1.0, 1.0]), reward).scored) == 0.0
+    assert unseen_share(returns(np.log([2.0, 2.0, 1.0, 1.0]), reward).scored) == 0.0
+    assert unseen_share(returns(np.log([0.5, 0.5, 1.0, 1.0]), reward).scored) == pytest.approx(0.25)
