@@ -20,7 +20,7 @@ class SchedulerLock:
     def __init__(self, folder: Path, url: str | None) -> None:
         """Use the database of `url`, or else a file in `folder`."""
         self._folder, self._url = folder, url
-        self._held: IO[bytes] | Any = None
+        self._held: Any = None
 
     def take(self) -> bool:
         """Take the lock without waiting; False: another process has it.
