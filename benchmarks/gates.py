@@ -204,7 +204,7 @@ def main() -> None:
         for attempts in (1, 4)
     ]
     tenants = Cell(suite="u-shaped", tasks=50, attempts=4)
-    rows.append(tenant_rates(4, tenants, max(200, options.repetitions // 10)))
+    rows.append(tenant_rates(4, tenants, max(200, options.repetitions // 4)))
     if options.json:
         print(json.dumps(rows))
         return

@@ -25,10 +25,10 @@
 -- (some tokens had the probability 0), `sampled` (without a seed) or `stated_approximate`.
 --
 -- `non_replayable`: `no_end`, `not_governed` (an event without a stamp), `not_settled`,
--- `governance_changed` (something that the model was shown or wrote was replaced or removed),
--- `events_missing` (a gap, or a hole in the numbers), `no_model_call`, `messages_missing` (nothing
--- was recorded of what the model was shown, or of an answer), `context_truncated` (earlier messages
--- were not shown any more), `tool_result_missing` or `stated_non_replayable`.
+-- `events_missing` (a gap, or a hole in the numbers), `tool_result_missing`, `governance_changed`
+-- (something that the model was shown or wrote was replaced or removed), `no_model_call`,
+-- `messages_missing` (nothing was recorded of what the model was shown, or of an answer),
+-- `context_truncated` (earlier messages were not shown any more) or `stated_non_replayable`.
 CREATE VIEW trajectories AS
 WITH folded AS (
     SELECT
@@ -231,18 +231,18 @@ SELECT
         WHEN folded.status = 'open' OR folded.status = 'idle' AND folded.goes_on THEN 'no_end'
         WHEN folded.ungoverned THEN 'not_governed'
         WHEN NOT settled THEN 'not_settled'
-        WHEN folded.governance_changed THEN 'governance_changed'
         WHEN folded.gaps OR NOT list_has_all(folded.numbers, coalesce(folded.earlier_numbers, []))
             THEN 'events_missing'
-        WHEN folded.generations = 0 THEN 'no_model_call'
-        WHEN folded.observations = 0 OR folded.answer_missing THEN 'messages_missing'
-        WHEN folded.contexts <> list_sort(list_distinct(folded.contexts)) THEN 'context_truncated'
         WHEN NOT if(
             len(list_distinct(folded.calls)) = len(folded.calls),
             list_has_all(coalesce(folded.results, []), folded.calls),
             -- Calls that share an id are told apart by their number only.
             list_sort(folded.calls) = list_sort(coalesce(folded.results, []))
         ) THEN 'tool_result_missing'
+        WHEN folded.governance_changed THEN 'governance_changed'
+        WHEN folded.generations = 0 THEN 'no_model_call'
+        WHEN folded.observations = 0 OR folded.answer_missing THEN 'messages_missing'
+        WHEN folded.contexts <> list_sort(list_distinct(folded.contexts)) THEN 'context_truncated'
         WHEN folded.stated_class = 3 THEN 'stated_non_replayable'
         WHEN folded.side_effects THEN 'side_effects'
         WHEN folded.weights_unknown THEN 'weights_unknown'
