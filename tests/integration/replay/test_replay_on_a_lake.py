@@ -23,6 +23,9 @@ import typer
 import uvicorn
 from typer.testing import CliRunner
 
+from atdp.control import ReleaseFlow, ReleaseStore, RouteTable, line_name, read_manifest
+from atdp.control.events import Bootstrapped, CandidateRegistered, GateRecorded
+from atdp.control.store import number_decisions
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
@@ -35,6 +38,7 @@ from atdp.replay import (
     ReplayRequest,
     Verdict,
     repeat_run,
+    weights_sha256,
 )
 from atdp.replay.dataset_evaluation import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
@@ -437,3 +441,125 @@ def test_a_run_of_a_schedule_pins_evaluates_and_publishes_and_another_process_ca
     assert record["logical_time"] == order.logical_time
     assert (world.home.root / facts["report"]).exists()
     assert second.make("evaluate", order, facts)["evaluation"] == facts["evaluation"]
+
+
+def test_a_recorded_evaluation_takes_the_next_look_and_again_only_on_other_data(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = world.home
+    monkeypatch.setenv("ATDP_HOME", str(home.root))
+    home.operator_key_file.parent.mkdir(parents=True, exist_ok=True)
+    home.operator_key_file.write_text("key")
+    begin_release_line(home)
+    asked = ["replay", "run", "-m", "tiny", "--dataset", "orders", "--candidate", "v4"]
+    asked += ["--baseline", "v1", "--mode", "non_inferiority", "--margin", "0.2", "--json"]
+    reports = []
+    for _ in range(2):
+        recorded = CliRunner().invoke(build(), [*asked, "--record"])
+        # The decision is recorded; there is no gateway that could take the routes.
+        assert recorded.exit_code == 3
+        assert "The decision is recorded" in recorded.stderr, recorded.output
+        reports.append(json.loads(recorded.stdout))
+    assert [report["inputs"]["config"]["look"] for report in reports] == [2, 2]
+    assert reports[0] == reports[1]
+    assert "with 99.17% confidence" in reports[0]["reasons"][0]["text"]
+    other = CliRunner().invoke(build(), [*asked, "--record", "--margin", "0.3"])
+    assert other.exit_code == 3
+    assert "evaluate again with `--look 3`" in other.stderr
+    with ReleaseStore(home.control) as store:
+        gates = store.state(line_name("tiny")).versions["v4"].gates
+    assert [(gate.look, gate.dataset) for gate in gates] == [(1, "earlier"), (2, "orders")]
+
+
+def begin_release_line(home: Home) -> None:
+    """Put v1 live, and register v4 with one look that is recorded."""
+    digests = {v: weights_sha256(home.weights / "tiny" / v) for v in ("v1", "v4")}
+    bodies = (
+        Bootstrapped(
+            model="tiny",
+            tenants=("acme", "globex"),
+            version="v1",
+            weights_sha256=digests["v1"],
+            engine="inference-0",
+            evidence_ttl_s=86_400,
+            reason="first",
+        ),
+        CandidateRegistered(
+            version="v4",
+            weights_sha256=digests["v4"],
+            parent="v1",
+            run_id=None,
+            snapshots={},
+            policy_versions=(),
+            trajectories_used=None,
+        ),
+        GateRecorded(
+            version="v4",
+            weights_sha256=digests["v4"],
+            baseline="v1",
+            verdict=Verdict.INCONCLUSIVE,
+            reason_codes=("few_tasks",),
+            report_sha256="earlier report",
+            run_id="earlier run",
+            dataset="earlier",
+            snapshots={},
+            policy_versions=(),
+            tenants=("acme",),
+            predicted_reward=None,
+            decided_at=utc_now(),
+            look=1,
+        ),
+    )
+    with ReleaseStore(home.control) as store:
+        store.append(number_decisions(line_name("tiny"), 0, bodies, at=utc_now(), actor="test"))
+
+
+class IdleStack:
+    """Engines and routes that are as they should be."""
+
+    def serves(self, engine: str, model: str, version: str) -> bool:
+        return True
+
+    def load(self, engine: str, model: str, version: str) -> None:
+        raise AssertionError("nothing is to be loaded")
+
+    def put(self, table: RouteTable) -> None:
+        return
+
+
+def test_a_run_of_a_schedule_records_its_look_once_for_the_release_gate(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flow_of(home: Home, store: ReleaseStore, _client: object, **names: str) -> ReleaseFlow:
+        idle = IdleStack()
+        return ReleaseFlow(store=store, fleet=idle, router=idle, weights=home.weights, **names)
+
+    monkeypatch.setattr("atdp.stack.schedules.run_parts.open_flow", flow_of)
+    with ReleaseStore(world.home.control) as store:
+        flow = flow_of(world.home, store, None, model="tiny", actor="test")
+        first, candidate = (read_manifest(world.home.weights, "tiny", v) for v in ("v1", "v4"))
+        flow.bootstrap(first, tenants=("acme", "globex"), reason="first")
+        flow.register_candidate(candidate)
+        definition = ScheduleDefinition(
+            id="gate",
+            on="new_candidate",
+            model="tiny",
+            record=True,
+            settings={"mode": "non_inferiority", "margin": 0.2},
+        )
+        order = RunOrder(
+            definition=definition, logical_time=utc_now(), requested_at=utc_now(), actor="test"
+        )
+        facts: Facts = {}
+        one, another = StackParts(world.home), StackParts(world.home)
+        to_the_verdict: tuple[PartName, ...] = ("resolve", "pin", "evaluate")
+        for part in to_the_verdict:
+            facts |= one.make(part, order, facts)
+        assert (facts["candidate"], facts["baseline"], facts["look"]) == ("v4", "v1", 1)
+        another.make("record", order, facts)
+        one.make("record", order, facts)
+        recorded = [event for event in flow.history() if event.type == "GateRecorded"]
+        assert [event.actor for event in recorded] == ["schedule:gate"]
+        assert one.make("resolve", order, {})["look"] == 1
+        later = replace(order, logical_time=utc_now())
+        assert one.make("resolve", later, {})["look"] == 2
