@@ -1,6 +1,10 @@
 """`atdp schedule` keeps schedules and requests runs, and answers bad input with one line."""
 
 import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,13 +13,16 @@ from typer.testing import CliRunner, Result
 from atdp.replay import Verdict
 from atdp.runtime import Home, KeyStore
 from atdp.stack.cli.app import build
+from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_notices import webhook_secret
+from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
-from atdp.stack.schedules.schedule_events import RunEnded, run_stream
 from atdp.stack.schedules.schedule_state import RunOutcome
 from atdp.stack.schedules.schedule_store import ScheduleStore
 
 NIGHTLY = ("add", "nightly", "--model", "orderdesk", "--cron", "0 3 * * *")
+DEFINITION = ScheduleDefinition(id="nightly", model="orderdesk", on="external")
 T = "2026-01-02T03:00:00Z"
 FILE = """\
 schedules:
@@ -55,16 +62,25 @@ def rows(*words: str) -> list[dict[str, object]]:
     return read
 
 
-def end_run(home: Home, verdict: Verdict) -> None:
-    """Write the end of the run of `T`, as the scheduler process does."""
-    with ScheduleDesk(home, actor="scheduler") as desk:
-        moment = desk.runs("nightly")[0].logical_time
+@contextmanager
+def ending_run(home: Home, verdict: Verdict) -> Iterator[None]:
+    """Beside the block, wait for a run of `nightly` and write its end, as the scheduler does."""
+
+    def end() -> None:
+        deadline = time.monotonic() + 30
+        with ScheduleDesk(home, actor="scheduler") as desk:
+            while not desk.show("nightly").open_runs:
+                assert time.monotonic() < deadline, "no run was requested"
+            [run] = desk.runs("nightly")
         outcome = RunOutcome(verdict=verdict, reasons=("because",), text="v2 is as it is.")
-        body = (run_stream("nightly", moment), RunEnded(outcome=outcome))
-        [event] = desk._book.next_events([body], at=moment, actor="scheduler")
-    store = ScheduleStore(home)
-    store.append([event])
-    store.close()
+        store = ScheduleStore(home)
+        RunLog(store, lambda: run.requested_at).ended(RunOrder.of(run, DEFINITION), outcome)
+        store.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(end)
+        yield
+        ended.result()
 
 
 @pytest.mark.usefixtures("home")
@@ -110,10 +126,11 @@ def test_who_waits_for_a_run_gets_its_verdict_as_the_exit_code(
 ) -> None:
     schedule(*NIGHTLY)
     schedule("trigger", "nightly", "--logical-time", T)
-    monkeypatch.setattr("atdp.stack.cli.schedule.runs.time.sleep", lambda _: end_run(home, verdict))
+    monkeypatch.setattr("atdp.stack.cli.schedule.runs._ASK_EVERY_S", 0.01)
     words = ("trigger", "nightly", "--logical-time", T, "--wait", "60")
-    for _ in range(2):  # the second finds the run ended
-        waited = schedule(*words)
+    with ending_run(home, verdict):
+        first = schedule(*words)
+    for waited in (first, schedule(*words)):  # the second finds the run ended
         assert (waited.exit_code, waited.stdout) == (
             verdict.exit_code,
             f"nightly@{T}: {verdict}: v2 is as it is.\n",
@@ -133,11 +150,11 @@ def test_another_clock_asks_for_a_run_and_gets_its_verdict_as_often_as_it_asks(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule("add", "nightly", "--model", "orderdesk", "--on", "external")
-    monkeypatch.setattr(
-        "atdp.stack.cli.schedule.runs.time.sleep", lambda _: end_run(home, Verdict.FAIL)
-    )
+    monkeypatch.setattr("atdp.stack.cli.schedule.runs._ASK_EVERY_S", 0.01)
     words = ("run", "--schedule", "nightly", "--logical-time", "2026-01-02T04:00:00+01:00")
-    first, again = (schedule(*words, group="replay") for _ in range(2))
+    with ending_run(home, Verdict.FAIL):
+        first = schedule(*words, group="replay")
+    again = schedule(*words, group="replay")
     assert "No scheduler is at work" in first.stderr
     assert again.stderr == ""
     for result in (first, again):
@@ -230,7 +247,7 @@ def test_a_wrong_file_changes_nothing_and_names_the_place(
         ((*NIGHTLY, "--set", "alpha=2"), 1, "alpha must be in"),
         ((*NIGHTLY, "--set", "no_such=2"), 1, "no_such"),
         ((*NIGHTLY, "--set", "margin"), 2, "is not NAME=VALUE"),
-        ((*NIGHTLY, "--set", "margin=[1"), 2, "has no plain value"),
+        ((*NIGHTLY, "--set", "margin=[1"), 1, "--set margin:1:3: not valid YAML"),
         ((*NIGHTLY, "--window", "a month"), 2, "is not a length of time"),
         ((*NIGHTLY, "--deadline", "0h"), 1, "deadline_s"),
         ((*NIGHTLY, "--webhook", "ftp://x"), 1, "notify: 0: webhook"),

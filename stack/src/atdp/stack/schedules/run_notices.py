@@ -38,7 +38,7 @@ class NoticeNotDelivered(StackError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNotice:
-    """What a webhook or command is told about a run. It holds no value of an event."""
+    """The notice that a webhook or command gets about a run. It holds no value of an event."""
 
     run_id: str
     schedule: str

@@ -164,7 +164,7 @@ class ScheduleDefinition(BaseModel):
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Evaluations of one run at most; an evaluation that ends with ERROR is repeated."""
     notify: tuple[RunReceiver, ...] = ()
-    """Whom to tell about ended runs: a list of receivers."""
+    """Receivers that are told about ended runs, a list."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""What is known of a schedule and of its runs, as values for people and programs."""
+"""Schedules and their runs, as values for people and programs."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -68,7 +68,7 @@ class ScheduleStatus:
     stage: ScheduleStage
     changed_at: datetime
     actor: str
-    """Who changed it last."""
+    """The person or service that changed it last."""
     next_at: datetime | None
     """Next logical time of the clock; None without `cron`, and while the schedule is paused."""
     last_run: Run | None

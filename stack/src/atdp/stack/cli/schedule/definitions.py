@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TriggerName(StrEnum):
-    """What requests runs, other than the clock."""
+    """The trigger of runs, other than the clock."""
 
     new_snapshot = "new_snapshot"
     judged_trajectories = "judged_trajectories"
@@ -213,8 +213,12 @@ def _definition(values: Mapping[str, Any]) -> "ScheduleDefinition":
 
 
 def _settings(texts: Sequence[str]) -> dict[str, object]:
-    """Return the thresholds of options NAME=VALUE; a value is read as YAML reads it."""
-    import yaml
+    """Return the thresholds of options NAME=VALUE; a value is read as YAML reads it.
+
+    Raises:
+        DocumentError: a value is not YAML.
+    """
+    from atdp.runtime import YamlDocument
 
     settings: dict[str, object] = {}
     for text in texts:
@@ -223,10 +227,7 @@ def _settings(texts: Sequence[str]) -> dict[str, object]:
             raise typer.BadParameter(
                 f"{text!r} is not NAME=VALUE, or names it twice", param_hint="--set"
             )
-        try:
-            settings[name] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise typer.BadParameter(f"{text!r} has no plain value", param_hint="--set") from error
+        settings[name] = YamlDocument.parse(value, where=f"--set {name}").value
     return settings
 
 
