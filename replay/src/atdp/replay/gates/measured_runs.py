@@ -49,7 +49,7 @@ class MeasuredArm:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TenantRuns:
-    """What one tenant has of both."""
+    """The runs of candidate and baseline of one tenant."""
 
     tenant: str
     candidate: MeasuredArm
