@@ -3,6 +3,8 @@
 The constants are those of confseq's own tests, whose targets its R implementation computed.
 """
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,17 @@ def test_one_sided_normal_mixture_matches_confseq() -> None:
     assert best_rho(100, 0.05) == pytest.approx(12.60056, abs=1e-5)
     rho = best_rho(100, 0.10)
     assert one_sided_bound(100, rho=rho, alpha=0.05) == pytest.approx(27.66071, abs=1e-5)
+
+
+def test_without_its_one_sided_factor_the_mixture_is_the_two_sided_one_of_confseq() -> None:
+    rho = best_rho(100, 0.05)
+
+    def two_sided(s: float) -> float:
+        scale = np.sqrt(100 + rho)
+        return one_sided_log_mixture(s, 100, rho=rho) - np.log(2 * NormalDist().cdf(s / scale))
+
+    assert two_sided(10) == pytest.approx(-0.6510052, abs=1e-6)
+    assert two_sided(30.35209) == pytest.approx(np.log(20), abs=1e-5)
 
 
 def test_bounds_are_where_their_mixture_reaches_one_over_alpha() -> None:
