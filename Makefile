@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: bench-verdicts bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -63,6 +63,10 @@ train-names: setup ## Train the model of names on text that the project generate
 
 bench-names: setup ## Governance against the truth of real conversations: values gone, false alarms, F2 on labelled text
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.names $(ARGS)
+
+bench-verdicts: setup ## Error rates of replay's intervals and verdicts, by simulation (half an hour)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.interval_coverage
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.verdicts $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)
