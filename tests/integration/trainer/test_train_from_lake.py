@@ -154,6 +154,44 @@ def test_reinforcement_uses_eligible_groups_only_and_says_where_the_rest_went(
     )
 
 
+def without_tokens(event: Event) -> Event:
+    """Return an event as governance leaves it that could not splice the tokens."""
+    body, stamp = event.body, event.governance
+    if not isinstance(body, Action) or body.generation is None or stamp is None:
+        return event
+    removed = dict.fromkeys(("prompt_token_ids", "output_token_ids", "output_logprobs"))
+    reason = "token_fidelity_dropped"
+    return replace(
+        event,
+        body=replace(body, generation=replace(body.generation, **removed)),
+        governance=replace(
+            stamp, token_fidelity="dropped", training_eligible=False, eligibility_reason=reason
+        ),
+    )
+
+
+def test_attempts_whose_tokens_are_gone_count_with_their_rewards(
+    home: Home, log: LogDouble
+) -> None:
+    warm_start(home, log)
+    gone = {"mixed0", "mixed2", "mixed4"}
+    log.land(
+        without_tokens(event) if event.trajectory_id in gone else event
+        for event in attempts(home, "mixed")
+    )
+    where = "trajectory_id LIKE 'mixed%'"
+    result = run(home, "grpo", group_size=4, groups_per_step=2, advantage="dr", where=where)
+    (plan,) = plans(home)
+    assert {m[1]: m[5] for group in plan["groups"] for m in group["members"]} == {
+        f"mixed{n}": [0.5 if n % 2 else -0.5] for n in range(8) if f"mixed{n}" not in gone
+    }
+    assert (result.set_aside, result.refused) == ({"token_fidelity_dropped": 3}, {})
+    assert (result.counted, result.trajectories_used) == (3, 5)
+    assert {key.trajectory for key in result.published.trained_on} == {
+        f"mixed{n}" for n in range(8)
+    }
+
+
 @pytest.mark.parametrize(
     ("changes", "ext", "reason"),
     [
