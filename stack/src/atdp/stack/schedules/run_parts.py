@@ -8,7 +8,7 @@ knows a notice by its id.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -33,7 +33,6 @@ from atdp.replay import (
     evaluate_dataset,
     evaluate_gates,
     read_gate_settings,
-    repeat_run,
     worst_verdict,
     write_gate_report,
 )
@@ -51,8 +50,6 @@ class StackParts:
 
     home: Home
     now: Callable[[], datetime] = utc_now
-    _reports: dict[str, ReplayReport] = field(default_factory=dict)
-    """Reports of runs that this process evaluated and has not published, by evaluation."""
 
     def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         """See `RunParts`."""
@@ -117,7 +114,6 @@ class StackParts:
             ),
             config=replace(order.definition.config, look=facts["look"]),
         )
-        self._reports[report.run_id] = report
         page = StoredRuns.of(self.home).page(report.run_id)
         return {
             "verdict": report.verdict.value,
@@ -162,12 +158,10 @@ class StackParts:
             schedule=order.definition.id,
             logical_time=order.logical_time,
         )
-        self._reports.pop(facts["evaluation"], None)
 
     def _report(self, facts: Facts) -> ReplayReport:
-        """Return the report; a process that did not evaluate makes it from the stored run."""
-        known = self._reports.get(facts["evaluation"])
-        return repeat_run(self.home, facts["evaluation"]) if known is None else known
+        """Return the report as it is stored, since another process may have evaluated."""
+        return StoredRuns.of(self.home).report(facts["evaluation"])
 
     def _release_state(self, model: str) -> ReleaseState:
         if not (self.home.control / STORE_FILE_NAME).exists():
