@@ -1,8 +1,7 @@
 """Every threshold of the release gate in one frozen value, which is part of a run's identity.
 
-The defaults come from measured interval coverage: with an effective sample size of 30 a nominal
-95 % bootstrap interval covers about 94 %, with 3 it covers about 53 %. Therefore no interval counts
-as evidence below 30, whatever the estimate.
+The defaults come from measured interval coverage (`benchmarks/verdicts.py`): no approximate
+interval counts as evidence below an effective sample size of 30, whatever the estimate.
 """
 
 import math
@@ -68,9 +67,8 @@ class ReplayConfig:
     success_threshold: float = 0.5
     """Least reward that counts as success for the held-out likelihood."""
     likelihood_margin: float = 0.5
-    """Loss of log-likelihood on successful trajectories, in nats per token, that keeps an undecided
-    candidate from a verdict when it is certain. It is never a FAIL, because another style is not
-    worse."""
+    """Loss of log-likelihood on successful trajectories, in nats per token, from which on a report
+    says that the candidate is broken or acts in another style. It decides nothing by itself."""
     min_likelihood_trajectories: int = 10
     """Successful trajectories that the likelihood guardrail needs."""
     max_engine_disagreement: float = 0.1

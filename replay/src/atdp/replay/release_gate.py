@@ -29,9 +29,8 @@ from atdp.replay.intervals import Interval
 from atdp.replay.value_estimates import Estimate
 from atdp.replay.verdict import Reason, Verdict
 
-
 _UNSEEN_SHOWN = 0.005
-"""Share of the candidate's behaviour that the log lacks, from which on a reason names it."""
+"""Share of a version's behaviour that the log lacks, from which on a reason names it."""
 
 
 def judge_evaluation(
@@ -109,17 +108,20 @@ def _missing_matters(
             f"reward is {unscored.unscored_reward.estimate:.3f}, against "
             f"{unscored.scored_reward.estimate:.3f} of the others"
         )
-    weights = evaluation.candidate_weights
-    if weights is not None and weights.mean_weight < 1.0 - _UNSEEN_SHOWN:
-        missing.append(
-            f"the candidate's weights average {weights.mean_weight:.2f} instead of 1, so that the "
-            f"log lacks some {1 - weights.mean_weight:.0%} of what it would do"
+    missing += [
+        f"the {side}'s weights average {weights.mean_weight:.2f} instead of 1, so that the "
+        f"log lacks some {1 - weights.mean_weight:.0%} of what it would do"
+        for side, weights in (
+            ("candidate", evaluation.candidate_weights),
+            ("baseline", evaluation.baseline_weights),
         )
+        if weights is not None and weights.mean_weight < 1.0 - _UNSEEN_SHOWN
+    ]
     return [
         Reason(
             code="missing_matters",
-            text=f"{'; '.join(missing)}. The candidate's reward there is unknown; if it were as in "
-            f"the rest, the verdict would be {without.value}",
+            text=f"{'; '.join(missing)}. The reward there is unknown; if it were as in the rest, "
+            f"the verdict would be {without.value}",
         )
     ]
 
