@@ -415,6 +415,7 @@ def test_a_run_of_a_schedule_pins_evaluates_and_publishes_and_another_process_ca
         tenants=("acme",),
         window_s=10 * 365 * 86_400,
         settings={"mode": "non_inferiority", "margin": 0.2},
+        gates="gates.yaml",
     )
     (judged_before,) = DataTriggers(world.home).since("judged_trajectories", definition, 0)
     (landed,) = DataTriggers(world.home).since("new_snapshot", definition, 0)
@@ -441,6 +442,9 @@ def test_a_run_of_a_schedule_pins_evaluates_and_publishes_and_another_process_ca
     assert record["logical_time"] == order.logical_time
     assert (world.home.root / facts["report"]).exists()
     assert second.make("evaluate", order, facts)["evaluation"] == facts["evaluation"]
+    (world.home.root / "gates.yaml").write_text("metrics: [{name: reward, kind: mean}]")
+    with pytest.raises(ReplayDataError, match="no trajectory is in the candidate, v4"):
+        second.make("gate", order, facts)
 
 
 def test_a_recorded_evaluation_takes_the_next_look_and_again_only_on_other_data(
@@ -530,9 +534,13 @@ class IdleStack:
 def test_a_run_of_a_schedule_records_its_look_once_for_the_release_gate(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flow_of(home: Home, store: ReleaseStore, _client: object, **names: str) -> ReleaseFlow:
+    def flow_of(
+        home: Home, store: ReleaseStore, _client: object, *, model: str, actor: str
+    ) -> ReleaseFlow:
         idle = IdleStack()
-        return ReleaseFlow(store=store, fleet=idle, router=idle, weights=home.weights, **names)
+        return ReleaseFlow(
+            model=model, store=store, fleet=idle, router=idle, weights=home.weights, actor=actor
+        )
 
     monkeypatch.setattr("atdp.stack.schedules.run_parts.open_flow", flow_of)
     with ReleaseStore(world.home.control) as store:
