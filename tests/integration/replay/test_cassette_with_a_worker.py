@@ -30,7 +30,7 @@ from atdp.schemas import (
 )
 from atdp.stack.cli.app import build
 
-pytestmark = pytest.mark.usefixtures("memory_registers")
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("memory_registers")]
 
 TASKS, ATTEMPTS, TOKENS = 10, 2, 6
 
