@@ -2,11 +2,12 @@
 
 A trajectory is taken whole or not at all. One event without a stamp, without the purpose, or (for
 training) without granted consent refuses it. For training by RL, so does a generation that is not
-eligible or not `exact`. A trajectory whose events are still to be governed again with values that
-were learned later is refused for every purpose, until the stamp of an event says that this is done.
-Consent that was withdrawn or has ended since then, and retention, refuse it too: the rules of the
-register are asked at every read (see `withheld`), and a register that cannot be read refuses all.
-So do the guards and the access policies, for the caller of the read (see `permitted_use`).
+eligible or not `exact`, except that its reward may still be asked for (`with_changed_tokens`). A
+trajectory whose events are still to be governed again with values that were learned later is
+refused for every purpose, until the stamp of an event says that this is done. Consent that was
+withdrawn or has ended since then, and retention, refuse it too: the rules of the register are asked
+at every read (see `withheld`), and a register that cannot be read refuses all. So do the guards and
+the access policies, for the caller of the read (see `permitted_use`).
 
 Every generation says whether its context is complete: the messages that the events add up to are
 folded and compared with `context_hash` (`context_check`). Where messages are read, a trajectory
