@@ -31,19 +31,14 @@ def publish_evaluation(
     occasion = EvaluationOccasion(schedule=schedule, logical_time=logical_time)
     StoredRuns.of(home).write_page(report)
     outbox_of(home).add(evaluation_record(report, occasion, utc_now()))
-    try:
-        publish_pending(home)
-    except PublishFailed as error:
-        _log.warning("evaluations wait in the outbox: %s", error)
+    publish_pending(home)
 
 
 def publish_pending(home: Home) -> int:
-    """Send what waits in the outbox of a home; returns how many records were sent.
+    """Send what waits in the outbox of a home; returns how many records were sent, 0 if not all.
 
-    Nothing is sent when no broker is configured.
-
-    Raises:
-        PublishFailed: a record was not acknowledged; it and the later ones stay in the outbox.
+    Nothing is sent when no broker is configured. What is not acknowledged stays in the outbox, with
+    a warning.
     """
     outbox = outbox_of(home)
     if not outbox.waiting():
@@ -55,7 +50,11 @@ def publish_pending(home: Home) -> int:
     definition = topic("evaluations")
     largest = int(definition.config["max.message.bytes"])
     config = {**settings.config(), "message.max.bytes": largest}
-    return outbox.publish_to(KafkaTopic(definition.name, config))
+    try:
+        return outbox.publish_to(KafkaTopic(definition.name, config))
+    except PublishFailed as error:
+        _log.warning("evaluations wait in the outbox: %s", error)
+        return 0
 
 
 def outbox_of(home: Home) -> EvaluationOutbox:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from atdp.control import read_manifest
+from atdp.runtime import Home
 from atdp.stack.cli.control.release_flow import Model, Reason, recording
 from atdp.stack.cli.control.release_state import print_state, state_to_json
 from atdp.stack.cli.output import Format, FormatOption, JsonOption, choose_format, print_record
@@ -91,14 +92,17 @@ def rollback(
 
 
 def reconcile(model: Model = None, form: FormatOption = None, as_json: JsonOption = False) -> None:
-    r"""Bring engines and routes to the decided state, and publish the decisions that wait.
+    r"""Bring engines and routes to the decided state; publish decisions and evaluations that wait.
 
     \b
     Example:
       atdp control reconcile
     """
+    from atdp.stack.evaluations import publish_pending
+
     with recording(model) as flow:
         state = flow.reconcile()
+    publish_pending(Home.from_env())
     chosen = choose_format(form, as_json)
     if chosen is not None or state.live is None:
         print_record(state_to_json(state), chosen or Format.JSON)
