@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 from scipy import optimize, special, stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -97,6 +98,32 @@ def test_the_same_gain_on_all_tasks_is_judged_by_its_signs() -> None:
     assert lower_bound(np.full(5, 0.2), 0.05) == pytest.approx(0.2)
 
 
+@given(
+    attempts=st.integers(1, 20),
+    successes=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=40),
+    thresholds=st.tuples(st.integers(-100, 100), st.integers(-100, 100)),
+)
+def test_a_higher_threshold_is_never_easier_to_exceed(
+    attempts: int, successes: list[tuple[float, float]], thresholds: tuple[int, int]
+) -> None:
+    means = np.round(np.array(successes) * attempts) / attempts
+    sample = means[:, 0] - means[:, 1]
+    low, high = sorted(threshold / 100 for threshold in thresholds)
+    p_low, p_high = (p_above(sample, each, reach=1.0) for each in (low, high))
+    assert 0.0 <= p_low <= 1.0
+    assert 0.0 <= p_high <= 1.0
+    assert p_low <= p_high + 1e-9 or p_low > 0.05
+    assert -1.0 <= lower_bound(sample, 0.05, reach=1.0) <= sample.mean() + 1e-9
+
+
+def test_a_difference_beside_the_threshold_is_rounding() -> None:
+    sample = np.array([0.95 - 1.0] + [0.0] * 40)
+    assert sample[0] != -0.05
+    assert p_above(sample, -0.05, reach=1.0) == pytest.approx(
+        p_above(sample, -0.05 - 1e-15, reach=1.0)
+    )
+
+
 def test_fewer_than_two_tasks_show_nothing() -> None:
     assert p_above(np.array([1.0]), -0.5, reach=1.0) == 1.0
     assert lower_bound(np.array([]), 0.05, reach=1.0) == -math.inf
@@ -121,7 +148,7 @@ def test_no_trial_bounds_no_rate() -> None:
 
 def test_holm_rejects_what_another_library_rejects() -> None:
     chance = np.random.default_rng(1)
-    for _ in range(8):
+    for _ in range(4):
         p_values = list(chance.beta(0.3, 2.0, 6))
         rejected, *_ = multipletests(p_values, alpha=0.05, method="holm")
         factors = holm_factors(p_values, 0.05)

@@ -25,7 +25,7 @@ POWER = 0.8
 """Probability with which the detectable difference would be shown."""
 _BISECTIONS = 40
 _EQUAL = 1e-12
-"""Standard errors below this share of the mean are rounding."""
+"""Deviations below this, and standard errors below this share of the mean, are rounding."""
 
 
 def p_above(differences: Floats, threshold: float, *, reach: float | None = None) -> float:
@@ -36,6 +36,7 @@ def p_above(differences: Floats, threshold: float, *, reach: float | None = None
     if differences.size < 2:
         return 1.0
     deviations = differences - threshold
+    deviations[np.abs(deviations) < _EQUAL] = 0.0
     if reach is None:
         return _student_p(deviations)
     mean = float(deviations.mean())
