@@ -159,11 +159,13 @@ def without_tokens(event: Event) -> Event:
     body, stamp = event.body, event.governance
     if not isinstance(body, Action) or body.generation is None or stamp is None:
         return event
-    removed = dict.fromkeys(("prompt_token_ids", "output_token_ids", "output_logprobs"))
+    generation = replace(
+        body.generation, prompt_token_ids=None, output_token_ids=None, output_logprobs=None
+    )
     reason = "token_fidelity_dropped"
     return replace(
         event,
-        body=replace(body, generation=replace(body.generation, **removed)),
+        body=replace(body, generation=generation),
         governance=replace(
             stamp, token_fidelity="dropped", training_eligible=False, eligibility_reason=reason
         ),
