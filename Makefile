@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: bench-verdicts bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -34,6 +34,9 @@ test: ## Everything CI runs: lint, then unit, contract, integration, fault and e
 
 test-long: setup ## Tests of minutes: learning from use on a whole stack, with kills
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)
+
+chaos-schedules: setup ## A simulated month of schedules, with the scheduler killed at its worst points
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long tests/faults/test_schedules_killed.py $(ARGS)
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
