@@ -23,6 +23,7 @@ from .scheduler_processes import SchedulerProcesses, wait_until
 
 pytestmark = [
     pytest.mark.faults,
+    pytest.mark.long,
     pytest.mark.skipif(
         shutil.which("initdb") is None or importlib.util.find_spec("psycopg_pool") is None,
         reason="no PostgreSQL server, or atdp[postgres] is not installed",

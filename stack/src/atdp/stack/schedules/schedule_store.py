@@ -58,7 +58,8 @@ class ScheduleStore:
                 return
             file = home.root / "schedules" / "schedules.sqlite"
             self._name = str(file)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            # The URL of a webhook may be a secret.
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._datastore, self._recorder = _sqlite(str(file))
 
     def close(self) -> None:
