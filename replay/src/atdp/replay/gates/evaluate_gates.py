@@ -13,7 +13,8 @@ from atdp.replay.gates.gate_page import render_gates
 from atdp.replay.gates.gate_report import GateInputs, GateReport
 from atdp.replay.gates.gate_settings import GateSettings
 from atdp.replay.gates.judgement import MetricVerdict, TenantVerdict, judge_gates, worst_verdict
-from atdp.replay.gates.lake_runs import GateRequest, PinnedRuns, read_calls, read_runs
+from atdp.replay.gates.lake_runs import GateRequest, PinnedRuns, read_runs
+from atdp.replay.gates.recorded_calls import read_calls
 from atdp.replay.report_json import rounded_json, rounded_sha256
 from atdp.runtime import Home
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from atdp.replay.gates.measured_runs import MeasuredRun, TenantRuns
+from atdp.replay.gates.measured_runs import MeasuredRun, RunKey, TenantRuns
 
 Change = Literal["fixed", "broken"]
 Solved = Callable[[MeasuredRun], bool | None]
@@ -89,7 +89,7 @@ def first_divergence(baseline: Calls, candidate: Calls) -> int | None:
     return None
 
 
-def calls_of(flip: Flip, calls: Mapping[tuple[str, int], Calls]) -> tuple[Calls, Calls]:
+def calls_of(flip: Flip, calls: Mapping[RunKey, Calls]) -> tuple[Calls, Calls]:
     """Return the tool calls of both trajectories of a flip."""
     return (
         calls.get((flip.baseline_trajectory, flip.baseline_attempt), ()),

@@ -5,9 +5,7 @@ read by SQL from the same snapshots, on a connection for the same purpose. Every
 each tenant by itself.
 """
 
-import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from atdp.lakehouse import (
@@ -20,26 +18,18 @@ from atdp.lakehouse import (
     connect,
     governed_trajectories,
     load_dataset,
-    sql_literal,
 )
 from atdp.replay.errors import ReplayDataError
-from atdp.replay.gates.flips import Calls
-from atdp.replay.gates.gate_settings import (
-    GateSettings,
-    InvariantGate,
-    MeanGate,
-    PairedGate,
-)
-from atdp.replay.gates.measured_runs import MeasuredArm, MeasuredRun, TenantRuns
+from atdp.replay.gates.gate_settings import GateSettings
+from atdp.replay.gates.measured_runs import MeasuredArm, MeasuredRun, RunKey, TenantRuns
+from atdp.replay.gates.metric_values import metric_values, no_values, violated_invariants
 from atdp.replay.gates.selections import selection_condition
-from atdp.schemas import NotCanonical, canonical_json
 
 _OPTIONS = ReadOptions(with_messages=False, with_content=False)
 _INCOMPLETE = frozenset(
     {"no_end", "not_governed", "not_settled", "events_missing", "tool_result_missing"}
 )
 """Replay reasons of trajectories of which events may be missing (see the view `trajectories`)."""
-_Key = tuple[str, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,36 +79,6 @@ def read_runs(lake: Lake, request: GateRequest, settings: GateSettings) -> Pinne
     return PinnedRuns(tenants=runs, snapshots=reading.snapshots)
 
 
-def read_calls(
-    lake: Lake, snapshots: Mapping[TableName, int], tenant: str, keys: Iterable[_Key]
-) -> dict[_Key, Calls]:
-    """Return the tool calls of trajectories; arguments are compared in canonical form.
-
-    Raises:
-        ReplayDataError: the lake cannot be read.
-    """
-    wanted = set(keys)
-    names = ", ".join(sql_literal(name) for name in sorted({name for name, _ in wanted}))
-    calls: dict[_Key, list[tuple[int, str, str]]] = {key: [] for key in wanted}
-    if not wanted:
-        return {}
-    try:
-        with connect(lake=lake, tenant=tenant, purpose="replay", snapshots=snapshots) as connection:
-            rows = connection.all_rows(
-                "SELECT trajectory_id, attempt, step, action.tool_call.name AS tool, "  # noqa: S608
-                "action.tool_call.arguments AS arguments FROM events "
-                "WHERE kind = 'action' AND action.type = 'tool_call' "
-                f"AND trajectory_id IN ({names}) ORDER BY kafka_offset"
-            )
-    except LakehouseError as error:
-        raise ReplayDataError(str(error)) from error
-    for row in rows:
-        key = (row["trajectory_id"], row["attempt"])
-        if key in calls:
-            calls[key].append((row["step"] or 0, row["tool"] or "", _canonical(row["arguments"])))
-    return dict(calls)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Reading:
     """The conditions of both arms over pinned snapshots."""
@@ -148,7 +108,7 @@ class _Reading:
         with connect(
             lake=self.lake, tenant=tenant, purpose="replay", snapshots=self.snapshots
         ) as connection:
-            violations = _violations(connection, settings)
+            violations = violated_invariants(connection, settings)
             arms = [
                 self._arm(connection, condition, settings, violations)
                 for condition in (self.candidate, self.baseline)
@@ -165,10 +125,10 @@ class _Reading:
         connection: Connection,
         condition: str,
         settings: GateSettings,
-        violations: Mapping[_Key, frozenset[str]],
+        violations: Mapping[RunKey, frozenset[str]],
     ) -> MeasuredArm:
-        values = _values(connection, settings, condition)
-        missing: Mapping[str, float | None] = dict.fromkeys(g.name for g in _measured(settings))
+        values = metric_values(connection, settings, condition)
+        missing = no_values(settings)
         permitted = governed_trajectories(
             self.lake,
             purpose="replay",
@@ -216,64 +176,3 @@ def _reading(lake: Lake, request: GateRequest) -> _Reading:
         candidate=condition(request.candidate),
         baseline=condition(request.baseline),
     )
-
-
-def _measured(settings: GateSettings) -> list[PairedGate]:
-    return [gate for gate in settings.metrics if not isinstance(gate, InvariantGate)]
-
-
-def _values(
-    connection: Connection, settings: GateSettings, condition: str
-) -> dict[_Key, dict[str, float | None]]:
-    """Return the values of every metric for each selected trajectory; infinite ones are missing."""
-    gates = _measured(settings)
-    expressions = "".join(
-        f", TRY_CAST((\n{gate.value}\n) AS DOUBLE) AS value_{index}"
-        for index, gate in enumerate(gates)
-    )
-    # S608: conditions and expressions of the caller, on a connection that can only read.
-    rows = connection.all_rows(
-        f"SELECT trajectory_id, attempt{expressions} FROM trajectories WHERE {condition}"  # noqa: S608
-    )
-    values: dict[_Key, dict[str, float | None]] = {}
-    for row in rows:
-        numbers = [row[f"value_{index}"] for index in range(len(gates))]
-        values[row["trajectory_id"], row["attempt"]] = {
-            gate.name: _finite(gate, number) for gate, number in zip(gates, numbers, strict=True)
-        }
-    return values
-
-
-def _finite(gate: PairedGate, value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    low, high = gate.range if isinstance(gate, MeanGate) else (-math.inf, math.inf)
-    if not low <= value <= high:
-        raise ReplayDataError(
-            f"metric {gate.name}: a value is outside of the range [{low:g}, {high:g}]; "
-            "set `range` in the settings to the range of the value"
-        )
-    return value
-
-
-def _violations(connection: Connection, settings: GateSettings) -> dict[_Key, frozenset[str]]:
-    violations: dict[_Key, frozenset[str]] = {}
-    for gate in settings.metrics:
-        if not isinstance(gate, InvariantGate):
-            continue
-        rows = connection.all_rows(
-            f"SELECT DISTINCT trajectory_id, attempt FROM {gate.table} "  # noqa: S608
-            f"WHERE (\n{gate.violation}\n)"
-        )
-        for row in rows:
-            key = (row["trajectory_id"], row["attempt"])
-            violations[key] = violations.get(key, frozenset()) | {gate.name}
-    return violations
-
-
-def _canonical(arguments: str | None) -> str:
-    """Return the arguments of a call, so that the order of keys makes no difference."""
-    try:
-        return canonical_json(json.loads(arguments or "null"))
-    except (ValueError, NotCanonical):
-        return arguments or ""

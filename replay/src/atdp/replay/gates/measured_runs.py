@@ -4,6 +4,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+RunKey = tuple[str, int]
+"""Trajectory and attempt."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredRun:
@@ -20,7 +23,7 @@ class MeasuredRun:
     """False when a part of its record is missing, so that it cannot show that nothing happened."""
 
     @property
-    def key(self) -> tuple[str, int]:
+    def key(self) -> RunKey:
         """Trajectory and attempt."""
         return (self.trajectory_id, self.attempt)
 
