@@ -270,7 +270,7 @@ def test_nothing_of_a_redacted_first_turn_can_be_rebuilt_and_the_reader_names_th
     assert second.broken_prefix is BrokenPrefix.WITHHELD
     coverage = select([record]).coverage
     assert coverage.uncovered == {"no_token_ids": 1, "prefix_broken": 1}
-    assert trajectory_of(record).turns[1].refusal == "prompt prefix broken: prefix_withheld"
+    assert trajectory_of(record).tokens_refused == "token ids missing"
     assert whole_prompts(lake) == [(None,), (None,)]
     assert_no_address(lake)
 
