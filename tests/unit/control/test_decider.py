@@ -267,6 +267,13 @@ def test_each_report_is_a_look_and_takes_the_next_number() -> None:
     assert decide(line, passed(report_sha256="again", baseline="v0"))  # another comparison
 
 
+def test_an_evaluation_that_did_not_take_place_is_no_look() -> None:
+    failed = passed(verdict=Verdict.ERROR, report_sha256="failed")
+    line = after(BOOTSTRAP, REGISTER, failed)
+    assert look_for(line.versions["v2"], "v1") == 1
+    assert decide(line, passed())
+
+
 def test_only_the_latest_look_is_renewed_when_it_has_grown_too_old() -> None:
     second = passed(verdict=Verdict.INCONCLUSIVE, report_sha256="second", look=2)
     line, late = after(BOOTSTRAP, REGISTER, passed(), second), NOW + timedelta(days=8)

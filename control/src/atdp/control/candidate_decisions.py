@@ -58,9 +58,16 @@ def gate_of_report(report: ReplayReport, decided_at: datetime) -> GateRecorded:
 def looks_taken(version: ReleaseVersion, baseline: str) -> int:
     """Return how many evaluations of the version against the baseline are recorded.
 
-    A report that was recorded again, because it had become too old, is the same look.
+    A report that was recorded again, because it had become too old, is the same look. An evaluation
+    that did not take place (ERROR) is none.
     """
-    return len({g.report_sha256 for g in version.gates if g.baseline == baseline})
+    return len(
+        {
+            gate.report_sha256
+            for gate in version.gates
+            if gate.baseline == baseline and gate.verdict is not Verdict.ERROR
+        }
+    )
 
 
 def look_for(version: ReleaseVersion, baseline: str, dataset: str | None = None) -> int:
