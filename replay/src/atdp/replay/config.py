@@ -31,6 +31,9 @@ class ReplayConfig:
     """Least gain that is required (superiority), or greatest loss that is tolerated
     (non-inferiority); in units of reward, >= 0."""
     estimator: Estimator = "cwpdis"
+    """The estimator that decides. The approximate intervals of the self-normalised ones (`cwpdis`,
+    `wis`, `wdr`) are calibrated; those of the unbiased ones (`pdis`, `dr`) lie below the truth up
+    to twice as often as alpha says."""
     bound: Bound = "approximate"
     """`approximate` is calibrated by simulation, for evidence above the minima below; `guaranteed`
     holds at any sample size, and is wide."""
