@@ -1,14 +1,15 @@
 """Drift and regressions of successive evaluations, and their page."""
 
+import random
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from atdp.replay import EvaluationRow, assess_trend, render_trend
+from atdp.replay import RecordedEvaluation, assess_trend, render_trend
 from atdp.replay.trend import MIN_RUNS
 
 START = datetime(2026, 3, 1, 3, tzinfo=UTC)
-ROW = EvaluationRow(
+ROW = RecordedEvaluation(
     run_id="a" * 64,
     logical_time=START,
     occurred_at=START,
@@ -37,7 +38,7 @@ ROW = EvaluationRow(
 )
 
 
-def history(*values: float, **changes: object) -> list[EvaluationRow]:
+def history(*values: float, **changes: object) -> list[RecordedEvaluation]:
     """Return daily runs with these values of the baseline."""
     return [
         replace(
@@ -59,9 +60,27 @@ def test_a_value_outside_the_band_of_the_runs_before_is_drift() -> None:
     assert points[7].drifts == ()
     assert points[MIN_RUNS - 1].bands == {}
     band = points[6].bands["baseline_value"]
-    # mean 0.6067, moving ranges .02 .03 .02 .01 .02: mean .02, times 2.66
-    assert round(band.lower, 4) == 0.5535
-    assert round(band.upper, 4) == 0.6599
+    # mean 0.60667, standard deviation 0.012111, times sqrt(1 + 1/6), times 4.3299 (t, 5 degrees)
+    assert round(band.lower, 4) == 0.55
+    assert round(band.upper, 4) == 0.6633
+    assert points[7].bands["baseline_value"] == band  # 0.50 was alone
+
+
+def test_a_lasting_change_is_followed() -> None:
+    points = assess_trend(history(*[0.60, 0.62, 0.59, 0.61] * 3, *[0.40, 0.42, 0.39, 0.41] * 5))
+    marked = [number for number, point in enumerate(points) if point.drifts]
+    assert marked[:2] == [12, 13]
+    assert marked[-1] < 20
+
+
+def test_of_runs_that_differ_by_chance_one_in_a_hundred_is_marked() -> None:
+    draw = random.Random(11)
+    counted = 0
+    for _ in range(150):
+        values = (draw.gauss(0.6, 0.05) for _ in range(35))
+        points = assess_trend(history(*values))
+        counted += sum("baseline_value" in point.drifts for point in points)
+    assert 0.006 < counted / (150 * 30) < 0.014
 
 
 def test_values_that_hardly_move_do_not_mark_every_small_change() -> None:

@@ -1,9 +1,10 @@
 """The trend of a schedule: its evaluations in order, with drift and regressions marked.
 
-*Drift* is a measure outside of the band that the runs before it set. The band is that of a chart of
-individual values (Wheeler, *Understanding Variation*, 1993): the mean of the earlier values plus or
-minus 2.66 times the mean absolute difference of successive ones, which is three standard deviations
-of independent normal noise. Only runs with the same model and baseline are compared, since another
+*Drift* is a measure outside of the band that the runs before it set. The band is the prediction
+interval of a further value of a normal distribution (Hahn and Meeker, *Statistical Intervals*,
+1991, section 4.7): of runs that differ by chance alone, 1 % are outside for each measure. A value
+that was outside by itself does not widen the bands of later runs; two in a row are a lasting
+change, which they follow. Only runs with the same model and baseline are compared, since another
 baseline has another value. A *regression* is a candidate that is shown worse, or one that passed
 against this baseline before and does not pass now.
 
@@ -13,8 +14,12 @@ Pure: rows in, points out.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from functools import cache
+from math import sqrt
+from statistics import fmean, stdev
 from typing import Any, Literal, Self
+
+from scipy.stats import t as student
 
 from atdp.replay.verdict import Verdict
 
@@ -22,17 +27,20 @@ Measure = Literal["baseline_value", "logged_reward", "coverage"]
 MEASURES: Sequence[Measure] = ("baseline_value", "logged_reward", "coverage")
 
 MIN_RUNS = 5
-"""Earlier values that a band needs. With fewer, its width is mostly chance."""
+"""Earlier values that a band needs. With fewer, it is so wide that it shows nothing."""
 MAX_RUNS = 20
 """Earlier values that a band is made of at most, so that it follows a lasting change."""
-_SIGMAS = 2.66
-"""3 / 1.128: three standard deviations, from the mean range of two normal values."""
+OUTSIDE = 0.01
+"""Share of values outside of their band when nothing but chance is at work (measured)."""
+_NOMINAL = 0.0075
+"""Error of the prediction interval. That values outside of a band are left out of later bands makes
+these narrower, so that more values are outside: `OUTSIDE`."""
 _LEAST_HALF_WIDTH = 0.01
 """In units of the measure. Values that hardly ever move would otherwise mark every small change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class EvaluationRow:
+class RecordedEvaluation:
     """One row of the table `evaluations`, as far as a trend shows it.
 
     Numbers are None where nothing was estimated.
@@ -92,7 +100,7 @@ class Band:
 class TrendPoint:
     """One evaluation, with what is marked about it."""
 
-    row: EvaluationRow
+    row: RecordedEvaluation
     bands: dict[Measure, Band]
     """Bands of the measures that have enough earlier values."""
     drifts: tuple[Measure, ...]
@@ -100,40 +108,62 @@ class TrendPoint:
     """Why the run is a regression; None: it is none."""
 
 
-def assess_trend(rows: Sequence[EvaluationRow]) -> tuple[TrendPoint, ...]:
+def assess_trend(rows: Sequence[RecordedEvaluation]) -> tuple[TrendPoint, ...]:
     """Return the points of the rows, in their order, which is that of time."""
-    points = []
-    for number, row in enumerate(rows):
-        earlier = [each for each in rows[:number] if _comparable(each, row)]
+    points: list[TrendPoint] = []
+    for row in rows:
+        earlier = [point for point in points if _comparable(point.row, row)]
         bands = {
-            measure: band for measure in MEASURES if (band := _band(earlier, measure)) is not None
+            measure: band
+            for measure in MEASURES
+            if (band := _band(_usual_values(earlier, measure))) is not None
         }
         points.append(
             TrendPoint(
                 row=row,
                 bands=bands,
                 drifts=tuple(name for name, band in bands.items() if _outside(row, name, band)),
-                regression=_regression(row, earlier),
+                regression=_regression(row, [point.row for point in earlier]),
             )
         )
     return tuple(points)
 
 
-def _comparable(one: EvaluationRow, other: EvaluationRow) -> bool:
+def _comparable(one: RecordedEvaluation, other: RecordedEvaluation) -> bool:
     return (one.model, one.baseline) == (other.model, other.baseline)
 
 
-def _band(earlier: Sequence[EvaluationRow], measure: Measure) -> Band | None:
-    known = [value for row in earlier if (value := _value(row, measure)) is not None][-MAX_RUNS:]
-    if len(known) < MIN_RUNS:
+def _usual_values(earlier: Sequence[TrendPoint], measure: Measure) -> list[float]:
+    """Return the newest values, without those that were outside of their band by themselves."""
+    outside = [False, *(measure in point.drifts for point in earlier), False]
+    alone = [
+        own and not (before or after)
+        for before, own, after in zip(outside, outside[1:], outside[2:], strict=False)
+    ]
+    values = [
+        _value(point.row, measure)
+        for point, excluded in zip(earlier, alone, strict=True)
+        if not excluded
+    ]
+    return [value for value in values if value is not None][-MAX_RUNS:]
+
+
+def _band(values: Sequence[float]) -> Band | None:
+    if len(values) < MIN_RUNS:
         return None
-    steps = [abs(after - before) for before, after in pairwise(known)]
-    centre = sum(known) / len(known)
-    half_width = max(_SIGMAS * sum(steps) / len(steps), _LEAST_HALF_WIDTH)
+    centre = fmean(values)
+    spread = stdev(values, centre) * sqrt(1 + 1 / len(values))
+    half_width = max(_quantile(len(values) - 1) * spread, _LEAST_HALF_WIDTH)
     return Band(lower=centre - half_width, upper=centre + half_width)
 
 
-def _value(row: EvaluationRow, measure: Measure) -> float | None:
+@cache
+def _quantile(degrees: int) -> float:
+    """Return the two-sided quantile of Student's t distribution for a band."""
+    return float(student.ppf(1 - _NOMINAL / 2, degrees))
+
+
+def _value(row: RecordedEvaluation, measure: Measure) -> float | None:
     """Return a measure of a run; None when it failed or estimated nothing."""
     if row.verdict == Verdict.ERROR:
         return None
@@ -141,12 +171,12 @@ def _value(row: EvaluationRow, measure: Measure) -> float | None:
     return value
 
 
-def _outside(row: EvaluationRow, measure: Measure, band: Band) -> bool:
+def _outside(row: RecordedEvaluation, measure: Measure, band: Band) -> bool:
     value = _value(row, measure)
     return value is not None and not band.lower <= value <= band.upper
 
 
-def _regression(row: EvaluationRow, earlier: Sequence[EvaluationRow]) -> str | None:
+def _regression(row: RecordedEvaluation, earlier: Sequence[RecordedEvaluation]) -> str | None:
     if row.verdict == Verdict.FAIL:
         return "shown worse than the baseline"
     before = [each.verdict for each in earlier if each.candidate == row.candidate]

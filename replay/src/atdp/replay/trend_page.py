@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from atdp.replay.trend import MIN_RUNS, TrendPoint
+from atdp.replay.trend import MIN_RUNS, OUTSIDE, TrendPoint
 from atdp.replay.trend_plots import trend_plot
 from atdp.replay.verdict import Verdict
 
@@ -42,6 +42,7 @@ def render_trend(
         drifts=sum(bool(point.drifts) for point in points),
         measures=MEASURE_TEXTS,
         min_runs=MIN_RUNS,
+        outside=OUTSIDE,
         links=links or {},
         # The SVG holds numbers and fixed words only.
         plot=Markup(trend_plot(points)) if points else None,  # noqa: S704

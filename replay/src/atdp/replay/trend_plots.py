@@ -37,7 +37,7 @@ def trend_plot(points: Sequence[TrendPoint]) -> str:
         _difference(difference, points)
         _coverage(coverage, points)
         coverage.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-        coverage.set_xlim(-0.6, len(points) - 0.4)
+        coverage.set_xlim(0.4, len(points) + 0.6)
         coverage.set_xlabel("run, oldest first")
         for axes in (values, difference, coverage):
             axes.grid(axis="y", color="#eef1f4")
@@ -55,7 +55,7 @@ def _values(axes: Axes, points: Sequence[TrendPoint]) -> None:
         (-0.12, BASELINE, "s", "baseline", [_interval(row, "baseline_value") for row in rows]),
         (0.12, CANDIDATE, "o", "candidate", [_interval(row, "candidate_value") for row in rows]),
     ):
-        for x, interval in enumerate(of):
+        for x, interval in enumerate(of, 1):
             _upright(axes, x + shift, interval, colour, marker)
         axes.plot([], [], marker, color=colour, label=name)
     axes.plot([], [], color=QUIET, linewidth=6, alpha=0.4, label="band of earlier runs")
@@ -65,14 +65,19 @@ def _values(axes: Axes, points: Sequence[TrendPoint]) -> None:
 
 
 def _difference(axes: Axes, points: Sequence[TrendPoint]) -> None:
-    for x, point in enumerate(points):
+    for x, point in enumerate(points, 1):
         colour = VERDICT_COLOURS.get(point.row.verdict, INK)
         _upright(axes, x, _interval(point.row, "difference"), colour, "D")
         if point.regression is not None:
             axes.axvspan(x - 0.4, x + 0.4, color=BAD, alpha=0.1, linewidth=0)
     thresholds = [point.row.threshold for point in points]
     axes.step(
-        range(len(points)), thresholds, where="mid", color=BAD, linewidth=1.0, linestyle=_DASHED
+        range(1, len(points) + 1),
+        thresholds,
+        where="mid",
+        color=BAD,
+        linewidth=1.0,
+        linestyle=_DASHED,
     )
     axes.axhline(0.0, color="#cbd2d9", linewidth=0.8, zorder=0)
     axes.set_title("Difference by verdict (dashed: threshold, shaded: regression)")
@@ -81,7 +86,7 @@ def _difference(axes: Axes, points: Sequence[TrendPoint]) -> None:
 def _coverage(axes: Axes, points: Sequence[TrendPoint]) -> None:
     _shade(axes, points, "coverage")
     shares = [point.row.coverage for point in points]
-    axes.plot(range(len(points)), shares, "o-", color=INK, markersize=4, linewidth=1.0)
+    axes.plot(range(1, len(points) + 1), shares, "o-", color=INK, markersize=4, linewidth=1.0)
     _ring(axes, points, "coverage")
     axes.set_ylim(-0.05, 1.05)
     axes.set_title("Coverage: share of trajectories with a valid weight")
@@ -108,7 +113,7 @@ def _upright(
 
 
 def _shade(axes: Axes, points: Sequence[TrendPoint], measure: Measure) -> None:
-    for x, point in enumerate(points):
+    for x, point in enumerate(points, 1):
         band = point.bands.get(measure)
         if band is not None:
             axes.fill_between(
@@ -118,7 +123,7 @@ def _shade(axes: Axes, points: Sequence[TrendPoint], measure: Measure) -> None:
 
 def _ring(axes: Axes, points: Sequence[TrendPoint], measure: Measure) -> None:
     """Draw a ring around each value that is outside of its band."""
-    for x, point in enumerate(points):
+    for x, point in enumerate(points, 1):
         if measure in point.drifts:
             shift = -0.12 if measure == "baseline_value" else 0.0
             value = getattr(point.row, measure)

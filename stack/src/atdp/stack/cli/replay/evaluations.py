@@ -13,7 +13,7 @@ from atdp.stack.cli.output import (
     print_rows,
 )
 
-_SHORT_ID = 16
+SHORT_ID = 16
 """Digits of a run id in a table; `--repeat` takes them."""
 
 
@@ -44,5 +44,5 @@ def list_all(
         )
         return
     if chosen is Format.TABLE:
-        rows = [{**row, "run_id": row["run_id"][:_SHORT_ID]} for row in rows]
+        rows = [{**row, "run_id": row["run_id"][:SHORT_ID]} for row in rows]
     print_rows(rows, [*LISTED, "repeatable"], chosen)

@@ -14,6 +14,7 @@ from atdp.stack.cli.output import (
     choose_format,
     print_rows,
 )
+from atdp.stack.cli.replay.evaluations import SHORT_ID
 from atdp.stack.cli.schedule.opened_schedules import ScheduleArgument, schedules_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ def report(
             schedules.show(schedule)  # a schedule that does not exist is an error
     chosen = choose_format(form, as_json) or Format.TABLE
     if points or chosen is not Format.TABLE:
-        print_rows([_row(point) for point in points], _COLUMNS, chosen)
+        rows = [_row(point) for point in points]
+        if chosen is Format.TABLE:
+            rows = [{**row, "run_id": row["run_id"][:SHORT_ID]} for row in rows]
+        print_rows(rows, _COLUMNS, chosen)
     else:
         typer.echo(f"The schedule {schedule} has no evaluation in the lake yet.")
     if html is not None:
