@@ -61,7 +61,7 @@ class CanaryOutcome:
 
     @property
     def shown(self) -> str:
-        """What the canary has shown about the candidate."""
+        """The statement about the candidate that its sessions support."""
         uplift = self.uplift
         if uplift is None:
             return "nothing, since no session was judged"

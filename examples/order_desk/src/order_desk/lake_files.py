@@ -5,7 +5,7 @@ Iceberg tells which files belong to the current snapshot; their content is read 
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from urllib.parse import urlparse
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,4 +46,4 @@ def _local(path: str) -> Path:
             f"The demo counts files on this machine's disk, and {path} is elsewhere. "
             "Unset ATDP_WAREHOUSE."
         )
-    return Path(unquote(parsed.path))
+    return Path(parsed.path)  # the tables name their files as they are on the disk

@@ -113,7 +113,7 @@ class TrajectoryRecord:
     """The reason why its generations come without tokens (`ReadOptions.with_changed_tokens`): only
     its reward may be learned from. None: they come as they are."""
     replay_class: ReplayClass | None = None
-    """How far a replay of it can be trusted, by its events (see the view `trajectories`). None: it
+    """The trust in a replay of it, by its events (see the view `trajectories`). None: it
     was read for training, which does not ask."""
     replay_reason: str | None = None
     """The reason for `replay_class`."""

@@ -44,7 +44,7 @@ from .run import PolicyVersion as PolicyVersion, replay as replay
 from .settings_file import parse_settings as parse_settings, read_config as read_config
 from .stored_runs import StoredRuns as StoredRuns
 from .trend import (
-    EvaluationRow as EvaluationRow,
+    RecordedEvaluation as RecordedEvaluation,
     TrendPoint as TrendPoint,
     assess_trend as assess_trend,
 )

@@ -44,7 +44,7 @@ class StateValues:
 
     @property
     def used(self) -> bool:
-        """Whether V beats a constant on tasks that were left out."""
+        """True when V beats a constant on tasks that were left out."""
         return self.skill >= LEAST_SKILL
 
 

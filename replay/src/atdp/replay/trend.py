@@ -105,7 +105,7 @@ class TrendPoint:
     """Bands of the measures that have enough earlier values."""
     drifts: tuple[Measure, ...]
     regression: str | None
-    """Why the run is a regression; None: it is none."""
+    """The reason why the run is a regression; None: it is none."""
 
 
 def assess_trend(rows: Sequence[RecordedEvaluation]) -> tuple[TrendPoint, ...]:

@@ -50,4 +50,7 @@ def render_trend(
 
 
 def _number(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
-    return "n/a" if value is None else f"{value:{'+' if signed else ''}.{digits}f}"
+    if value is None:
+        return "n/a"
+    sign = "+" if signed else ""
+    return f"{value:{sign}.{digits}f}"

@@ -16,7 +16,7 @@ RewardBasis: TypeAlias = Literal["actions", "calls", "writes"]
 
 
 class CassetteSettings(BaseModel):
-    """How calls are matched, what a divergence means, and what the verdict asks for."""
+    """The matching of calls, the meaning of a divergence, and the demands of the verdict."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,13 +28,14 @@ class CassetteSettings(BaseModel):
     follows such an answer never counts."""
     tools: dict[str, ToolRule] = {}
     reward_depends_on: RewardBasis = "actions"
-    """What must be equal for the recorded reward to be the replay's: every call and the last reply
-    (`actions`), every call in its order (`calls`), or every write in its order (`writes`)."""
+    """The part that must be equal for the recorded reward to be the replay's: every call and the
+    last reply (`actions`), every call in its order (`calls`), or every write in its order
+    (`writes`)."""
     min_coverage: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Least share of the replayed trajectories that reach the end of their recording (cassette)."""
     margin: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """How far the candidate's agreement with the recordings may be below the recorded agent's
-    agreement with itself."""
+    """Distance by which the candidate's agreement with the recordings may be below the recorded
+    agent's agreement with itself."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """One-sided error of the bounds."""
     min_tasks: Annotated[int, Field(ge=2)] = 10

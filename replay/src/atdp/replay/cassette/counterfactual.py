@@ -1,4 +1,4 @@
-"""What a replay changes in what the model is shown: the system prompt and the tool definitions."""
+"""The changes of a replay in what the model is shown: system prompt and tool definitions."""
 
 import json
 from collections.abc import Sequence

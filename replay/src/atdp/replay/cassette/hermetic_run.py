@@ -16,7 +16,7 @@ from atdp.replay.cassette.agent import ReplayedAgent
 from atdp.replay.cassette.cassette import Cassette
 from atdp.replay.cassette.cassette_settings import CassetteSettings
 from atdp.replay.cassette.counterfactual import Counterfactual
-from atdp.replay.cassette.player import COUNTED, OUTCOMES, Answer, Outcome, Player
+from atdp.replay.cassette.player import COUNTED, OUTCOMES, Outcome, PlayedAnswer, Player
 from atdp.replay.cassette.recording import Chat
 from atdp.replay.cassette.tool_rules import CanonicalCall, ToolRules
 from atdp.replay.coverage import TrajectoryKey
@@ -88,7 +88,7 @@ def replay_recording(
 ) -> ReplayedTrajectory:
     """Return the replay of a cassette's recording by an agent."""
     player = Player(cassette=cassette, policy=tools.settings.divergence, pool=pool)
-    run = _Run(cassette, player, tools)
+    run = _HermeticRun(cassette, player, tools)
     status = run.play(agent)
     return ReplayedTrajectory(
         key=cassette.recording.key,
@@ -102,7 +102,7 @@ def replay_recording(
     )
 
 
-class _Run:
+class _HermeticRun:
     """The conversation so far."""
 
     def __init__(self, cassette: Cassette, player: Player, tools: ReplayTools) -> None:
@@ -177,7 +177,7 @@ class _Run:
         self, calls: Sequence[CanonicalCall], written: Sequence[dict[str, Any]]
     ) -> tuple[Outcome, ...]:
         """Answer the calls of one turn, up to the first one that nothing answers."""
-        answers: list[Answer] = []
+        answers: list[PlayedAnswer] = []
         for call, chat in zip(calls, written, strict=True):
             answer = self._player.call(call)
             answers.append(answer)

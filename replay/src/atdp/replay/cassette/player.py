@@ -31,7 +31,7 @@ COUNTED: Final = frozenset({"hit", "normalised", "pooled"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class PlayedAnswer:
     """The answer to one call or reply."""
 
     outcome: Outcome
@@ -58,29 +58,31 @@ class Player:
     _given: set[int] = field(default_factory=lambda: {0})
     _served: Counter[CallKey] = field(default_factory=Counter)
 
-    def call(self, call: CanonicalCall) -> Answer:
+    def call(self, call: CanonicalCall) -> PlayedAnswer:
         """Answer a tool call."""
         recorded, outcome = self._find(call)
         if recorded is None:
-            return Answer(outcome="miss")
+            return PlayedAnswer(outcome="miss")
         if outcome == "simulated":
-            return Answer(outcome=outcome, result=recorded.result)
+            return PlayedAnswer(outcome=outcome, result=recorded.result)
         self._state = recorded.state
         if outcome == "pooled":
-            return Answer(outcome=outcome, result=recorded.result)
+            return PlayedAnswer(outcome=outcome, result=recorded.result)
         answered = self._replies == len(self.cassette.replies)
         self.ended = self.ended or (recorded.last and answered)
-        return Answer(outcome=outcome, result=recorded.result, given=self._give(recorded.gives))
+        return PlayedAnswer(
+            outcome=outcome, result=recorded.result, given=self._give(recorded.gives)
+        )
 
-    def reply(self) -> Answer:
+    def reply(self) -> PlayedAnswer:
         """Answer a reply to the user."""
         replies = self.cassette.replies
         if self._replies == len(replies) or replies[self._replies].state != self._state:
-            return Answer(outcome="miss")
+            return PlayedAnswer(outcome="miss")
         recorded = replies[self._replies]
         self._replies += 1
         self.ended = recorded.last
-        return Answer(outcome="hit", given=self._give(recorded.gives))
+        return PlayedAnswer(outcome="hit", given=self._give(recorded.gives))
 
     def _find(self, call: CanonicalCall) -> tuple[RecordedResult | None, Outcome]:
         exact = (self._state, call.tool, call.exact)

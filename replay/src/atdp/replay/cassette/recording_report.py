@@ -72,7 +72,7 @@ class TrajectoryLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordingMeasures:
-    """What was measured; see `atdp.replay.cassette.replay_measures`."""
+    """The measurements; see `atdp.replay.cassette.replay_measures`."""
 
     agreement: tuple[AgreementStep, ...] = ()
     self_agreement: tuple[AgreementStep, ...] = ()

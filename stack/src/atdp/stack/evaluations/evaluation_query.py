@@ -7,7 +7,7 @@ from typing import Any
 
 from atdp.lakehouse import connect, sql_literal
 from atdp.replay import (
-    EvaluationRow,
+    RecordedEvaluation,
     StoredRuns,
     TrendPoint,
     assess_trend,
@@ -68,7 +68,7 @@ def trend_of(
     Raises:
         LakehouseError: the lake cannot be read.
     """
-    columns = ", ".join(field.name for field in fields(EvaluationRow))
+    columns = ", ".join(field.name for field in fields(RecordedEvaluation))
     condition = f"schedule = {sql_literal(schedule)}"
     if tenant is not None:
         condition += f" AND tenant_id = {sql_literal(tenant)}"
@@ -78,7 +78,7 @@ def trend_of(
     )
     with connect(home) as connection:
         rows = connection.all_rows(statement)
-    return assess_trend([EvaluationRow.from_row(row) for row in reversed(rows)])
+    return assess_trend([RecordedEvaluation.from_row(row) for row in reversed(rows)])
 
 
 def write_trend(home: Home, schedule: str, points: tuple[TrendPoint, ...], page: Path) -> None:

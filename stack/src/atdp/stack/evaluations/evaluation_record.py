@@ -19,7 +19,7 @@ _NUMBERS = ("estimate", "lower", "upper")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EvaluationOccasion:
-    """Why an evaluation took place: the tick of a schedule, or neither for one by hand."""
+    """The cause of an evaluation: the tick of a schedule, or neither for one by hand."""
 
     schedule: str | None = None
     logical_time: datetime | None = None

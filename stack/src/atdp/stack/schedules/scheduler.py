@@ -69,7 +69,7 @@ class Scheduler:
     metrics: SchedulerMetrics
     now: Callable[[], datetime]
     _problems: dict[tuple[str, str], str] = field(default_factory=dict)
-    """What failed last, by schedule and kind of work."""
+    """The last failures, by schedule and kind of work."""
     _book: ScheduleBook = field(default_factory=ScheduleBook)
     _started: set[str] = field(default_factory=set)
     _looked_at: dict[str, datetime] = field(default_factory=dict)

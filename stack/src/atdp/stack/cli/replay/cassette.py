@@ -22,7 +22,7 @@ from atdp.stack.cli.replay.recording_options import (
 
 
 class DivergencePolicy(StrEnum):
-    """What a call that the recording does not hold means; see `CassetteSettings.divergence`."""
+    """The meaning of a call that the recording does not hold; see `CassetteSettings.divergence`."""
 
     stop_score_prefix = "stop_score_prefix"
     fail = "fail"
