@@ -7,7 +7,8 @@ from atdp.replay.bounded_estimates import bounded_estimates
 from atdp.replay.bounded_returns import BoundedReturns
 from atdp.replay.config import MissingModel, ReplayConfig
 from atdp.replay.estimators import LoggedReturns
-from atdp.replay.unseen_share import unseen_share
+from atdp.replay.intervals import Interval
+from atdp.replay.unseen_share import unseen_share, with_unseen_share
 from atdp.replay.value_estimates import Estimate
 
 RARE = 0.002
@@ -61,3 +62,14 @@ def test_weights_that_average_one_or_more_leave_the_bounds_as_they_are() -> None
     assert unseen_share(returns(np.log([0.5, 1.5, 1.0, 1.0]), reward).scored) == 0.0
     assert unseen_share(returns(np.log([2.0, 2.0, 1.0, 1.0]), reward).scored) == 0.0
     assert unseen_share(returns(np.log([0.5, 0.5, 1.0, 1.0]), reward).scored) == pytest.approx(0.25)
+
+
+def test_the_bounds_of_a_difference_stay_in_its_range() -> None:
+    wide = Interval(estimate=0.0, lower=-0.9, upper=0.9)
+    value = Interval(estimate=0.5, lower=0.4, upper=0.6)
+    made = Estimate(
+        name="cwpdis", title="", guaranteed=False, candidate=value, baseline=value, difference=wide
+    )
+    widened = with_unseen_share(made, candidate=0.5, baseline=0.1, config=ReplayConfig())
+    assert widened.candidate == Interval(estimate=0.5, lower=0.2, upper=0.8)
+    assert (widened.difference.lower, widened.difference.upper) == (-1.0, 1.0)

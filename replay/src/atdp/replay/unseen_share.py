@@ -37,19 +37,25 @@ def with_unseen_share(
         return estimate
     of_candidate = _widened(estimate.candidate, candidate, config)
     of_baseline = _widened(estimate.baseline, baseline, config)
-    difference = estimate.difference
+    difference, span = estimate.difference, config.reward_max - config.reward_min
     return replace(
         estimate,
         candidate=of_candidate,
         baseline=of_baseline,
         difference=Interval(
             estimate=difference.estimate,
-            lower=difference.lower
-            - (estimate.candidate.lower - of_candidate.lower)
-            - (of_baseline.upper - estimate.baseline.upper),
-            upper=difference.upper
-            + (of_candidate.upper - estimate.candidate.upper)
-            + (estimate.baseline.lower - of_baseline.lower),
+            lower=max(
+                min(-span, difference.lower),
+                difference.lower
+                - (estimate.candidate.lower - of_candidate.lower)
+                - (of_baseline.upper - estimate.baseline.upper),
+            ),
+            upper=min(
+                max(span, difference.upper),
+                difference.upper
+                + (of_candidate.upper - estimate.candidate.upper)
+                + (estimate.baseline.lower - of_baseline.lower),
+            ),
         ),
     )
 
