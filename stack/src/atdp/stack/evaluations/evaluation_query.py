@@ -30,6 +30,8 @@ LISTED = (
     "logical_time",
 )
 """Columns of a list of evaluations."""
+SHORT_ID = 16
+"""Digits of a run id in a table; `--repeat` takes them."""
 
 
 def list_evaluations(

@@ -13,9 +13,6 @@ from atdp.stack.cli.output import (
     print_rows,
 )
 
-SHORT_ID = 16
-"""Digits of a run id in a table; `--repeat` takes them."""
-
 
 def list_all(
     schedule: Annotated[str | None, typer.Option(help="Only of this schedule.")] = None,
@@ -33,7 +30,7 @@ def list_all(
       atdp replay list --model orderdesk
       atdp replay list --schedule nightly --last 100 --format csv
     """
-    from atdp.stack.evaluations.evaluation_query import LISTED, list_evaluations
+    from atdp.stack.evaluations.evaluation_query import LISTED, SHORT_ID, list_evaluations
 
     rows = list_evaluations(existing_home(), schedule=schedule, model=model, last=last)
     chosen = choose_format(form, as_json) or Format.TABLE

@@ -14,7 +14,6 @@ from atdp.stack.cli.output import (
     choose_format,
     print_rows,
 )
-from atdp.stack.cli.replay.evaluations import SHORT_ID
 from atdp.stack.cli.schedule.opened_schedules import ScheduleArgument, schedules_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def report(
       atdp schedule report nightly --html nightly.html
     """
     from atdp.runtime import ANY_TENANT
-    from atdp.stack.evaluations.evaluation_query import trend_of, write_trend
+    from atdp.stack.evaluations.evaluation_query import SHORT_ID, trend_of, write_trend
 
     home = existing_home()
     caller = caller_of(home, key)
