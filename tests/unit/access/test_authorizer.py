@@ -77,6 +77,18 @@ DENIED: dict[str, tuple[Principal, str, Any, str]] = {
         "expired",
     ),
     "withdrawn": (principal("trainer"), "train", data(consent="withdrawn"), "consent_missing"),
+    "withdrawn, to be exported": (
+        principal("trainer"),
+        "export",
+        data(consent="withdrawn"),
+        "consent_missing",
+    ),
+    "withdrawn since": (
+        principal("evaluator"),
+        "replay",
+        data(consent="withdrawn_since"),
+        "consent_missing",
+    ),
     "consent over": (principal("evaluator"), "replay", data(consent="expired"), "consent_missing"),
     "never asked": (principal("trainer"), "train", data(consent="unknown"), "consent_missing"),
     "a word that is no consent": (

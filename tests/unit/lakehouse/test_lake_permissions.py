@@ -162,11 +162,12 @@ def test_an_event_whose_attribute_is_missing_denies_its_trajectory(
     assert refused in ({"missing_attribute": 1}, {"no_stamp": 1})
 
 
-def test_consent_that_was_withdrawn_at_capture_is_denied_for_replay(
+def test_a_consent_to_training_that_was_withdrawn_at_capture_leaves_replay_to_the_purposes(
     log: LogDouble, lake: Lake
 ) -> None:
     log.land(SampleTrajectory(name="w", purposes=PURPOSES, consent="withdrawn").events())
-    assert read(lake, "replay") == (set(), {"consent_missing": 1})
+    assert read(lake, "replay") == ({"acme/w"}, {})
+    assert read(lake, "export")[0] == read(lake, "train")[0] == set()
 
 
 _STAMPS = st.fixed_dictionaries(

@@ -28,7 +28,8 @@ class DataResource:
     purposes: frozenset[str] | None
     """Purposes that the stamps of all of its events allow."""
     consent: str | None
-    """`granted`, `withdrawn`, `expired` or `unknown`."""
+    """By the stamp, about training: `granted`, `withdrawn` or `unknown`. By the register, about the
+    action that is asked: `withdrawn_since` or `expired`."""
     classification: str | None
     policy: str | None
     """The policy that governed it, as `id@version`."""

@@ -85,7 +85,14 @@ def _is_expired(_action: str, resource: DataResource, now: datetime) -> bool:
 
 
 def _lacks_consent(action: str, resource: DataResource, _now: datetime) -> bool:
-    if resource.consent in ("withdrawn", "expired"):
+    """Return True when consent forbids an action.
+
+    What was withdrawn at capture is the consent to training; the purposes of the stamp say what
+    else is permitted. A withdrawal since then has been asked for about the action itself.
+    """
+    if resource.consent in ("withdrawn_since", "expired"):
+        return True
+    if action == "export" and resource.consent == "withdrawn":
         return True
     return action == "train" and resource.consent != "granted"
 

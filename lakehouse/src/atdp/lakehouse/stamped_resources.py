@@ -46,7 +46,7 @@ def trajectory_resources(
 
 
 _CONSENT: Mapping[str | None, str | None] = {
-    "consent_withdrawn_since": "withdrawn",
+    "consent_withdrawn_since": "withdrawn_since",
     "consent_expired": "expired",
     "rules_unreadable": None,
 }
