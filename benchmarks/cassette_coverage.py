@@ -1,4 +1,4 @@
-"""How far one recording of an agent covers another run of the same agent on the same task.
+"""Share of a run that the recording of another run of the same task covers.
 
 Run: `python benchmarks/cassette_coverage.py [--json] [--reads TOOL,…] [FILE…]`. The files are
 results of tau-bench, one for each run of all tasks; without any, those of retail under

@@ -114,7 +114,7 @@ class JudgedCandidate:
 
     @property
     def covered(self) -> bool | None:
-        """Whether the interval holds the measured difference; None without sufficient evidence."""
+        """True when the interval holds the measured difference; None on thin evidence."""
         if not self.sufficient:
             return None
         if self.predicted is None or self.lower is None or self.upper is None:
