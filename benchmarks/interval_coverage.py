@@ -143,7 +143,7 @@ def sample(
 
 
 def refused(weights: WeightDiagnostics, config: ReplayConfig) -> bool:
-    """Whether the release gate would refuse the weights."""
+    """Return True when the release gate would refuse the weights."""
     error = abs(weights.mean_weight - 1.0)
     return (
         weights.least_ess < config.min_ess

@@ -62,12 +62,12 @@ class Scenario:
 
     @property
     def clears(self) -> bool:
-        """Whether a PASS is right."""
+        """True when a PASS is right."""
         return self.gain > ReplayConfig(**self.config).threshold  # type: ignore[arg-type]
 
     @property
     def harms(self) -> bool:
-        """Whether a FAIL is right."""
+        """True when a FAIL is right."""
         return self.gain < min(0.0, ReplayConfig(**self.config).threshold)  # type: ignore[arg-type]
 
 

@@ -141,7 +141,7 @@ CASES: Sequence[tuple[str, str, Change]] = (
     ("deterministic", "seeded", sampled_with(Sampling(temperature=1.0, top_p=0.9, seed=7))),
     ("deterministic", "greedy", tools(side_effect="none")),
     ("deterministic", "greedy", stamped(SHOWN, replay_class="deterministic")),
-    # What the model neither was shown nor wrote may be replaced.
+    # A replaced value that the model has neither read nor written does not matter.
     ("deterministic", "greedy", stamped(SHOWN, **finding("$.end_user_id"))),
     ("deterministic", "greedy", stamped(-2, **finding("$.reward.critique"))),
     # A call that failed is no loss.

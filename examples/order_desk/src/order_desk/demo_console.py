@@ -59,7 +59,7 @@ class DemoConsole:
         with progress:
             task = progress.add_task(f"{title:<44}", total=total)
             yield lambda done: progress.advance(task, done)
-            # What there was to do has been done, even where it was less than expected.
+            # Fewer units than expected may have sufficed; the bar still ends full.
             progress.update(task, total=progress.tasks[task].completed)
 
     @contextmanager

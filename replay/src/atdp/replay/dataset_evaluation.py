@@ -14,6 +14,7 @@ from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.lineage import trained_on
 from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.report import ReplayReport
+from atdp.replay.report_files import write_report_files
 from atdp.replay.report_page import render
 from atdp.replay.run import PolicyVersion, replay
 from atdp.replay.stack_engines import StackEngines
@@ -94,13 +95,6 @@ def registered_policy(home: Home, model: str, version: str, url: str | None) -> 
 def write_report(report: ReplayReport, page: Path) -> tuple[Path, Path]:
     """Write the page and, beside it, the canonical JSON; returns both paths.
 
-    A path that ends in `.json` names the JSON, and the page stands beside it. Missing parent
-    folders are made. A target that exists is written in place, not replaced: a symbolic link or a
-    named pipe stays what it is, and a file keeps its permissions.
+    See `atdp.replay.report_files`.
     """
-    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
-    data = page.with_suffix(".json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(report.canonical())
-    page.write_text(render(report), encoding="utf-8")
-    return page, data
+    return write_report_files(page, html=render(report), canonical=report.canonical())

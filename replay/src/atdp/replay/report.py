@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
-from atdp.replay.report_json import rounded_canonical_json, rounded_json, rounded_sha256
+from atdp.replay.report_json import canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
 FORMAT = "atdp.replay/2"
@@ -77,10 +77,7 @@ class ReplayReport:
 
     def canonical(self) -> bytes:
         """Return the canonical JSON of the report, without its own digest."""
-        fields = rounded_json(self)
-        if not isinstance(fields, dict):
-            raise TypeError("a report is a JSON object")
-        return rounded_canonical_json({"run_id": self.run_id, **fields})
+        return canonical_report(self, run_id=self.run_id)
 
     @property
     def sha256(self) -> str:

@@ -51,6 +51,18 @@ def rounded_canonical_json(value: object) -> bytes:
     return canonical_json(rounded_json(value)).encode()
 
 
+def canonical_report(report: object, **derived: object) -> bytes:
+    """Return the canonical JSON of a report, a dataclass, with the derived values beside its own.
+
+    Raises:
+        TypeError: the report is not a dataclass or a mapping.
+    """
+    fields = rounded_json(report)
+    if not isinstance(fields, dict):
+        raise TypeError("a report is a JSON object")
+    return rounded_canonical_json({**derived, **fields})
+
+
 def rounded_sha256(value: object) -> str:
     """Return the hex SHA-256 of the rounded canonical JSON."""
     return hashlib.sha256(rounded_canonical_json(value)).hexdigest()

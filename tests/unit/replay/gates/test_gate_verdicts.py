@@ -231,7 +231,7 @@ def test_one_violation_fails_and_their_absence_needs_enough_tasks() -> None:
     one = judged(tenant(violating(BASELINE, 1), BASELINE), NO_REFUND)
     assert (one.verdict, codes(one)) == (Verdict.FAIL, ["violated"])
     assert one.evidence.violations == ("b-0",)
-    # What the baseline did is no excuse, and no harm of the candidate.
+    # Violations of the baseline do not count against the candidate.
     assert judged(tenant(BASELINE, violating(BASELINE, 5)), NO_REFUND).verdict is Verdict.PASS
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from atdp.replay.cassette.player import OUTCOMES
 from atdp.replay.cassette.recording_report import RecordingReport
+from atdp.replay.report_files import write_report_files
 from atdp.replay.report_json import rounded_json
 from atdp.replay.verdict import Verdict
 
@@ -76,12 +77,7 @@ def render_recordings(report: RecordingReport) -> str:
 
 def write_recording_report(report: RecordingReport, page: Path) -> tuple[Path, Path]:
     """Write the page and, beside it, the canonical JSON; returns both paths."""
-    page = page if page.suffix.lower() not in ("", ".json") else page.with_suffix(".html")
-    data = page.with_suffix(".json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(report.canonical())
-    page.write_text(render_recordings(report), encoding="utf-8")
-    return page, data
+    return write_report_files(page, html=render_recordings(report), canonical=report.canonical())
 
 
 def _plot(candidate: Curve, baseline: Curve) -> Markup | None:

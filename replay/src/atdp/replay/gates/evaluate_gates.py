@@ -15,6 +15,7 @@ from atdp.replay.gates.gate_settings import GateSettings
 from atdp.replay.gates.judgement import MetricVerdict, TenantVerdict, judge_gates, worst_verdict
 from atdp.replay.gates.lake_runs import GateRequest, PinnedRuns, read_runs
 from atdp.replay.gates.recorded_calls import read_calls
+from atdp.replay.report_files import write_report_files
 from atdp.replay.report_json import rounded_json, rounded_sha256
 from atdp.runtime import Home
 
@@ -54,12 +55,7 @@ def evaluate_gates(
 
 def write_gate_report(report: GateReport, page: Path) -> tuple[Path, Path]:
     """Write the page and, beside it, the canonical JSON; returns both paths."""
-    page = page.with_suffix(".html")
-    data = page.with_suffix(".json")
-    page.parent.mkdir(parents=True, exist_ok=True)
-    data.write_bytes(report.canonical())
-    page.write_text(render_gates(report), encoding="utf-8")
-    return page, data
+    return write_report_files(page, html=render_gates(report), canonical=report.canonical())
 
 
 def _with_divergences(lake: Lake, runs: PinnedRuns, verdict: TenantVerdict) -> TenantVerdict:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from atdp.replay.gates.judgement import MetricVerdict, TenantVerdict
-from atdp.replay.report_json import Json, rounded_canonical_json, rounded_json, rounded_sha256
+from atdp.replay.report_json import Json, canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
 FORMAT = "atdp.gates/1"
@@ -101,11 +101,7 @@ class GateReport:
 
     def canonical(self) -> bytes:
         """Return the canonical JSON of the report, without its own digest."""
-        fields = rounded_json(self)
-        if not isinstance(fields, dict):
-            raise TypeError("a report is a JSON object")
-        reasons = rounded_json(self.reasons)
-        return rounded_canonical_json({"run_id": self.run_id, "reasons": reasons, **fields})
+        return canonical_report(self, run_id=self.run_id, reasons=self.reasons)
 
     @property
     def sha256(self) -> str:
