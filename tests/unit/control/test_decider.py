@@ -274,6 +274,18 @@ def test_an_evaluation_that_did_not_take_place_is_no_look() -> None:
     assert decide(line, passed())
 
 
+def test_an_evaluation_with_too_thin_evidence_spends_no_look() -> None:
+    thin = passed(
+        verdict=Verdict.INCONCLUSIVE, report_sha256="thin",
+        reason_codes=("low_effective_sample_size", "likelihood_collapsed"), dataset="few",
+    )  # fmt: skip
+    line = after(BOOTSTRAP, REGISTER, thin)
+    version = line.versions["v2"]
+    assert [look_for(version, "v1", dataset) for dataset in (None, "few", "more")] == [1, 1, 1]
+    assert refused(line, passed(look=2)) == "look_taken"
+    assert decide(line, passed())
+
+
 def test_only_the_latest_look_is_renewed_when_it_has_grown_too_old() -> None:
     second = passed(verdict=Verdict.INCONCLUSIVE, report_sha256="second", look=2)
     line, late = after(BOOTSTRAP, REGISTER, passed(), second), NOW + timedelta(days=8)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from atdp.replay import ConfigError, ReplayConfig, ReplayReport, Verdict
+from atdp.replay import THIN_EVIDENCE, ConfigError, ReplayConfig, ReplayReport, Verdict
 from atdp.replay.testing import BigramPolicy, LogPlan, with_generation
 
 Judge = Callable[..., ReplayReport]
@@ -74,6 +74,28 @@ def test_missing_rewards_never_pass_and_are_not_zero(judged: Judge) -> None:
     assert report.evaluation.coverage.set_aside == {"no_reward": 320}
     rewarded = [t.reward for t in log if t.reward is not None]
     assert report.evaluation.logged_mean_reward == pytest.approx(np.mean(rewarded))
+
+
+_COMPARED = {"clears_threshold", "shown_worse", "gain_below_margin", "interval_spans_threshold"}
+
+
+@pytest.mark.parametrize(
+    ("strength", "tasks", "config"),
+    [(0.6, 40, {}), (0.6, 40, {"min_ess": 500}), (2.5, 40, {}), (6.0, 40, {}), (0.6, 5, {}),
+     (0.6, 40, {"max_weight_share": 0.001}), (0.6, 40, {"min_coverage": 0.9}), (0.6, 0, {})],
+)  # fmt: skip
+def test_whether_evidence_is_too_thin_does_not_depend_on_how_high_the_rewards_are(
+    judged: Judge, strength: float, tasks: int, config: dict[str, float]
+) -> None:
+    log = [
+        replace(t, reward=None) if i % 5 == 0 else t
+        for i, t in enumerate(UNIFORM.log(LogPlan(tasks=tasks, attempts=6)))
+    ]
+    turned = [t if t.reward is None else replace(t, reward=1.0 - t.reward) for t in log]
+    one, other = (codes(judged(strength, trajectories=each, **config)) for each in (log, turned))
+    assert one & THIN_EVIDENCE == other & THIN_EVIDENCE
+    for given in (one, other):
+        assert bool(given & THIN_EVIDENCE) != bool(given & _COMPARED)
 
 
 def test_an_empty_dataset_is_inconclusive(judged: Judge) -> None:

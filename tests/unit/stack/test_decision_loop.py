@@ -349,6 +349,18 @@ def test_looks_at_a_candidate_are_counted_and_spent(
     assert [request.dataset[-1] for request in world.evaluated] == ["1", "2", "3"]
 
 
+def test_an_evaluation_with_too_thin_evidence_spends_no_look(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE]
+    world.codes = ("low_effective_sample_size",)
+    advance(4)
+    assert [request.look for request in world.evaluated] == [1, 1, 1]
+    assert [request.dataset[-1] for request in world.evaluated] == ["1", "2", "3"]
+
+
 def test_a_restart_spends_no_look(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
 ) -> None:

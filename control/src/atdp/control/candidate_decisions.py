@@ -56,17 +56,13 @@ def gate_of_report(report: ReplayReport, decided_at: datetime) -> GateRecorded:
 
 
 def looks_taken(version: ReleaseVersion, baseline: str) -> int:
-    """Return how many evaluations of the version against the baseline are recorded.
+    """Return how many looks at the version against the baseline are recorded.
 
     A report that was recorded again, because it had become too old, is the same look. An evaluation
-    that did not take place (ERROR) is none.
+    that did not take place, or whose evidence was too thin for a comparison, is none.
     """
     return len(
-        {
-            gate.report_sha256
-            for gate in version.gates
-            if gate.baseline == baseline and gate.verdict is not Verdict.ERROR
-        }
+        {gate.report_sha256 for gate in version.gates if gate.baseline == baseline and gate.is_look}
     )
 
 
@@ -85,8 +81,8 @@ def look_for(version: ReleaseVersion, baseline: str, dataset: str | None = None)
 def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
     """Record the result of a replay evaluation; FAIL also rejects the candidate.
 
-    Every new report is a look and must have the number of the next one, because its bounds spend
-    what is left of the error for this look. So two evaluators never take the same look. A report
+    Every new report must have the number of the next look, because its bounds spend what is left of
+    the error for that look. So two evaluators never take the same look. A report
     that is recorded already gives no event, except when the latest recorded one is too old: the
     same data give the same report, so that repeating the evaluation renews it.
     """

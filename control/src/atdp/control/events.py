@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from atdp.control.canary_judgement import CanaryPolicy
 from atdp.control.errors import StoreError
-from atdp.replay import Verdict
+from atdp.replay import THIN_EVIDENCE, Verdict
 
 SCHEMA = 2
 """Version of the event forms in this module."""
@@ -55,7 +55,7 @@ class CandidateRegistered:
 class GateRecorded:
     """A replay evaluation of exactly these weights against the baseline was recorded.
 
-    `look` counts the evaluations of these weights against this baseline, from 1.
+    `look` is the number, from 1, by which the report's part of the error was chosen.
     """
 
     version: str
@@ -72,6 +72,11 @@ class GateRecorded:
     predicted_reward: float | None
     decided_at: datetime
     look: int
+
+    @property
+    def is_look(self) -> bool:
+        """True when the evaluation compared the values with a threshold, and so spent its look."""
+        return self.verdict is not Verdict.ERROR and THIN_EVIDENCE.isdisjoint(self.reason_codes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

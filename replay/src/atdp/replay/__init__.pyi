@@ -37,6 +37,7 @@ from .gates.gate_settings import (
 from .gates.judgement import worst_verdict as worst_verdict
 from .gates.junit import junit_error as junit_error, junit_xml as junit_xml
 from .gates.lake_runs import GateRequest as GateRequest
+from .release_gate import THIN_EVIDENCE as THIN_EVIDENCE
 from .repetition import repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json

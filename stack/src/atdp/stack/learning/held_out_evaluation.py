@@ -1,8 +1,8 @@
 """The evaluation of a candidate by replay, on held-out sessions of the line that is live.
 
-The sessions are pinned in a dataset, one for each look at the candidate, so that the evidence of
-every verdict can be read again. After a kill the look is repeated on the same dataset, gives the
-same report, and is recorded once.
+The sessions are pinned in a dataset, one for each evaluation of the candidate, so that the evidence
+of every verdict can be read again. After a kill the evaluation is repeated on the same dataset,
+gives the same report, and is recorded once.
 """
 
 from collections.abc import Sequence
@@ -50,13 +50,16 @@ class EvaluationRequest:
     tenants: tuple[str, ...]
     versions: tuple[str, ...]
     """PublishedVersions that served the sessions."""
+    number: int
+    """Number of this evaluation of the candidate against the baseline, from 1."""
     look: int
-    """Number of this look at the candidate against the baseline, as the release flow counts."""
+    """The number of the look that it may spend. Evaluations with too thin evidence spend none, so
+    it can be smaller than `number`."""
 
     @property
     def dataset(self) -> str:
         """The name of the pinned dataset."""
-        return f"learn-{self.candidate}-against-{self.baseline}-{self.look}"
+        return f"learn-{self.candidate}-against-{self.baseline}-{self.number}"
 
 
 class Evaluator(Protocol):
@@ -67,7 +70,7 @@ class Evaluator(Protocol):
         ...
 
     def sessions_before(self, request: EvaluationRequest) -> int:
-        """Return the sessions of the look before this one; 0 at the first look."""
+        """Return the sessions of the evaluation before this one; 0 at the first."""
         ...
 
     def evaluate(self, request: EvaluationRequest) -> ReplayReport:
@@ -93,7 +96,7 @@ class ReplayEvaluator:
 
     def sessions_before(self, request: EvaluationRequest) -> int:
         """See `Evaluator`."""
-        before = replace(request, look=request.look - 1).dataset
+        before = replace(request, number=request.number - 1).dataset
         if not (self.home.datasets / f"{before}.json").exists():
             return 0
         return load_dataset(self.lake, before).trajectories
@@ -122,7 +125,7 @@ class ReplayEvaluator:
             ),
         )
         write_report(report, self.home.root / "replay" / f"{request.dataset}.html")
-        if report.verdict is not Verdict.ERROR:  # what failed is tried again at the next look
+        if report.verdict is not Verdict.ERROR:  # what failed is tried again later
             publish_evaluation(self.home, report)
         return report
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from atdp.control import CanaryPolicy, ReleaseStage
-from atdp.replay import Verdict
+from atdp.replay import THIN_EVIDENCE, Verdict
 from atdp.stack.learning.held_out_evaluation import EvaluationRequest, HeldOutSessions
 from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
 from atdp.stack.learning.next_action import (
@@ -24,6 +24,8 @@ machine that serves."""
 _MORE_EVIDENCE = 1.5
 """Growth of the rated sessions after which an undecided candidate is evaluated again. Each look has
 a smaller error than the one before; with less growth its interval would be wider than that one."""
+_MORE_AFTER_THIN = 1.2
+"""The growth after an evaluation whose evidence was too thin, which spends no look."""
 _TUNED_AT = 3
 """The bounds of a canary are tightest at this multiple of the sessions that it needs at least."""
 
@@ -36,8 +38,8 @@ class ReleaseActions:
     ports: LearningPorts
     report: ChangeReport
     _looked_s: float = float("-inf")
-    _evaluated: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Candidate and baseline → rated sessions at the last evaluation."""
+    _needed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Candidate and baseline → rated sessions for the next evaluation, after a first one."""
 
     def perform(self, action: LearningAction, state: LearningState) -> None:
         """Perform an action about a version; other actions do nothing here."""
@@ -80,14 +82,16 @@ class ReleaseActions:
         if report.verdict is Verdict.ERROR:  # it did not take place; the next look repeats it
             self.report("waiting", reason=f"{version}: {report.reasons[0].text}")
             return
-        self._evaluated[version, request.baseline] = evidence.rated
+        codes = [reason.code for reason in report.reasons]
+        growth = _MORE_EVIDENCE if THIN_EVIDENCE.isdisjoint(codes) else _MORE_AFTER_THIN
+        self._needed[version, request.baseline] = round(evidence.rated * growth)
         self.ports.flow.record_gate(report)
         self.report(
             "gate",
             version=version,
             baseline=request.baseline,
             verdict=str(report.verdict),
-            reasons=[reason.code for reason in report.reasons],
+            reasons=codes,
             predicted=report.prediction,
             sessions=evidence.rated,
         )
@@ -95,20 +99,22 @@ class ReleaseActions:
     def _request(self, version: str, state: LearningState) -> EvaluationRequest:
         release = state.release
         baseline = release.lineage[-1]
+        before = [g for g in release.versions[version].gates if g.baseline == baseline]
         return EvaluationRequest(
             candidate=version,
             baseline=baseline,
             tenants=release.tenants,
             versions=release.lineage[-self.settings.evidence_versions :],
+            number=1 + len(before),
             look=self.ports.flow.look_for(version, baseline=baseline),
         )
 
     def _too_thin(self, evidence: HeldOutSessions, request: EvaluationRequest) -> str:
         """Return why an evaluation now would decide nothing; empty when it may."""
-        before = self._evaluated.get((request.candidate, request.baseline))
-        if before is None:  # after a restart, which must not spend a look
-            before = self.ports.evaluator.sessions_before(request)
-        needed = max(self.settings.min_sessions, round(before * _MORE_EVIDENCE))
+        needed = self._needed.get((request.candidate, request.baseline))
+        if needed is None:  # the first evaluation, or after a restart, which must not spend a look
+            needed = round(self.ports.evaluator.sessions_before(request) * _MORE_EVIDENCE)
+        needed = max(self.settings.min_sessions, needed)
         least = self.settings.min_rated_share
         if evidence.rated < needed:
             return f"{evidence.rated} rated sessions are held out, {needed} are needed"
