@@ -46,6 +46,14 @@ def test_a_user_is_no_session() -> None:
 def test_the_marks_of_a_retry_are_read() -> None:
     assert read_hints({"x-stainless-retry-count": "1"}, {}).is_retry
     assert not read_hints({"x-stainless-retry-count": "0"}, {}).is_retry
+
+
+@pytest.mark.parametrize(
+    ("stated", "waits_s"), [("600", 600.0), ("2.5", 2.5), ("NaN", None), ("-1", None), ("x", None)]
+)
+def test_a_client_may_state_how_long_it_waits(stated: str, waits_s: float | None) -> None:
+    assert read_hints({"x-stainless-read-timeout": stated}, {}).waits_s == waits_s
+    assert read_hints({"x-stainless-timeout": stated}, {}).waits_s == waits_s
     assert read_hints({"idempotency-key": "k"}, {}).idempotency_key == "k"
 
 

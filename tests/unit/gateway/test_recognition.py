@@ -152,6 +152,13 @@ def test_a_client_may_echo_with_other_spaces_fields_and_argument_order(gateway: 
     assert recognised.trajectory_id == thought.trajectory_id
 
 
+def test_a_client_may_echo_in_another_normal_form(gateway: Gateway) -> None:
+    composed, decomposed = "Gr\u00fc\u00dfe aus K\u00f6ln", "Gru\u0308\u00dfe aus Ko\u0308ln"
+    trajectory = gateway.ask(OPENING, says(decomposed)).trajectory_id
+    went_on = gateway.ask([*OPENING, says(composed), user("7?")], says("Sent."))
+    assert (went_on.trajectory_id, went_on.rule) == (trajectory, "extends")
+
+
 @pytest.mark.parametrize("part", ["id", "name", "arguments", "content"])
 def test_a_message_that_differs_is_another_history(gateway: Gateway, part: str) -> None:
     digests = gateway.recognizer.digests
@@ -222,6 +229,49 @@ def test_a_marked_retry_of_an_opening_stays_in_its_trajectory(gateway: Gateway) 
     assert (marked.trajectory_id in unmarked, marked.rule) == (True, "retry")
     went_on = gateway.ask([*OPENED, user("7?")], says("Sent."))
     assert went_on.trajectory_id == marked.trajectory_id
+
+
+def test_marked_openings_whose_first_attempt_never_arrived_do_not_mix(gateway: Gateway) -> None:
+    answered = gateway.ask(OPENING, says(GREETING)).trajectory_id
+    on_its_way = gateway.begin(OPENING, is_retry=True)[1].trajectory_id
+    third = gateway.ask(OPENING, says(GREETING), is_retry=True).trajectory_id
+    assert len({answered, on_its_way, third}) == 3
+
+
+def test_each_failed_opening_is_repeated_in_its_own_trajectory(gateway: Gateway) -> None:
+    failed = {gateway.ask(OPENING).trajectory_id for _ in range(20)}
+    repeated = {gateway.begin(OPENING, is_retry=True)[1].trajectory_id for _ in range(20)}
+    assert repeated == failed
+
+
+def test_each_failed_call_of_conversations_in_one_state_is_repeated_in_its_own(
+    gateway: Gateway,
+) -> None:
+    trajectories = {gateway.ask(OPENING, says(GREETING)).trajectory_id for _ in range(20)}
+    begun = [gateway.begin([*OPENED, user("7?")])[1] for _ in range(20)]
+    for call in begun:
+        gateway.recognizer.failed(call, None)
+    again = [gateway.begin([*OPENED, user("7?")])[1] for _ in range(20)]
+    assert {call.rule for call in again} == {"retry"}
+    assert {call.trajectory_id for call in begun} == trajectories
+    assert {call.trajectory_id for call in again} == trajectories
+
+
+def test_an_opening_that_took_longer_than_its_client_waits_is_repeated(gateway: Gateway) -> None:
+    trajectory = gateway.begin(OPENING)[1].trajectory_id
+    early = gateway.ask(OPENING, says(GREETING), is_retry=True, waits_s=5.0)
+    for _ in range(5):
+        next(gateway.clock)
+    late = gateway.ask(OPENING, says(GREETING), is_retry=True, waits_s=5.0)
+    assert early.trajectory_id != trajectory
+    assert late.trajectory_id == trajectory
+
+
+def test_an_old_call_is_not_repeated_by_a_mark(gateway: Gateway) -> None:
+    old = gateway.ask(OPENING).trajectory_id
+    for _ in range(120):
+        next(gateway.clock)
+    assert gateway.ask(OPENING, is_retry=True).trajectory_id != old
 
 
 def test_an_idempotency_key_names_the_call_that_is_repeated(gateway: Gateway) -> None:

@@ -10,6 +10,7 @@ body fields. The list with its sources stands in `docs/reference/sessions.md`.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,7 @@ _USER_FIELDS = (
     ("metadata", "langfuse_user_id"),
     ("metadata", "user_id"),
 )
+_TIMEOUT_HEADERS = ("x-stainless-read-timeout", "x-stainless-timeout")
 # `metadata.user_id` of Claude Code before 2.1.78; later versions write a JSON object.
 _CLAUDE_USER = re.compile(r"\A(?P<user>.*)_session_(?P<session>[0-9a-fA-F-]{36})\Z", re.DOTALL)
 _MAX_CHARACTERS = 256
@@ -73,6 +75,8 @@ class ConversationHints:
     idempotency_key: str | None = None
     is_retry: bool = False
     """The client marks the request as sent again."""
+    waits_s: float | None = None
+    """Seconds after which the client gives a call up."""
 
 
 def read_hints(headers: Mapping[str, str], body: Mapping[str, Any]) -> ConversationHints:
@@ -96,7 +100,17 @@ def read_hints(headers: Mapping[str, str], body: Mapping[str, Any]) -> Conversat
         previous_response=_text(body.get("previous_response_id")),
         idempotency_key=_text(headers.get("idempotency-key")),
         is_retry=retries.isdecimal() and int(retries[:9]) > 0,
+        waits_s=_seconds(headers),
     )
+
+
+def _seconds(headers: Mapping[str, str]) -> float | None:
+    """Return the time-out that a client of OpenAI or Anthropic states."""
+    for name in _TIMEOUT_HEADERS:
+        with suppress(ValueError):
+            seconds = float(headers.get(name, ""))
+            return seconds if seconds > 0 else None
+    return None
 
 
 def _first(

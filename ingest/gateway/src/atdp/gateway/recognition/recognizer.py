@@ -5,7 +5,8 @@ In this order, within one scope (tenant, key, model, and the hints that narrow i
 1. The client names the response that it goes on from: its trajectory.
 2. The same request was made before. Marked as sent again, or the earlier call failed or was never
    answered: a retry. Otherwise another sample of the same decision. A conversation's first request
-   is neither without the mark: many conversations begin with the same words.
+   is neither without the mark, since many conversations begin with the same words; and with the
+   mark only where the earlier call has no answer, or took longer than the client waits.
 3. The request extends the history after a known answer by messages of the user, the system or
    tools: its trajectory goes on. Of several trajectories in the same state, equal up to here, the
    oldest that nothing has continued.
@@ -196,7 +197,7 @@ class Recognizer:
             return _Decision(repeated.trajectory_id, "retry", repeated)
         later = [call for call in same if not call.opening]
         answered = {call.trajectory_id for call in later if call.state == "answered"}
-        for call in later:
+        for call in _newest_of_each_trajectory(later):
             if self._is_lost(call, request.at) and call.trajectory_id not in answered:
                 return _Decision(call.trajectory_id, "retry", call)
         if not later or self._state_to_continue(history) is not None:
@@ -206,12 +207,30 @@ class Recognizer:
     def _marked_as_repeated(
         self, request: RecognisableRequest, same: Sequence[KnownCall]
     ) -> KnownCall | None:
-        """Return the equal call that a client marks as sent again; None without a mark."""
+        """Return the equal call that a client marks as sent again; None where none can be meant."""
         key = self._key(request.hints.idempotency_key)
-        named = [call for call in same if key is not None and call.idempotency == key]
-        if not named and not (same and request.hints.is_retry):
-            return None
-        return min(named or same, key=lambda each: (_RETRY_ORDER[each.state], -each.id))
+        meant = [call for call in same if key is not None and call.idempotency == key]
+        if not meant and request.hints.is_retry:
+            meant = [
+                call
+                for call in _newest_of_each_trajectory(same)
+                if self._may_be_repeated(call, request)
+            ]
+        return min(meant, key=lambda each: (_RETRY_ORDER[each.state], -each.id), default=None)
+
+    def _may_be_repeated(self, call: KnownCall, request: RecognisableRequest) -> bool:
+        """Return whether a client that marks a request may mean this equal call.
+
+        A client that reached nobody, since the gateway was down, marks its next attempt, too. So a
+        first request, which others send in the same words, repeats only what has no answer, or what
+        took longer than the client waits.
+        """
+        age_s = request.at - call.at
+        if call.continued or age_s > _RETRIED_WITHIN * self._pending_s:
+            return False
+        waits_s = request.hints.waits_s
+        gave_up = waits_s is not None and age_s >= waits_s
+        return not call.opening or gave_up or self._is_lost(call, request.at)
 
     def _by_messages(self, history: ShownHistory) -> _Decision | None:
         state = self._state_to_continue(history)
@@ -317,9 +336,16 @@ class Recognizer:
         return None if idempotency_key is None else self.digests.of_values(idempotency_key)
 
 
+# Longest age of a call that a client sends again, in the longest durations of a call.
+_RETRIED_WITHIN = 2
 # A request that is sent again repeats a call that failed rather than one on its way, and that
 # rather than one that was answered.
 _RETRY_ORDER = {"failed": 0, "pending": 1, "answered": 2}
+
+
+def _newest_of_each_trajectory(calls: Sequence[KnownCall]) -> list[KnownCall]:
+    """Return the last of the equal calls of each trajectory: a retry follows the one before."""
+    return list({call.trajectory_id: call for call in calls}.values())
 
 
 def _sampled(same: Sequence[KnownCall]) -> _Decision:

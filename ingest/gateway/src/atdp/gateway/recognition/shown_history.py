@@ -1,9 +1,10 @@
 """The messages of one request as digests: what a client echoes, and nothing that clients change.
 
 Two messages have the same digest when a client may have made one from the other by echoing it:
-null and empty content are equal, white space counts as one space, a leading `<think>` block and
-reasoning fields are left out, arguments of tool calls are compared as JSON values, `developer` is
-`system`. Names and further fields of a message are left out too.
+null and empty content are equal, white space counts as one space, a letter and its accent may be
+one character or two, a leading `<think>` block and reasoning fields are left out, arguments of tool
+calls are compared as JSON values, `developer` is `system`. Names and further fields of a message
+are left out too.
 
 The history of a request is a chain: the digest of n messages is made from that of the first n-1 and
 the digest of the n-th. It begins with the scope (tenant, key, model and so on), so equal histories
@@ -13,6 +14,7 @@ whoever reads the file of recognised calls cannot confirm a guess of a message.
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -149,11 +151,11 @@ def _echoed_id(call_id: str | None) -> str | None:
 
 
 def plain_text(message: Message) -> str:
-    """Return the text of a message with uniform white space and without a thinking block."""
+    """Return the text of a message without a thinking block, its spaces and accents uniform."""
     text = message.text
     if message.role == "assistant" and "<think>" in text:
         text = _THINKING.sub("", text)
-    return " ".join(text.split())
+    return unicodedata.normalize("NFC", " ".join(text.split()))
 
 
 def is_distinctive(message: Message) -> bool:
