@@ -40,15 +40,25 @@ class LandingProducer:
         self.kill: str | None = None
         self.change: Callable[[Event], Event] = lambda event: event
         self.sent = 0
+        self.on_its_way: list[Event] | None = None
+        """Takes what is sent while it has not landed yet; None: everything lands at once."""
 
     def send(self, events: Sequence[Event]) -> None:
         if self.kill == "before":
             raise Killed
         stamped = [replace(self.change(event), governance=STAMP) for event in events]
-        self._log.land(stamped)
         self.sent += len(stamped)
+        if self.on_its_way is not None:
+            self.on_its_way += stamped
+            return
+        self._log.land(stamped)
         if self.kill == "after":
             raise Killed
+
+    def arrive(self) -> None:
+        """Land what is on its way."""
+        events, self.on_its_way = self.on_its_way or [], None
+        self._log.land(events)
 
 
 class World:
@@ -182,6 +192,45 @@ def test_a_change_of_the_dimension_leaves_no_reward_of_the_old_one(world: World)
     world.write_rules(THUMBS)
     assert [rewarder.step(), rewarder.step()] == [2, 0]
     assert world.rows("SELECT dimension, value FROM rewards_effective") == [("outcome", 1.0)]
+
+
+JUDGE = "version: 2\nrules:\n- {name: j, from: judge, judge: j}\n"
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_a_reward_by_old_rules_that_lands_late_does_not_count(world: World, judged: bool) -> None:
+    world.log.land(SampleTrajectory(reward=None).events())
+    verdict = Annotation(
+        name="judge:j", value_json='{"score": 0.25}', annotator="j", annotator_version="1"
+    )
+    if judged:
+        world.log.land([world.judge(verdict)])
+    world.log.land([world.judge(thumbs(1.0))])
+    rewarder = world.rewarder()
+    world.producer.on_its_way = []
+    assert rewarder.step() == 1
+    world.write_rules(JUDGE)
+    rewarder.step()
+    world.producer.arrive()
+    while rewarder.step():
+        pass
+    assert [row[1] for row in world.effective()] == ([0.25] if judged else [])
+
+
+def test_of_two_workers_the_one_that_is_behind_does_not_have_the_last_word(world: World) -> None:
+    world.log.land(SampleTrajectory(reward=None).events())
+    world.log.land([world.judge(thumbs(1.0))])
+    stale = world.lake.snapshots()
+    world.log.land([world.judge(thumbs(-1.0))])
+    rewarder = world.rewarder()
+    world.producer.on_its_way = []
+    assert rewarder.step() == 1
+    assert _derive_from(world, stale) == 1
+    world.producer.arrive()
+    while rewarder.step():
+        pass
+    assert [row[1:3] for row in world.effective()] == [(0.0, "thumbs")]
+    assert [row[4] for row in world.effective()] == [1]
 
 
 def test_a_tenant_with_wrong_rules_gets_no_reward_until_they_are_repaired(world: World) -> None:

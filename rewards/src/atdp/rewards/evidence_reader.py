@@ -111,6 +111,31 @@ _IN_EFFECT = f"""
         )
     ORDER BY kafka_partition, kafka_offset
 """  # noqa: S608 - see above
+# Derived rewards that landed since, and are not what would be derived now or stand beside another.
+_OVERTAKEN = f"""
+    WITH standing AS (
+        SELECT *,
+            count(*) FILTER (value IS NOT NULL) OVER (
+                PARTITION BY tenant_id, trajectory_id, attempt,
+                    target_kind, target_event_id, target_step, dimension
+            ) AS values
+        FROM rewards AS r
+        WHERE source_name = '{SOURCE_NAME}'
+            AND (tenant_id, trajectory_id) IN (
+                SELECT (tenant_id, trajectory_id) FROM rewards
+                WHERE source_name = '{SOURCE_NAME}' AND ({{where}})
+            )
+            AND NOT EXISTS (
+                SELECT 1 FROM rewards AS successor
+                WHERE successor.supersedes = r.event_id AND successor.tenant_id = r.tenant_id
+                    AND successor.trajectory_id = r.trajectory_id
+            )
+    )
+    SELECT DISTINCT tenant_id, trajectory_id, attempt
+    FROM standing
+    WHERE ({{where}}) AND (values > 1 OR NOT coalesce({{current}}, false))
+    ORDER BY ALL
+"""  # noqa: S608 - see above
 _ATTEMPTS = """
     SELECT t.tenant_id, t.trajectory_id, t.attempt, t.agent_id, t.task_id, t.session_id, t.status,
         t.cost, t.output_tokens, t.steps, last.unanswered, ended.event_id AS end_id, ended.at
@@ -158,16 +183,26 @@ def changed_attempts(
     Only evidence of these sources of rules counts.
     """
     kinds = ", ".join(sql_literal(_KIND_OF_SOURCE[source]) for source in sorted(sources)) or "NULL"
-    arms = " ".join(
-        f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items()
-    )
-    where = f"kafka_offset >= CASE kafka_partition {arms} ELSE 0 END" if arms else "true"
+    where = _since(after)
     if tenant is not None:
         where += f" AND tenant_id = {sql_literal(tenant)}"
-    return [
-        Attempt(row["tenant_id"], row["trajectory_id"], row["attempt"])
-        for row in _rows(connection, _CHANGED.format(where=where, kinds=kinds))
-    ]
+    return [_attempt(row) for row in _rows(connection, _CHANGED.format(where=where, kinds=kinds))]
+
+
+def overtaken_attempts(
+    connection: Connection, *, after: Mapping[int, int], identities: Mapping[str, str]
+) -> list[Attempt]:
+    """Return the attempts of which derived rewards landed that others have overtaken.
+
+    These are rewards by other rules than those of `identities` (tenant → rules file), and rewards
+    that do not supersede each other: they were made while others were on their way to the lake.
+    """
+    current = " OR ".join(
+        f"tenant_id = {sql_literal(tenant)} AND evaluator_version = {sql_literal(identity)}"
+        for tenant, identity in sorted(identities.items())
+    )
+    query = _OVERTAKEN.format(where=_since(after), current=f"({current or 'false'})")
+    return [_attempt(row) for row in _rows(connection, query)]
 
 
 def read_evidence(
@@ -202,9 +237,13 @@ def read_evidence(
 
 def read_rewards_in_effect(
     connection: Connection, tenant: str, attempts: Sequence[Attempt]
-) -> dict[Attempt, dict[Aim, RewardInEffect]]:
-    """Return the newest derived rewards of attempts by aim, retracted ones too."""
-    rewards: dict[Attempt, dict[Aim, RewardInEffect]] = {each: {} for each in attempts}
+) -> dict[Attempt, dict[Aim, list[RewardInEffect]]]:
+    """Return the derived rewards of attempts that no other supersedes, retracted ones too.
+
+    By aim, in the order of the log. There are several where one was made while another was on its
+    way to the lake.
+    """
+    rewards: dict[Attempt, dict[Aim, list[RewardInEffect]]] = {each: {} for each in attempts}
     for row in _rows(connection, _IN_EFFECT.format(chosen=_chosen(tenant, attempts))):
         reward = RewardInEffect(
             event_id=row["event_id"],
@@ -214,7 +253,8 @@ def read_rewards_in_effect(
             evidence=tuple(row["evidence"] or ()),
             at=row["at"],
         )
-        rewards.setdefault(_attempt(row), {})[Aim(row["dimension"], _target(row))] = reward
+        aims = rewards.setdefault(_attempt(row), {})
+        aims.setdefault(Aim(row["dimension"], _target(row)), []).append(reward)
     return rewards
 
 
@@ -305,6 +345,14 @@ def _target(row: _Row) -> Target:
 
 def _attempt(row: _Row) -> Attempt:
     return Attempt(row["tenant_id"], row["trajectory_id"], row["attempt"])
+
+
+def _since(after: Mapping[int, int]) -> str:
+    """Return the SQL condition for rows at or after offsets."""
+    arms = " ".join(
+        f"WHEN {int(partition)} THEN {int(offset)}" for partition, offset in after.items()
+    )
+    return f"kafka_offset >= CASE kafka_partition {arms} ELSE 0 END" if arms else "true"
 
 
 def _chosen(tenant: str, attempts: Sequence[Attempt]) -> str:

@@ -1,8 +1,9 @@
 """Derived rewards as events: which ones to emit, under ids that follow from their content.
 
 A reward is emitted when the one in effect differs in value, rule, evidence or rules file; it names
-the one that it supersedes. A reward whose evidence no longer counts, or whose dimension the rules
-have no more, is retracted by a successor without a value. The event id is derived from everything
+the one that it supersedes. A reward whose evidence no longer counts, whose dimension the rules have
+no more, or beside which a newer one stands, is retracted by a successor without a value. The event
+id is derived from everything
 that the event says, so the same derivation made twice, by a worker that was killed or by two
 workers, is one event.
 """
@@ -27,6 +28,7 @@ from atdp.schemas import (
 SOURCE_NAME = "reward-rules"
 """`source_name` of every derived reward."""
 _SOURCE = Source(format="rewards", version="1")
+_NO_EVIDENCE = "no rule has evidence any more"
 
 
 class Aim(NamedTuple):
@@ -38,7 +40,7 @@ class Aim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewardInEffect:
-    """The newest derived reward of an aim that no other one supersedes."""
+    """A derived reward of an aim that no other one supersedes."""
 
     event_id: str
     value: float | None
@@ -52,14 +54,18 @@ class RewardInEffect:
 def rewards_to_emit(
     evidence: AttemptEvidence,
     derived: Sequence[DerivedReward],
-    in_effect: Mapping[Aim, RewardInEffect],
+    in_effect: Mapping[Aim, Sequence[RewardInEffect]],
     *,
     rules_version: str,
     dimension: str,
 ) -> Iterator[Event]:
-    """Yield the events that bring the derived rewards into effect; none when they are."""
-    for reward in derived:
-        before = in_effect.get(Aim(dimension, reward.target))
+    """Yield the events that bring the derived rewards into effect, alone; none when they are.
+
+    `in_effect` has the rewards of each aim in the order of the log.
+    """
+    by_aim = {Aim(dimension, reward.target): reward for reward in derived}
+    for aim, reward in by_aim.items():
+        before = _newest(in_effect.get(aim, ()))
         if before is not None and _says(before, reward, rules_version):
             continue
         body = Reward(
@@ -76,23 +82,40 @@ def rewards_to_emit(
             supersedes=None if before is None else before.event_id,
         )
         yield _event(evidence, body, reward.at)
-    aims = {Aim(dimension, reward.target) for reward in derived}
-    for aim, before in in_effect.items():
-        if aim in aims or before.value is None:
-            continue
-        body = Reward(
-            target_kind=aim.target.kind,
-            target_event_id=aim.target.event_id,
-            target_step=aim.target.step,
-            critique="retracted: no rule has evidence any more",
-            dimension=aim.dimension,
-            source_name=SOURCE_NAME,
-            evaluator_version=rules_version,
-            rule=before.rule,
-            observed_at=before.at,
-            supersedes=before.event_id,
-        )
-        yield _event(evidence, body, before.at)
+    for aim, rewards in in_effect.items():
+        replaced = _newest(rewards) if aim in by_aim else None
+        for reward_before in rewards:
+            if reward_before.value is not None and reward_before is not replaced:
+                yield _retraction(evidence, aim, reward_before, rules_version, aim in by_aim)
+
+
+def _newest(rewards: Sequence[RewardInEffect]) -> RewardInEffect | None:
+    """Return the newest reward with a value, else the newest one; None without any."""
+    valued = [reward for reward in rewards if reward.value is not None]
+    return next(iter([*reversed(valued), *reversed(rewards)]), None)
+
+
+def _retraction(
+    evidence: AttemptEvidence,
+    aim: Aim,
+    before: RewardInEffect,
+    rules_version: str,
+    is_overtaken: bool,
+) -> Event:
+    why = "another reward was made while this one landed" if is_overtaken else _NO_EVIDENCE
+    body = Reward(
+        target_kind=aim.target.kind,
+        target_event_id=aim.target.event_id,
+        target_step=aim.target.step,
+        critique=f"retracted: {why}",
+        dimension=aim.dimension,
+        source_name=SOURCE_NAME,
+        evaluator_version=rules_version,
+        rule=before.rule,
+        observed_at=before.at,
+        supersedes=before.event_id,
+    )
+    return _event(evidence, body, before.at)
 
 
 def _says(before: RewardInEffect, reward: DerivedReward, rules_version: str) -> bool:

@@ -1,9 +1,10 @@
 """Deriving rewards from what is new in the lake.
 
-A step reads the attempts with new evidence since the last one, and all attempts of tenants whose
-rules file changed, derives their rewards, and emits those that are not in effect. Only then the
-state moves on. A tenant whose rules file is wrong gets no rewards until it is repaired; then all of
-its attempts are derived.
+A step reads the attempts with new evidence since the last one, those of which a derived reward
+landed that others have overtaken meanwhile, and all attempts of tenants whose rules file changed.
+It derives their rewards, and emits those that are not in effect. Only then the state moves on. A
+tenant whose rules file is wrong gets no rewards until it is repaired; then all of its attempts are
+derived.
 """
 
 import logging
@@ -16,7 +17,12 @@ from atdp.rewards.derivation import derive_rewards
 from atdp.rewards.derivation_state import NO_RULES, DerivationState
 from atdp.rewards.errors import RulesError
 from atdp.rewards.evidence import Attempt
-from atdp.rewards.evidence_reader import changed_attempts, read_evidence, read_rewards_in_effect
+from atdp.rewards.evidence_reader import (
+    changed_attempts,
+    overtaken_attempts,
+    read_evidence,
+    read_rewards_in_effect,
+)
 from atdp.rewards.metrics import RewardMetrics
 from atdp.rewards.reward_events import rewards_to_emit
 from atdp.rewards.reward_producer import RewardProducer
@@ -86,8 +92,10 @@ class Rewarder:
 
     def _changed(self, lake: Connection) -> dict[str, list[Attempt]]:
         by_tenant: defaultdict[str, list[Attempt]] = defaultdict(list)
-        sources = self._rules.sources()
-        for attempt in changed_attempts(lake, after=self._state.position, sources=sources):
+        after, sources = self._state.position, self._rules.sources()
+        changed = changed_attempts(lake, after=after, sources=sources)
+        overtaken = overtaken_attempts(lake, after=after, identities=self._state.rules)
+        for attempt in dict.fromkeys([*changed, *overtaken]):
             by_tenant[attempt.tenant].append(attempt)
         return by_tenant
 
