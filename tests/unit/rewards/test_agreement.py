@@ -85,6 +85,17 @@ def test_the_newest_of_each_person_counts_and_the_median_of_people() -> None:
     assert people_score([]) is None
 
 
+def test_a_rating_of_an_answer_is_one_of_the_session() -> None:
+    answer = Target(kind="event", event_id="e-1")
+    assert people_score([rating(1.0, target=answer)]) == 1.0
+    assert people_score([rating(-1.0), rating(1.0, minute=1, target=answer)]) == 1.0
+
+
+@pytest.mark.parametrize("kind", ["thumbs", "accept"])
+def test_a_rating_of_another_dimension_says_nothing_about_the_outcome(kind: str) -> None:
+    assert people_score([rating(1.0, type=kind, dimension="politeness")]) is None
+
+
 def test_unrated_trajectories_are_counted_and_not_compared() -> None:
     evidence = [attempt(f"t-{n}", 0.9, (rating(1.0),) if n < 3 else ()) for n in range(5)]
     (found,) = measure_agreement(evidence)

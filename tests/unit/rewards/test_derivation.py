@@ -93,6 +93,11 @@ def test_a_person_counts_once_and_people_by_their_median() -> None:
     assert derive(STARS, replace(EMPTY, ratings=said)) == [("trajectory", 1.0, "stars")]
 
 
+def test_a_rating_that_arrives_late_does_not_replace_a_newer_one_of_its_person() -> None:
+    said = (rating(5.0, minutes=1), rating(1.0))  # in the order of their arrival
+    assert derive(STARS, replace(EMPTY, ratings=said)) == [("trajectory", 1.0, "stars")]
+
+
 def test_ratings_beyond_the_limits_and_about_something_else_are_no_evidence() -> None:
     said = (rating(1.0, within_limits=False), rating(1.0, dimension="tone", actor="bob"))
     assert derive(STARS, replace(EMPTY, ratings=said)) == []

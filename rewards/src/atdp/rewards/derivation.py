@@ -107,7 +107,7 @@ def _findings(rule: Rule, evidence: AttemptEvidence) -> Iterator[_Finding]:
 
 def _of_feedback(rule: FeedbackRule, ratings: Sequence[Rating]) -> Iterator[_Finding]:
     newest: dict[Target, dict[str | None, tuple[Rating, float]]] = {}
-    for rating in ratings:
+    for rating in sorted(ratings, key=lambda each: each.at):
         value = _rating_value(rule, rating)
         if value is not None:
             target = rating.target if rule.target == "named" else TRAJECTORY
@@ -132,8 +132,14 @@ def _rating_value(rule: FeedbackRule, rating: Rating) -> float | None:
     )
     if not concerned:
         return None
-    if rule.value != "scaled":
-        return rule.value[rating.type]
+    return scaled(rating) if rule.value == "scaled" else rule.value[rating.type]
+
+
+def scaled(rating: Rating) -> float | None:
+    """Return the number of a rating, cut to its range and mapped to 0 … 1.
+
+    Without a range it is returned as it is. None where the rating has no number.
+    """
     if rating.value is None:
         return None
     low, high = rating.range_min, rating.range_max

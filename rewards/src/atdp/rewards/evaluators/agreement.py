@@ -1,8 +1,9 @@
 """Agreement of evaluators with people: how far their scores are those that people gave.
 
-Compared are trajectories that have both a verdict and a rating of a person. Ratings are brought to
-0 … 1 by their ranges; the newest of each person counts, and of several people the median. Ratings
-beyond the tenant's limits are left out, as they are from rewards.
+Compared are trajectories that have both a verdict and a rating of a person, of the trajectory or of
+one of its answers: applications name the answer that they show. Ratings are brought to 0 … 1 by
+their ranges; the newest of each person counts, and of several people the median. Ratings beyond the
+tenant's limits are left out, as they are from rewards.
 
 Reported per evaluator version: the mean difference (score minus rating); Spearman's rank
 correlation; Cohen's kappa (Cohen 1960, "A Coefficient of Agreement for Nominal Scales") of both cut
@@ -20,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from atdp.rewards.derivation import scaled
 from atdp.rewards.evidence import TRAJECTORY, AttemptEvidence, Rating
 
 Scores: TypeAlias = NDArray[np.float64]
@@ -77,21 +79,18 @@ def people_score(ratings: Sequence[Rating]) -> float | None:
     """Return what people say about a trajectory, in 0 … 1; None where nobody says anything."""
     newest: dict[str | None, float] = {}
     for rating in sorted(ratings, key=lambda each: each.at):
-        value = _scaled(rating)
-        if rating.within_limits and rating.target == TRAJECTORY and value is not None:
+        value = _score_of(rating)
+        if rating.within_limits and rating.target.kind != "step" and value is not None:
             newest[rating.actor] = value
     return statistics.median(newest.values()) if newest else None
 
 
-def _scaled(rating: Rating) -> float | None:
-    if rating.type in _BY_TYPE:
-        return _BY_TYPE[rating.type]
-    low, high, value = rating.range_min, rating.range_max, rating.value
-    if value is None or (rating.dimension or "outcome") != "outcome":
+def _score_of(rating: Rating) -> float | None:
+    """Return the score that a rating gives the outcome; None where it gives none."""
+    if (rating.dimension or "outcome") != "outcome":
         return None
-    if low is not None and high is not None and low < high:
-        value = (value - low) / (high - low)
-    return value if 0 <= value <= 1 else None
+    value = _BY_TYPE.get(rating.type, scaled(rating))
+    return value if value is not None and 0 <= value <= 1 else None
 
 
 def _agreement(
