@@ -325,6 +325,24 @@ def test_the_nearest_undecided_version_is_evaluated_again_while_newer_ones_wait(
     assert world.flow.stage_of("v2") is ReleaseStage.CANARY
 
 
+def test_versions_that_newer_ones_overtook_are_evaluated_from_the_newest_to_the_earliest(
+    files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
+) -> None:
+    advance(1)
+    run = run_of(files).name
+    for version, parent in (("v2", "v1"), ("v3", "v2"), ("v4", "v3"), ("v5", "v4")):
+        world.publish(run, parent)
+        world.verdicts[version] = [Verdict.INCONCLUSIVE]
+    world.codes = ("low_effective_sample_size", "likelihood_collapsed")
+    world.verdicts["v3"] = []
+    loop = loop_of(files, world, SETTINGS)
+    for _ in range(7):
+        loop.advance()
+    assert [request.candidate for request in world.evaluated] == ["v5", "v4", "v3"]
+    assert run_of(files).number == 1  # although v5 is too far from v1, v3 is not
+    assert world.flow.stage_of("v3") is ReleaseStage.CANARY
+
+
 def test_a_candidate_too_far_from_what_served_sets_training_back_and_is_not_rejected(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
 ) -> None:

@@ -20,7 +20,7 @@ from .errors import (
     PublishFailed as PublishFailed,
     StoreError as StoreError,
 )
-from .events import Decided as Decided
+from .events import Decided as Decided, GateRecorded as GateRecorded
 from .flow import ReleaseFlow as ReleaseFlow
 from .flow_factory import open_flow as open_flow
 from .history_text import (

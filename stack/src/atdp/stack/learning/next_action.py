@@ -3,13 +3,13 @@
 Nothing is remembered between two calls. A process that was killed between two actions therefore
 goes on with the right one.
 
-The newest version of the run is evaluated first. While it waits for more sessions, the earliest one
-that replay has not decided is evaluated (`nearest_undecided`): it is nearest to the version that
-served the sessions, so they say most about it. Otherwise a trainer that publishes faster than
-candidates are decided would keep all of them back. For the same reason an earlier version with a
-PASS becomes the canary first. The others stay registered and are never released. In doubt nothing
-is released: a candidate without a PASS does not become the canary, and a canary that is held is
-withdrawn.
+The newest version of the run is evaluated first. While it waits for more sessions, those before it
+are evaluated (`next_undecided`), from the newest to the earliest: the earlier a version is, the
+nearer it is to the one that served the sessions, and the more they say about it. Otherwise a
+trainer that publishes faster than candidates are decided would keep all of them back. For the same
+reason an earlier version with a PASS becomes the canary first. The others stay registered and are
+never released. In doubt nothing is released: a candidate without a PASS does not become the canary,
+and a canary that is held is withdrawn.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from atdp.control import ReleaseStage, ReleaseState
+from atdp.control import GateRecorded, ReleaseStage, ReleaseState
 from atdp.replay import Verdict
 from atdp.stack.learning.settings import OnDoubt
 from atdp.stack.learning.training_run import TrainingRun
@@ -36,8 +36,9 @@ ActionKind = Literal[
 
 _UNDECIDABLE = frozenset({"likelihood_collapsed", "low_effective_sample_size"})
 """Reasons of a replay that together mean a candidate far from the live version: what succeeded has
-become improbable, and nearly no logged session is like its own. More sessions do not change that,
-so training begins again from the live version. The candidate is not rejected by it."""
+become improbable, and nearly no logged session is like its own. More sessions do not change that.
+Where it holds for the candidate that is nearest to the live version, training begins again from the
+live version. The candidate is not rejected by it."""
 _ENDED = (ReleaseStage.REJECTED, ReleaseStage.ROLLED_BACK)
 
 
@@ -87,23 +88,33 @@ def newest_candidate(state: LearningState) -> str | None:
     return state.published[-1]
 
 
-def nearest_undecided(state: LearningState) -> str | None:
-    """Return the earliest version of the run after the live one that replay has not decided.
+def next_undecided(state: LearningState) -> str | None:
+    """Return the version to evaluate while the newest one waits for more sessions.
 
-    That is one that it left undecided against the live version, or that was never evaluated because
-    a newer one had been published by then.
+    That is the newest one that was never evaluated against the live version, and after these the
+    earliest one that replay left undecided.
+    """
+    undecided = _undecided(state)
+    never = [version for version, latest in undecided.items() if latest is None]
+    return never[-1] if never else next(iter(undecided), None)
+
+
+def _undecided(state: LearningState) -> dict[str, GateRecorded | None]:
+    """Return the run's versions after the live one that replay has not decided, oldest first.
+
+    The value is the latest evaluation against the live version; None where there is none.
     """
     live, versions = _live(state.release), state.release.versions
     after = state.published.index(live) + 1 if live in state.published else 0
+    undecided: dict[str, GateRecorded | None] = {}
     for version in state.published[after:]:
         known = versions.get(version)
-        if known is None:
-            return version
-        gates = [gate for gate in known.gates if gate.baseline == live]
-        undecided = not gates or gates[-1].verdict is Verdict.INCONCLUSIVE
-        if known.stage is ReleaseStage.REGISTERED and undecided:
-            return version
-    return None
+        gates = [gate for gate in known.gates if gate.baseline == live] if known else []
+        latest = gates[-1] if gates else None
+        is_candidate = known is None or known.stage is ReleaseStage.REGISTERED
+        if is_candidate and (latest is None or latest.verdict is Verdict.INCONCLUSIVE):
+            undecided[version] = latest
+    return undecided
 
 
 def why_new_run(state: LearningState) -> str:
@@ -171,20 +182,20 @@ def _is_open(state: LearningState, version: str) -> bool:
 
 
 def _doubted(state: LearningState) -> str | None:
-    """Return the newest version when replay left it undecided, and waiting is of no use.
+    """Return a version that replay left undecided, when waiting for more sessions is of no use.
 
-    It is of no use where doubt rejects, and where the candidate is so far from what served that
-    the sessions say nothing about it (`_UNDECIDABLE`).
+    It is of no use where doubt rejects the newest version, and where the earliest one is so far
+    from what served that the sessions say nothing about it (`_UNDECIDABLE`).
     """
-    version = newest_candidate(state)
-    known = state.release.versions.get(version) if version else None
-    if known is None or not known.gates or known.stage is not ReleaseStage.REGISTERED:
+    evaluations = list(_undecided(state).items())
+    if not evaluations:
         return None
-    gate = known.gates[-1]
-    if gate.verdict is not Verdict.INCONCLUSIVE:
-        return None
-    hopeless = set(gate.reason_codes) >= _UNDECIDABLE
-    return known.name if hopeless or state.on_doubt == "reject" else None
+    if state.on_doubt == "reject":
+        newest, latest = evaluations[-1]
+        return newest if latest is not None and newest == newest_candidate(state) else None
+    earliest, latest = evaluations[0]
+    hopeless = latest is not None and set(latest.reason_codes) >= _UNDECIDABLE
+    return earliest if hopeless else None
 
 
 def versions_ahead(ages: Mapping[str, int], published: Sequence[str], live: str) -> int:

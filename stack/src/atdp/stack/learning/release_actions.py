@@ -14,7 +14,7 @@ from atdp.stack.learning.next_action import (
     ActionKind,
     LearningAction,
     LearningState,
-    nearest_undecided,
+    next_undecided,
 )
 from atdp.stack.learning.settings import LearningSettings
 
@@ -69,13 +69,13 @@ class ReleaseActions:
         evidence = self.ports.evaluator.evidence(request.tenants, request.versions)
         if why := self._too_thin(evidence, request):
             self.report("waiting", reason=f"{version}: {why}")
-            nearest = nearest_undecided(state)
-            if nearest is None:
+            earlier = next_undecided(state)
+            if earlier is None:
                 return
-            if nearest not in state.release.versions:
-                self._register(nearest, state)
+            if earlier not in state.release.versions:
+                self._register(earlier, state)
                 return
-            version, request = nearest, self._request(nearest, state)
+            version, request = earlier, self._request(earlier, state)
             if self._too_thin(evidence, request):
                 return
         report = self.ports.evaluator.evaluate(request)
