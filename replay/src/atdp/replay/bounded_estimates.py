@@ -40,8 +40,8 @@ def bounded_estimates(
     if config.missing != "worst_case":
         return made
     shares = {
-        "candidate": unseen_share(candidate.logged),
-        "baseline": unseen_share(baseline.logged),
+        "candidate": unseen_share(candidate.logged, codes, alpha=config.spent_alpha),
+        "baseline": unseen_share(baseline.logged, codes, alpha=config.spent_alpha),
     }
     return tuple(with_unseen_share(estimate, **shares, config=config) for estimate in made)
 
