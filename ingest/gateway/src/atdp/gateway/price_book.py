@@ -18,6 +18,7 @@ wrong, the last good one stays in use, and the error is logged.
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -34,6 +35,7 @@ from atdp.schemas import Cost, Usage
 _log = logging.getLogger("atdp.gateway.prices")
 
 _MILLION = 1_000_000
+_WILDCARD = re.compile(r"[*?]|\[!?\]?[^\]]*\]")
 # Models that are warned of, once each; a client may name any number of them.
 _MAX_WARNED = 100
 
@@ -71,7 +73,7 @@ class PriceEntry(BaseModel):
     @property
     def exactness(self) -> int:
         """The number of characters that are no wildcards."""
-        return sum(character not in "*?" for character in self.model)
+        return len(_WILDCARD.sub("", self.model))
 
     def cost(self, usage: Usage) -> Cost | None:
         """Return the cost of a call; None without the counts of input and output tokens."""
