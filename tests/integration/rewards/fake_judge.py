@@ -3,7 +3,6 @@
 import contextlib
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,6 +29,8 @@ class FakeJudge:
         self.mode = "good"
         """good, slow, 429, 500, 401, nonsense, empty, or the text of the answer."""
         self.slow_s = 5.0
+        self.go = threading.Event()
+        """Ends the waiting of a slow judge."""
         self.retry_after: str | None = None
         self.model: str | None = None
         """The model that the answers name; None: the one that was asked for."""
@@ -78,7 +79,7 @@ class FakeJudge:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
         if self.mode == "slow":
-            time.sleep(self.slow_s)
+            self.go.wait(self.slow_s)
         with self._lock:
             self._at_once -= 1
         with contextlib.suppress(OSError):  # the caller has given up

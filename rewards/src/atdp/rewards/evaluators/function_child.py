@@ -7,12 +7,22 @@ import importlib
 import json
 import os
 import resource
+import signal
 import sys
 
 
 def main() -> None:
-    """Call `MODULE:FUNCTION` under limits; an exception of the function is the exit code 1."""
+    """Call `MODULE:FUNCTION` under limits; an exception of the function is the exit code 1.
+
+    The caller ends the process in time. Where the caller was killed, the process ends itself, with
+    what it has started.
+    """
     function, folder, memory_mb, cpu_s = sys.argv[1:]
+    # The handler ends the process, so it cannot block.
+    signal.signal(  # noqa: TID251
+        signal.SIGALRM, lambda *_: os.killpg(os.getpgrp(), signal.SIGKILL)
+    )
+    signal.alarm(int(cpu_s))
     size = int(memory_mb) * 1024 * 1024
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s)))

@@ -7,6 +7,7 @@ header charges a call once that is repeated after a kill.
 import ssl
 import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
@@ -147,14 +148,27 @@ def _api_key(source: ApiKeySource | None, folder: Path, environ: Mapping[str, st
 
 
 def _refusal(status: int, retry_after: str | None) -> EvaluationFailed:
-    wait_s = None
-    if retry_after is not None and retry_after.strip().isdigit():
-        wait_s = min(float(retry_after), _LONGEST_RETRY_AFTER_S)
+    wait_s = _stated_wait_s(retry_after)
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return CallNotMade("rate_limited", "the judge limits the rate", retry_after_s=wait_s)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return CallNotMade("down", "the judge answers 503", retry_after_s=wait_s)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return CallNotMade("down", f"the judge answers {status}", retry_after_s=wait_s)
+        # The model may have answered, and what came after it failed: the call may be paid.
+        return EvaluationFailed("down", f"the judge answers {status}", retry_after_s=wait_s)
     return CallNotMade("refused", f"the judge refuses the call with {status}")
+
+
+def _stated_wait_s(retry_after: str | None) -> float | None:
+    """Return the seconds that a `Retry-After` states as a number or as a date; None without."""
+    text = (retry_after or "").strip()
+    if text.isascii() and text.isdigit():
+        return min(float(text), _LONGEST_RETRY_AFTER_S)
+    try:
+        wait_s = parsedate_to_datetime(text).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return None
+    return min(max(wait_s, 0.0), _LONGEST_RETRY_AFTER_S)
 
 
 def _is_name(model: object) -> TypeGuard[str]:
