@@ -228,9 +228,14 @@ def test_the_commands_of_the_how_to_bring_a_policy_in_force_and_back(home: Home)
         policy("settings", "--no-two-person")
 
 
+def open_impatient_register(home: Home) -> KafkaRegister:
+    secret = load_secret_key(home.register_secret_file, if_lost="the test fails")
+    return KafkaRegister(KafkaSettings.from_env(home), secret, timeout_s=1.0)
+
+
 @pytest.mark.kafka
 def test_a_broker_that_is_away_is_one_line_and_nothing_is_decided(
-    home: Home, kafka_broker: KafkaBroker
+    home: Home, kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = policy_yaml("globex").replace("[acme]", "[globex]")
     Path("globex.yaml").write_text(text)
@@ -238,10 +243,12 @@ def test_a_broker_that_is_away_is_one_line_and_nothing_is_decided(
     policy("approve", "globex@1")
     kafka_broker.stop()
     try:
-        for words in (("list",), ("activate", "globex@1")):
-            message = policy(*words, code=1)
-            assert message.startswith("error: the register cannot be read: ")
-            assert message.count("\n") == 1
+        with monkeypatch.context() as away:
+            away.setattr("atdp.runtime.open_register", open_impatient_register)
+            for words in (("list",), ("activate", "globex@1")):
+                message = policy(*words, code=1)
+                assert message.startswith("error: the register cannot be read: ")
+                assert message.count("\n") == 1
     finally:
         kafka_broker.start()
     listed = next(each for each in json.loads(policy("list", "--json")) if each["id"] == "globex")

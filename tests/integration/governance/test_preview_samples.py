@@ -240,7 +240,10 @@ def test_a_caller_of_another_tenant_or_role_is_refused(governed: Rig) -> None:
             preview(governed, caller=caller)
 
 
-def test_a_broker_that_does_not_answer_is_named(governed: Rig) -> None:
+def test_a_broker_that_does_not_answer_is_named(
+    governed: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atdp.governance.preview.topic_samples._TIMEOUT_S", 1.0)
     settings = replace(governed.settings, kafka=KafkaSettings("localhost:1"))
     register = governed.register()
     place = PreviewPlace(
