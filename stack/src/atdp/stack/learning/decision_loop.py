@@ -95,6 +95,20 @@ class DecisionLoop:
         phase = self._train(run)
         return not (phase == "finished" and kind == "train")
 
+    def live_line(self) -> ReleaseState:
+        """Return the state of the release line.
+
+        Raises:
+            LearningError: it has no live version.
+        """
+        release = self.ports.flow.state()
+        if release.live is None:
+            raise LearningError(
+                f"No version of {self.settings.model} is live. Put the first one live with "
+                f"`atdp control bootstrap VERSION --model {self.settings.model} --tenant TENANT`."
+            )
+        return release
+
     def _reconcile(self) -> None:
         now_s = self.ports.clock()
         if now_s - self._reconciled_s >= LOOK_EVERY_S:
@@ -102,12 +116,7 @@ class DecisionLoop:
             self.ports.flow.reconcile()
 
     def _state(self) -> LearningState:
-        release = self.ports.flow.state()
-        if release.live is None:
-            raise LearningError(
-                f"No version of {self.settings.model} is live. Put the first one live with "
-                f"`atdp control bootstrap VERSION --model {self.settings.model} --tenant TENANT`."
-            )
+        release = self.live_line()
         run = TrainingRun.read(self.files.run)
         return LearningState(
             release=release,

@@ -34,12 +34,14 @@ def learn(
 ) -> None:
     """Learn until `stop` is set or the run is over; the trainer is then paused. Main thread only.
 
-    The settings become those of the home.
+    The settings become those of the home, unless the model has no live version: a misspelt name
+    must not be one that learns from then on.
 
     Raises:
         LearningError: another process learns this model, or no version is live.
     """
     with _lock(files), _open_loop(files, settings, report) as loop:
+        loop.live_line()
         settings.write(files.settings)
         while not stop.is_set() and loop.advance():
             stop.wait(_ROUND_S)
