@@ -81,7 +81,14 @@ def test_impossible_counts_are_refused(
 
 
 @pytest.mark.parametrize(
-    "change", [{"margin": -0.1}, {"alpha": 0.5}, {"min_sessions": 1}, {"min_sessions": 9999}]
+    "change",
+    [
+        {"margin": -0.1},
+        {"margin": 1.0},
+        {"alpha": 0.5},
+        {"min_sessions": 1},
+        {"min_sessions": 9999},
+    ],
 )
 def test_thresholds_that_mean_nothing_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ControlError):

@@ -230,6 +230,7 @@ def test_a_decision_without_a_valid_weight_is_uncovered(
     "change",
     [
         {"margin": -0.1},
+        {"margin": 5.0},
         {"alpha": 0.0},
         {"alpha": 0.5},
         {"mode": "better"},

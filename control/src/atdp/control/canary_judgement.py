@@ -45,7 +45,7 @@ class CanaryPolicy:
 
     def __post_init__(self) -> None:
         valid = (
-            self.margin >= 0
+            0 <= self.margin < 1
             and math.isfinite(self.success_from)
             and 0 < self.alpha < 0.5
             and 2 <= self.min_sessions <= self.max_sessions

@@ -110,6 +110,10 @@ class ReplayConfig:
                 0 < self.reward_max - self.reward_min < math.inf,
                 "reward_min must be below reward_max, and both finite",
             ),
+            (
+                self.margin < self.reward_max - self.reward_min,
+                "margin must be below reward_max - reward_min; give it in units of reward",
+            ),
             (self.likelihood_margin > 0, "likelihood_margin must be > 0"),
             (
                 self.min_likelihood_trajectories >= 2,

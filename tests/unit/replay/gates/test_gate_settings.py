@@ -42,6 +42,8 @@ def test_without_a_file_the_reward_decides() -> None:
         ("metrics:\n- {name: a, kind: mean, margn: 1}", "gates.yaml:2:25: metrics.0.margn"),
         ("metrics:\n- {name: a, kind: mean, margin: -1}", "metrics.0.margin"),
         ("metrics:\n- {name: a, kind: mean, range: [1, 0]}", "lower and then a higher"),
+        ("metrics:\n- {name: a, kind: mean, margin: 5}", "not below 1, the width of `range`"),
+        ("metrics:\n- {name: a, kind: mean, margin: 2, range: [-1, 1]}", "not below 2"),
         ("metrics:\n- {name: a, kind: invariant, violation: x, max_rate: 0}", "max_rate"),
         ("metrics:\n- {name: a, kind: pass_k, k: 0}", "metrics.0.k"),
         (

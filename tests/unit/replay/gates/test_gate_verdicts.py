@@ -128,6 +128,38 @@ def test_missing_rewards_never_help() -> None:
     assert judged(all_missing, min_coverage=0.4).verdict is Verdict.INCONCLUSIVE
 
 
+def test_tasks_that_only_the_baseline_has_done_never_help() -> None:
+    steady = arm("b", lambda t, a: 1.0)
+    without = replace(steady, runs=[run for run in steady.runs if run.task_id != "task-000"])
+    gate = replace_gate(REWARD, margin=0.05, range=(0.0, 1.0))
+    assert judged(tenant(steady, steady), gate).verdict is Verdict.PASS
+    gone = judged(tenant(without, steady), gate)
+    assert codes(gone) == ["not_shown"]
+    assert gone.evidence.estimate == 0.0
+    failed = arm("c", lambda t, a: float(t > 0))
+    seen = judged(tenant(failed, steady), gate).evidence
+    assert (gone.evidence.lower, gone.evidence.tasks) == (seen.lower, seen.tasks - 1)
+    ignoring = judged(tenant(without, steady), replace_gate(gate, missing="ignorable"))
+    assert ignoring.verdict is Verdict.PASS
+
+
+def test_attempts_that_a_task_lacks_never_help_pass_k() -> None:
+    gate = PassKGate(kind="pass_k", name="reward", k=4, success_from=4.0, margin=0.05)
+    steady = arm("b", lambda t, a: 5.0)
+    short = replace(
+        steady, runs=[r for r in steady.runs if (r.task_id, r.attempt) != ("task-000", 1)]
+    )
+    assert judged(tenant(steady, steady), gate).verdict is Verdict.PASS
+    assert codes(judged(tenant(short, steady), gate)) == ["not_shown"]
+    unmeasured = arm("b", lambda t, a: None if (t, a) == (0, 1) else 5.0)
+    assert codes(judged(tenant(steady, unmeasured), gate)) == ["shown"]
+    assert codes(judged(tenant(unmeasured, steady), gate)) == ["not_shown"]
+    # What the baseline lacks may have been a success, whatever number a success needs.
+    failing = arm("c", lambda t, a: 0.0 if (t, a) == (0, 1) else 5.0)
+    evidence = judged(tenant(failing, unmeasured), gate).evidence
+    assert evidence.lower == judged(tenant(failing, steady), gate).evidence.lower
+
+
 def test_thin_data_are_inconclusive_with_every_shortage() -> None:
     few = tenant(arm("c", half, tasks=10), arm("b", half, tasks=12))
     assert codes(judged(few)) == ["few_tasks", "tasks_differ"]

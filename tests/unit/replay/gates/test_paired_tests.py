@@ -91,8 +91,28 @@ def test_two_losses_in_a_hundred_tasks_do_not_exclude_a_loss_of_five_percent() -
     assert p_above(flips(1, 0, 100), -0.05, reach=1.0) < 0.05
 
 
-def test_the_same_gain_on_all_tasks_is_judged_by_its_signs() -> None:
-    assert p_above(np.full(4, 0.2), 0.0, reach=1.0) == pytest.approx(0.5**4)
+def test_gains_as_large_as_a_loss_could_be_are_judged_by_their_signs() -> None:
+    assert p_above(flips(0, 7, 60), 0.0, reach=1.0) == pytest.approx(0.5**7)
+    # A smaller gain is worth less: a loss of 1 outweighs five gains of 0.2.
+    assert p_above(np.full(4, 0.2), 0.0, reach=1.0) == pytest.approx(1.2**-4)
+    assert p_above(np.full(4, 0.2), 0.0, reach=0.2) == pytest.approx(0.5**4)
+
+
+@pytest.mark.parametrize("threshold", [-0.05, 0.0])
+@pytest.mark.parametrize(("tasks", "often", "gain"), [(20, 0.9, 0.02), (30, 0.5, 0.1)])
+def test_small_gains_do_not_exclude_a_task_that_breaks_down(
+    tasks: int, often: float, gain: float, threshold: float
+) -> None:
+    # The mean is exactly the threshold: gains in most tasks, a loss of 1 in one of some 20.
+    chance = np.random.default_rng(7)
+    drawn = chance.random((1000, tasks))
+    breaks = drawn < often * gain - threshold
+    samples = np.where(breaks, -1.0, np.where(drawn > 1.0 - often, gain, 0.0))
+    shown = [p_above(sample, threshold, reach=1.0) <= 0.05 for sample in samples]
+    assert np.mean(shown) <= 0.07
+
+
+def test_the_same_gain_of_an_unbounded_amount_is_judged_by_its_signs() -> None:
     assert p_above(np.full(4, 0.2), 0.1) == pytest.approx(0.5**4)
     assert lower_bound(np.full(4, 0.2), 0.05) == -math.inf
     assert lower_bound(np.full(5, 0.2), 0.05) == pytest.approx(0.2)

@@ -1,9 +1,11 @@
 """Comparisons of candidate and baseline on the same tasks: means, pass^k and ratios.
 
-Differences are turned so that more is better. Missing values count at the candidate's disadvantage
-for PASS and at its advantage for FAIL, so that they can show neither.
+Differences are turned so that more is better. What is missing (values, attempts, and tasks that
+only one of the two has done) counts at the candidate's disadvantage for PASS and at its advantage
+for FAIL, so that it can show neither.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -32,7 +34,7 @@ from atdp.replay.gates.paired_tests import (
 )
 from atdp.replay.gates.pass_k import PassKPoint, pass_k, pass_k_curve
 from atdp.replay.gates.ratio_bounds import ratio_contrast, ratio_lower_bound, ratio_upper_bound
-from atdp.replay.gates.task_pairs import TaskValue, mean_of, task_pairs
+from atdp.replay.gates.task_pairs import TaskValue, bounded_pairs, mean_of, task_pairs
 
 
 def compare_means(gate: MeanGate, runs: TenantRuns, settings: GateSettings) -> MetricEvidence:
@@ -47,7 +49,9 @@ def compare_means(gate: MeanGate, runs: TenantRuns, settings: GateSettings) -> M
         return value <= gate.success_from
 
     scale = _Scale(gate.direction, *gate.range)
-    evidence = _compare(gate, runs, settings, scale, mean_of)
+    evidence = _compare(
+        gate, runs, settings, scale, _Measure(of_task=mean_of, worst=scale.worst, best=scale.best)
+    )
     pairs = task_pairs(runs, gate.name, mean_of)
     return replace(
         evidence,
@@ -65,7 +69,8 @@ def compare_pass_k(gate: PassKGate, runs: TenantRuns, settings: GateSettings) ->
         enough = len(attempts) >= gate.k
         return float(pass_k(successes, len(attempts), gate.k)) if enough else None
 
-    evidence = _compare(gate, runs, settings, _Scale("higher", 0.0, 1.0), value_of)
+    attempts = _Measure(of_task=value_of, worst=-math.inf, best=math.inf, attempts=gate.k)
+    evidence = _compare(gate, runs, settings, _Scale("higher", 0.0, 1.0), attempts)
     curves = [_curve(gate, arm, settings) for arm in (runs.baseline, runs.candidate)]
     reached = [{point.k: point.value for point in curve}.get(gate.k) for curve in curves]
     return replace(
@@ -127,22 +132,45 @@ class _Scale:
         return self.high if self.better == "higher" else self.low
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Measure:
+    """The value of a task from those of its attempts, and the values of an attempt in doubt."""
+
+    of_task: TaskValue
+    worst: float
+    best: float
+    attempts: int = 1
+    """Attempts at a task that its value needs."""
+
+
 def _compare(
     gate: MeanGate | PassKGate,
     runs: TenantRuns,
     settings: GateSettings,
     scale: _Scale,
-    value_of: TaskValue,
+    measure: _Measure,
 ) -> MetricEvidence:
-    def differences(candidate: float | None, baseline: float | None) -> Floats:
-        pairs = task_pairs(runs, gate.name, value_of, instead=(candidate, baseline))
+    def differences(pairs: Floats) -> Floats:
         return scale.sign * (pairs[:, 0] - pairs[:, 1])
 
-    observed = differences(None, None)
-    doubtful, hopeful = observed, observed
+    def bounded(candidate: float, baseline: float) -> Floats:
+        return differences(
+            bounded_pairs(
+                runs,
+                gate.name,
+                measure.of_task,
+                instead=(candidate, baseline),
+                attempts=measure.attempts,
+            )
+        )
+
+    observed = differences(task_pairs(runs, gate.name, measure.of_task))
+    doubtful, hopeful, tasks = observed, observed, len(observed)
     if gate.missing == "worst_case":
-        doubtful = differences(scale.worst, scale.best)
-        hopeful = differences(scale.best, scale.worst)
+        doubtful = bounded(measure.worst, measure.best)
+        hopeful = bounded(measure.best, measure.worst)
+        both = (measure.worst, measure.best)
+        tasks = len(task_pairs(runs, gate.name, measure.of_task, instead=both))
     superior = gate.hypothesis == "superiority"
     threshold = gate.margin if superior else -gate.margin
     alpha, reach = settings.spent_alpha, scale.reach
@@ -152,7 +180,7 @@ def _compare(
     )
     if scale.sign < 0:
         bounds = (-bounds[1], -bounds[0])
-    evidence = _evidence(gate, runs, settings, scale.sign * threshold, scale.better, len(doubtful))
+    evidence = _evidence(gate, runs, settings, scale.sign * threshold, scale.better, tasks)
     return replace(
         evidence,
         estimate=scale.sign * mean_of(observed) if len(observed) else None,

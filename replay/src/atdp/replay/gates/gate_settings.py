@@ -55,8 +55,19 @@ class MeanGate(_StrictGate):
     greatest."""
     missing: Missing = "worst_case"
     """Runs without the value. `worst_case`: the candidate's count as the worst value and the
-    baseline's as the best one for PASS, and the other way round for FAIL. `ignorable`: they are
-    left out, which assumes that they are missing by chance."""
+    baseline's as the best one for PASS, and the other way round for FAIL; so do tasks that only the
+    other one has done. `ignorable`: they are left out, which assumes that they are missing by
+    chance."""
+
+    @model_validator(mode="after")
+    def _check_margin(self) -> Self:
+        low, high = self.range
+        if self.margin >= high - low:
+            raise ValueError(
+                f"margin {self.margin:g} is not below {high - low:g}, the width of `range`, so "
+                "nothing could be judged by it; give it in units of the value"
+            )
+        return self
 
 
 class PassKGate(_StrictGate):
@@ -69,7 +80,8 @@ class PassKGate(_StrictGate):
     hypothesis: Hypothesis = "non_inferiority"
     margin: Annotated[Number, Field(ge=0, lt=1)] = 0.05
     missing: Missing = "worst_case"
-    """As for `mean`: in the worst case an attempt without the value has failed."""
+    """As for `mean`: in the worst case an attempt without the value, and every attempt that a task
+    lacks of `k`, has failed."""
 
 
 class InvariantGate(_StrictGate):

@@ -8,9 +8,11 @@ weights of the tasks that give the mean of the hypothesis with the greatest empi
 (Owen 2001, section 2.9). For one attempt at each task it is the test of Tango (1998). The usual t
 statistic takes the variance from the sample instead, which is too small where few tasks differ: two
 losses in a hundred tasks would exclude a loss of 5 %, with a true error of 12 % in place of 5 %.
-Where no weights give that mean, because nothing got worse, an exact binomial test decides. Amounts
-without a bound, such as costs, are tested by the usual t statistic, which is nearer to its nominal
-error when they are skewed. `benchmarks/gates.py` measures the error rates.
+Where no weights give that mean, because no task is below it, a wager decides that also counts the
+greatest loss that was possible and did not occur: small gains everywhere do not exclude a task in
+twenty that breaks down. Amounts without a bound, such as costs, are tested by the usual t
+statistic, which is nearer to its nominal error when they are skewed. `benchmarks/gates.py` measures
+the error rates.
 """
 
 import math
@@ -43,7 +45,7 @@ def p_above(differences: Floats, threshold: float, *, reach: float | None = None
     if mean <= 0:
         return _student_p(deviations)  # at least one half, by either test
     if deviations.min() >= 0:
-        return _exact_p(differences, threshold, reach)
+        return _wager_p(deviations, reach + threshold)
     error = math.sqrt(_variance_at_zero(deviations) / differences.size)
     return float(special.stdtr(differences.size - 1, -mean / error))
 
@@ -141,15 +143,15 @@ def _variance_at_zero(deviations: Floats) -> float:
     return float((weights * deviations**2).sum() / weights.sum())
 
 
-def _exact_p(differences: Floats, threshold: float, reach: float) -> float:
-    n = differences.size
-    if threshold < 0:
-        # A mean of at most the threshold needs losses, of at most `reach` each.
-        losses = int((differences < 0).sum())
-        rate = min(1.0, -threshold / reach)
-        return min(_sign_p(differences), float(special.bdtr(losses, n, rate)))
-    gains = int((differences > 0).sum())
-    return max(_sign_p(differences), _binomial_tail(gains, n, min(1.0, threshold / reach)))
+def _wager_p(deviations: Floats, deepest: float) -> float:
+    """Return a p-value, exact for any number of tasks, of the hypothesis of a mean of at most 0.
+
+    No deviation is below `-deepest`. A capital of 1 that is wagered in whole on every task grows by
+    the factors 1 + d / deepest. Under the hypothesis none of them is above 1 on average, so that
+    the capital reaches 1 / p with a probability of at most p (Markov; Waudby-Smith and Ramdas 2024,
+    section 4). For gains and losses of equal size it is the sign test.
+    """
+    return float(np.exp(-np.log1p(deviations / deepest).sum()))
 
 
 def _sign_p(differences: Floats) -> float:

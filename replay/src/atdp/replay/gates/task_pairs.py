@@ -34,6 +34,32 @@ def task_pairs(
     return np.array([(candidate[task], baseline[task]) for task in tasks]).reshape(-1, 2)
 
 
+def bounded_pairs(
+    runs: TenantRuns,
+    metric: str,
+    value_of: TaskValue,
+    *,
+    instead: tuple[float, float],
+    attempts: int,
+) -> Floats:
+    """Return the rows (candidate, baseline) of the tasks of either, shape (tasks, 2).
+
+    Everything that is missing counts as `instead` of its arm: values, attempts up to `attempts` at
+    a task, and tasks that only the other one has done. A candidate that breaks down at a task and
+    leaves no trace of it does not look better for that.
+    """
+    arms = [arm.by_task() for arm in (runs.candidate, runs.baseline)]
+    rows = []
+    for task in sorted(arms[0].keys() | arms[1].keys()):
+        row = []
+        for by_task, missing in zip(arms, instead, strict=True):
+            values = [run.values[metric] for run in by_task.get(task, ())]
+            values += [None] * (attempts - len(values))
+            row.append(value_of([missing if value is None else value for value in values]))
+        rows.append(row)
+    return np.array(rows, dtype=np.float64).reshape(-1, 2)
+
+
 def _task_values(
     arm: MeasuredArm, metric: str, value_of: TaskValue, instead: float | None
 ) -> dict[str, float]:

@@ -71,7 +71,7 @@ class LearningSettings:
             (0 < self.hold_out < 1, "the share to hold out must be above 0 and below 1"),
             (self.publish_every >= 1, "a version is published after 1 or more updates"),
             (self.max_staleness >= 1, "training must be allowed to be 1 or more versions ahead"),
-            (self.margin >= 0, "the margin is 0 or more"),
+            (0 <= self.margin < 1, "the margin is 0 or more, and below 1"),
             (0 < self.canary_alpha < 0.5, "the error of a canary is above 0 and below 0.5"),
             (0 <= self.min_rated_share <= 1, "the rated share is between 0 and 1"),
             (self.min_sessions >= 2, "a verdict needs 2 or more sessions"),
