@@ -120,6 +120,15 @@ def test_the_page_needs_nothing_from_elsewhere_links_reports_and_marks_regressio
     assert page.count("drift: value of the baseline outside") == 1
 
 
+def test_the_page_says_why_the_newest_run_ended_so_and_numbers_runs_as_the_plot_does() -> None:
+    rows = [*history(0.6, 0.62), replace(ROW, verdict="FAIL", reason_codes=("shown_worse",))]
+    page = render_trend("nightly", assess_trend(rows))
+    assert "newest run: orderdesk v2 against v1, because of shown_worse" in page
+    assert "runs: 1 FAIL, 2 INCONCLUSIVE" in page
+    table = page[page.index("Runs, newest first") :]
+    assert re.findall(r'<td class="n">(\d+)</td>\s*<td class="t">', table) == ["3", "2", "1"]
+
+
 def test_a_run_without_numbers_and_a_schedule_without_runs_have_a_page() -> None:
     empty = replace(
         ROW,

@@ -47,6 +47,7 @@ def _bars(axes: Axes, histogram: Histogram) -> None:
     axes.axvline(0.0, color=INK, linewidth=0.8)
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title("Weights of the trajectories")
+    axes.set_ylabel("trajectories")
     axes.set_xlabel("log10 weight (0: as likely as when logged)")
 
 

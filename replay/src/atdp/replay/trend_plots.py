@@ -38,7 +38,7 @@ def trend_plot(points: Sequence[TrendPoint]) -> str:
         _coverage(coverage, points)
         coverage.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         coverage.set_xlim(0.4, len(points) + 0.6)
-        coverage.set_xlabel("run, oldest first")
+        coverage.set_xlabel("number of the run, oldest first")
         for axes in (values, difference, coverage):
             axes.grid(axis="y", color="#eef1f4")
             axes.set_axisbelow(True)

@@ -27,7 +27,9 @@ def pass_k_plot(evidence: MetricEvidence) -> str:
             axes.plot(steps, [p.value for p in curve], "o-", color=colour, markersize=4, label=name)
         axes.set_ylim(0, 1.02)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("k attempts, all solved")
+        axes.set_xlabel("k")
+        axes.set_ylabel("probability")
+        axes.set_title("All of k attempts at a task succeed")
         axes.legend(frameon=False)
         buffer = io.StringIO()
         figure.savefig(
