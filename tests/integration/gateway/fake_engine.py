@@ -4,7 +4,9 @@ The text is canned. Tokens are the bytes of the text and log-probabilities are -
 can tell which values must arrive.
 """
 
+import asyncio
 import json
+import threading
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -18,10 +20,12 @@ def fake_engine(version: str = "v1") -> FastAPI:
     """Return an engine that serves weights of this version.
 
     It answers with a tool call when the request offers tools and ends with a user message, else
-    with text. The last user message `fail` gives HTTP 500, `deep` gives deeply nested arguments of
-    the tool call, and a message that begins with `{` is the JSON of the answer.
+    with text. The last user message `fail` gives HTTP 500, `wait` waits for `app.state.go`, `deep`
+    gives deeply nested arguments of the tool call, and a message that begins with `{` is the JSON
+    of the answer.
     """
     app = FastAPI()
+    app.state.go = threading.Event()
     app.state.requests = []
     app.state.version = version
 
@@ -31,6 +35,8 @@ def fake_engine(version: str = "v1") -> FastAPI:
         app.state.requests.append(body)
         if body["messages"][-1].get("content") == "fail":
             return JSONResponse({"error": {"message": "engine broke"}}, 500)
+        if body["messages"][-1].get("content") == "wait":
+            await asyncio.to_thread(app.state.go.wait, 60)
         if body["messages"][-1].get("content", "").startswith("{"):
             return JSONResponse(json.loads(body["messages"][-1]["content"]))
         return JSONResponse(_answer(body, app.state.version))

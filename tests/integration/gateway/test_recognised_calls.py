@@ -18,6 +18,8 @@ from atdp.runtime import Home, KeyStore
 from atdp.schemas import Action, ContextFold, Event, Gap, TrajectoryEnded, decode
 
 from .conftest import EngineUnderTest, GatewayUnderTest, event_names, start_gateway
+from .fake_engine import fake_engine
+from .serving import serving
 
 ROOT = Path(__file__).parents[3]
 HELLO: list[Any] = [{"role": "system", "content": "Help."}, {"role": "user", "content": "hello"}]
@@ -255,3 +257,27 @@ def test_an_idle_trajectory_ends_once_over_restarts_and_goes_on(
         *("trajectory_started", "observation", "generation", "trajectory_ended"),
         *("observation", "generation", "trajectory_ended"),
     ]
+
+
+def test_an_answer_that_comes_after_the_idle_time_opens_its_trajectory_again(
+    tmp_path: Path,
+) -> None:
+    home, log, slow = Home(tmp_path), MemoryEventLog(), fake_engine()
+
+    def names() -> list[str]:
+        return event_names([decode(record.value) for record in log.records])
+
+    with KeyStore(home.keys_db) as keys:
+        key = str(keys.create("acme", "agent")[0])
+    with (
+        serving(slow) as engine_url,
+        start_gateway(home, log, engine_url, idle_end_s=0.2) as url,
+        openai.OpenAI(base_url=url + "/v1", api_key=key) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        answer = pool.submit(ask, client, [{"role": "user", "content": "wait"}])
+        wait_for(lambda: names() == ["trajectory_started", "trajectory_ended"])
+        slow.state.go.set()
+        answer.result()
+        wait_for(lambda: names()[-1] == "trajectory_ended" and len(names()) > 2)
+    assert names()[2:] == ["observation", "generation", "trajectory_ended"]

@@ -86,7 +86,10 @@ async def chat_completions(request: Request) -> Response:
             made.extend(_events(gateway, call, asked, result, live))
             return made
 
-        count = await gateway.recorder.record(call.row, caller.signing_key, make)
+        # An answer may take longer than a trajectory may be idle, or the machine may have slept:
+        # then the trajectory has started and ended meanwhile, and goes on.
+        row = gateway.sessions.set_called(call.row, time.time())
+        count = await gateway.recorder.record(row, caller.signing_key, make)
     finally:
         call.report(gateway, made, response)
     remember_response(gateway, call.row, response, made)

@@ -205,13 +205,17 @@ class SessionStore:
         """Store that `trajectory_ended` was acknowledged."""
         self._update(row, f"ended = {_ENDED}")
 
-    def set_called(self, row: SessionRow, now: float) -> None:
-        """Store the time of a call; it opens a trajectory that was idle."""
+    def set_called(self, row: SessionRow, now: float) -> SessionRow:
+        """Store the time of a call or of its answer, and return the row as it is now.
+
+        It opens a trajectory that was idle.
+        """
         opened = (
             f"end_event_id = iif(ended = {_IDLE}, NULL, end_event_id),"
             f" ended = iif(ended = {_IDLE}, 0, ended)"
         )
         self._update(row, f"called_at = ?, {opened}", now)
+        return self.find(row.tenant, row.trajectory_id, row.attempt) or row
 
     def take_over(self, row: SessionRow) -> bool:
         """Note that this process records now; return whether it was not the last one to do so."""
