@@ -1,10 +1,14 @@
 """Notices arrive signed and whole, and an attempt that fails says so without secrets."""
 
 import base64
+import itertools
 import json
+import socket
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.message import Message
@@ -41,6 +45,8 @@ class Receiver:
     url: str
     status: int = 200
     received: list[tuple[Message, bytes]] = field(default_factory=list)
+    content: Iterable[bytes] = ()
+    """What it answers after the header."""
 
 
 @pytest.fixture
@@ -52,6 +58,9 @@ def receiver() -> Iterator[Receiver]:
             self.send_response(found.status)
             self.send_header("location", "http://127.0.0.1:9/elsewhere")
             self.end_headers()
+            with suppress(ConnectionError):
+                for part in found.content:
+                    self.wfile.write(part)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -106,6 +115,34 @@ def test_an_answer_without_success_is_no_delivery(
     assert len(receiver.received) == 1, "a redirect was followed"
 
 
+def test_the_content_of_an_answer_is_not_waited_for(tmp_path: Path, receiver: Receiver) -> None:
+    receiver.content = itertools.repeat(b"x" * 65_536)
+    send_webhook(Home(tmp_path), receiver.url, NOTICE, NOW)
+    assert len(receiver.received) == 1
+
+
+def test_an_answer_that_drips_is_no_delivery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atdp.stack.schedules.run_notices._WEBHOOK_TIMEOUT_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(ConnectionError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    connection.sendall(b"x: y\r\n")
+                    time.sleep(0.01)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/s3cret"
+        with pytest.raises(NoticeNotDelivered, match="TimeoutError"):
+            send_webhook(Home(tmp_path), url, NOTICE, NOW)
+        thread.join()
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/s3cret", "https://[::1", "http://\n/s3cret"])
 def test_a_receiver_that_is_not_reached_is_no_delivery(tmp_path: Path, url: str) -> None:
     with pytest.raises(NoticeNotDelivered) as caught:
@@ -128,3 +165,24 @@ def test_a_command_gets_the_notice_on_its_input_and_the_verdict_in_its_environme
 def test_a_command_that_fails_is_no_delivery(command: list[str]) -> None:
     with pytest.raises(NoticeNotDelivered, match=command[0]):
         run_notice_command(command, NOTICE)
+
+
+def test_a_command_that_hangs_is_ended_with_what_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atdp.stack.schedules.run_notices._COMMAND_TIMEOUT_S", 1.0)
+    written = tmp_path / "pid"
+    with pytest.raises(NoticeNotDelivered, match="TimeoutExpired"):
+        run_notice_command(["sh", "-c", f"sleep 1000 & echo $! > {written}; wait"], NOTICE)
+    pid = int(written.read_text())
+    deadline = time.monotonic() + 30
+    while is_running(pid):
+        assert time.monotonic() < deadline, "the child of the command goes on"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -56,6 +56,14 @@ def test_refusals_name_what_is_wrong(desk: ScheduleDesk) -> None:
         desk.trigger("nightly", datetime(2026, 1, 1))  # noqa: DTZ001
     with pytest.raises(ScheduleError, match="in the future"):
         desk.trigger("nightly", NOW + timedelta(days=1))
+    far = datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))
+    with pytest.raises(ScheduleError, match="in the future"):
+        desk.trigger("nightly", far)
+    long_ago = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+    with pytest.raises(ScheduleError, match="before 1970"):
+        desk.trigger("nightly", long_ago)
+    with pytest.raises(ScheduleError, match="before its beginning"):
+        desk.backfill("nightly", NOW, THREE)
     with pytest.raises(ScheduleError, match="no cron") as no_clock:
         desk.backfill("outside", THREE, NOW)
     with pytest.raises(ScheduleError, match="trigger") as no_run:

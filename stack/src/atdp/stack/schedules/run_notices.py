@@ -9,11 +9,13 @@ A notice is delivered at least once. Its id is the same at every attempt, and by
 repeats. One call is one attempt; the step of the run that calls repeats it.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -107,13 +109,26 @@ def send_webhook(home: Home, url: str, notice: RunNotice, now: datetime) -> None
     body = notice.body()
     headers = signed_headers(webhook_key(home, url), notice.run_id, now, body)
     try:
-        answer = httpx.post(url, content=body, headers=headers, timeout=_WEBHOOK_TIMEOUT_S)
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        status = asyncio.run(asyncio.wait_for(_post(url, body, headers), _WEBHOOK_TIMEOUT_S))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
         raise NoticeNotDelivered(
             f"the webhook at {host} is not reached ({type(error).__name__})"
         ) from None
-    if answer.status_code not in _SUCCESSES:
-        raise NoticeNotDelivered(f"the webhook at {host} answered {answer.status_code}")
+    if status not in _SUCCESSES:
+        raise NoticeNotDelivered(f"the webhook at {host} answered {status}")
+
+
+async def _post(url: str, body: bytes, headers: dict[str, str]) -> int:
+    """Return the status of the answer, without its content, which may be endless.
+
+    The timeout of httpx is one for each read, which an answer that drips never reaches; the caller
+    has one for all of it.
+    """
+    async with (
+        httpx.AsyncClient(timeout=_WEBHOOK_TIMEOUT_S) as client,
+        client.stream("POST", url, content=body, headers=headers) as answer,
+    ):
+        return answer.status_code
 
 
 def _host(url: str) -> str:
@@ -139,18 +154,23 @@ def run_notice_command(command: Sequence[str], notice: RunNotice) -> None:
         "ATDP_VERDICT": notice.verdict or "",
     }
     try:
-        ended = subprocess.run(
+        process = subprocess.Popen(
             list(command),
-            input=notice.body(),
             env={**os.environ, **named},
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=_COMMAND_TIMEOUT_S,
-            check=False,
+            start_new_session=True,
         )
+        with process:
+            try:
+                process.communicate(notice.body(), timeout=_COMMAND_TIMEOUT_S)
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)  # also what it has started
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoticeNotDelivered(
             f"the command {command[0]} did not run to its end ({type(error).__name__})"
         ) from error
-    if ended.returncode:
-        raise NoticeNotDelivered(f"the command {command[0]} ended with {ended.returncode}")
+    if process.returncode:
+        raise NoticeNotDelivered(f"the command {command[0]} ended with {process.returncode}")

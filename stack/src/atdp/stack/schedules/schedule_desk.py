@@ -43,6 +43,8 @@ _ATTEMPTS: Final = 20
 _MOST_BACKFILLED: Final = 10_000
 _AHEAD: Final = timedelta(minutes=5)
 """Difference of clocks that is tolerated in a logical time."""
+_EARLIEST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""Earliest logical time; a window before it is still a time."""
 _MOST_CHARACTERS_OF_KEY: Final = 200
 
 _INSTANT: Final = timedelta(microseconds=1)
@@ -185,6 +187,11 @@ class ScheduleDesk:
         Returns the runs of these times, oldest first.
         """
         first, last = self._checked_time(since), self._checked_time(until)
+        if last < first:
+            raise ScheduleError(
+                "bad_time",
+                f"the period ends at {last.isoformat()}, before its beginning {first.isoformat()}",
+            )
 
         def decide(book: ScheduleBook) -> Decision[list[datetime]]:
             record = _present(book, schedule)
@@ -285,10 +292,11 @@ class ScheduleDesk:
             raise ScheduleError(
                 "bad_time", "a logical time needs a time zone, e.g. 2026-11-22T03:00:00Z"
             )
-        utc = moment.astimezone(UTC)
-        if utc > self._now() + _AHEAD:
-            raise ScheduleError("bad_time", f"{utc.isoformat()} is in the future")
-        return utc
+        if moment > self._now() + _AHEAD:
+            raise ScheduleError("bad_time", f"{moment.isoformat()} is in the future")
+        if moment < _EARLIEST:
+            raise ScheduleError("bad_time", f"{moment.isoformat()} is before 1970")
+        return moment.astimezone(UTC)
 
 
 def _change(
