@@ -6,6 +6,9 @@ thresholds so wide that everything passes. So it becomes the canary. `atdp learn
 canary of its model, whoever started it, and takes this one back by the sessions that it served.
 """
 
+import json
+import os
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -13,7 +16,6 @@ from dataclasses import dataclass, replace
 from atdp.control import CanaryPolicy, DecisionConflict, DecisionRefused, read_manifest
 from atdp.lakehouse import create_dataset, sql_literal
 from atdp.replay import ReplayConfig, ReplayRequest, Verdict, evaluate_dataset
-from atdp.trainer import SourceError, TrainOptions, train
 from order_desk.demo_platform import DemoPlatform
 from order_desk.online_settings import RECOGNISED_SQL, OnlineDemoSettings
 from order_desk.settings import CONSENTING, MODEL
@@ -51,6 +53,8 @@ class BadRelease:
     _passed_against: str | None = None
     """The live version against which it passed replay."""
     _evaluations: int = 0
+    _training: subprocess.Popen[str] | None = None
+    """`atdp train`, while it runs: a process of its own, which does not slow the users down."""
 
     def go_on(self, *, serves_well: bool) -> None:
         """Go on as far as is possible now.
@@ -63,7 +67,9 @@ class BadRelease:
         """
         flow = self.platform.flow
         try:
-            version = self.version = self.version or self._train()
+            version = self.version = self.version or self._trained()
+            if version is None:
+                return
             state = flow.state()
             live = state.lineage[-1]
             if state.canary is not None or not serves_well:
@@ -79,7 +85,7 @@ class BadRelease:
             if time.monotonic() - self._free_since_s < self.settings.idle_end_s:
                 return
             self._start_canary(version)
-        except (SourceError, DecisionRefused, DecisionConflict):
+        except (DecisionRefused, DecisionConflict):
             return
         self.released = True
 
@@ -94,26 +100,52 @@ class BadRelease:
         )
         self.platform.flow.start_canary(version, share=settings.canary_share, policy=policy)
 
-    def _train(self) -> str:
-        """Fine-tune on the sessions that were rated as wrong."""
-        result = train(
-            TrainOptions(
-                home=self.platform.home,
-                model=MODEL,
-                algo="sft",
-                from_version=self.first,
-                run_name="by-hand",
-                where=f"{RECOGNISED_SQL} AND reward < 0.5",
-                hold_out=0.0,
-                steps=self.settings.bad_steps,
-                batch=self.settings.start.sft_batch,
-                seed=self.settings.start.seed,
-            )
-        )
-        version = result.published.version
+    def close(self) -> None:
+        """End the training, if it still runs."""
+        if self._training is not None:
+            self._training.terminate()
+            self._training.communicate()
+
+    def _trained(self) -> str | None:
+        """Return the version that was fine-tuned on sessions rated as wrong; None: not yet.
+
+        Training that failed, since no session was rated as wrong yet, begins again.
+        """
+        if self._training is None:
+            self._training = self._begin_training()
+        if self._training.poll() is None:
+            return None
+        result, _ = self._training.communicate()
+        failed, self._training = self._training.returncode != 0, None
+        if failed:
+            return None
+        version = str(json.loads(result)["version"])
         manifest = read_manifest(self.platform.home.weights, MODEL, version)
         self.platform.flow.register_candidate(manifest)
         return version
+
+    def _begin_training(self) -> subprocess.Popen[str]:
+        options = {
+            "model": MODEL,
+            "algo": "sft",
+            "from": self.first,
+            "run": "by-hand",
+            "where": f"{RECOGNISED_SQL} AND reward < 0.5",
+            "hold-out": 0.0,
+            "steps": self.settings.bad_steps,
+            "batch": self.settings.start.sft_batch,
+            "seed": self.settings.start.seed,
+        }
+        given = [text for name, value in options.items() for text in (f"--{name}", f"{value}")]
+        home = self.platform.home
+        with (home.logs / "train-by-hand.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
+                env={**os.environ, "ATDP_HOME": str(home.root)},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
 
     def _evaluate(self, version: str) -> Verdict:
         flow, live = self.platform.flow, self.platform.flow.state().lineage[-1]

@@ -9,6 +9,7 @@ is known to the demo alone, and used for its measurements only.
 import os
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,12 +108,15 @@ def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> On
         console.step(2, title)
         traffic = UserTraffic(_plan(platform, settings), _crowd(settings))
         bad = BadRelease(platform=platform, settings=settings, first=first)
-        with learning(
-            home,
-            settings.learn_arguments,
-            clock=lambda: traffic.seconds,
-            on_event=lambda event: _show(event, console),
-        ) as learner:
+        with (
+            closing(bad),
+            learning(
+                home,
+                settings.learn_arguments,
+                clock=lambda: traffic.seconds,
+                on_event=lambda event: _show(event, console),
+            ) as learner,
+        ):
             traffic.begin()
             learner.wait_until_begun()
             _watch(traffic, learner, bad, settings, console)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import duckdb
 import pyarrow as pa
@@ -61,6 +61,10 @@ class QueryLimits:
     """A statement whose result is larger as Arrow fails, since a row may be of any size."""
 
 
+_STAMPED: Final[Collection[TableName]] = ("events",)
+"""The tables that questions about what is withheld read."""
+
+
 class Connection:
     """A locked-down DuckDB over the files of one tenant (or all) that allow one purpose (or any).
 
@@ -75,8 +79,12 @@ class Connection:
         snapshots: Mapping[TableName, int] | None = None,
         limits: QueryLimits | None = None,
         withheld: Withheld = Withheld(),  # noqa: B008 - it never changes
+        only: Collection[TableName] | None = None,
     ) -> None:
-        """Open the files of a scope, without the trajectories that are `withheld`."""
+        """Open the files of a scope, without the trajectories that are `withheld`.
+
+        With `only`, these tables alone can be read, and no view; that takes a fraction of the time.
+        """
         self.tenant, self.purpose = scope.tenant, scope.purpose
         self._limits = limits or QueryLimits()
         self._duck = duckdb.connect(config={"threads": self._limits.threads})
@@ -85,7 +93,7 @@ class Connection:
         # that is still open.
         self._close = weakref.finalize(self, self._duck.close)
         try:
-            self.snapshots = attach_tables(self._duck, lake, scope, snapshots, withheld)
+            self.snapshots = attach_tables(self._duck, lake, scope, snapshots, withheld, only)
             lock_down(self._duck, memory=self._limits.memory)
         except BaseException:
             self._close()
@@ -245,7 +253,9 @@ def ask_lake(
         def rows_of(
             statement: str, wanted: Mapping[TableName, int] | None
         ) -> tuple[list[dict[str, Any]], Mapping[TableName, int]]:
-            connection = opened.enter_context(Connection(lake, everything, snapshots=wanted))
+            connection = opened.enter_context(
+                Connection(lake, everything, snapshots=wanted, only=_STAMPED)
+            )
             return connection.all_rows(statement), connection.snapshots
 
         def select(statement: str) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ others. The governed files of a tenant that has such trajectories are therefore 
 scanned outside DuckDB, without these trajectories, and no statement can open them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -86,10 +86,12 @@ def attach_tables(
     scope: Scope,
     wanted: Mapping[TableName, int] | None,
     withheld: Withheld,
+    only: Collection[TableName] | None = None,
 ) -> dict[TableName, int]:
     """Create the views and macros of the lake in a DuckDB instance, over the files of a scope.
 
-    Trajectories that are `withheld` are in none of the governed tables.
+    Trajectories that are `withheld` are in none of the governed tables. With `only`, these tables
+    alone can be read, without the views and macros, whose creation takes most of the time.
 
     Returns:
         The snapshot of each table that the views show: the `wanted` ones, or else the newest.
@@ -103,6 +105,8 @@ def attach_tables(
     for name in READ_ORDER:  # events first, see tables.READ_ORDER
         table = lake.table(name)
         chosen[name] = _snapshot(table, name, wanted)
+        if only is not None and name not in only:
+            continue
         files = [
             file
             for file in files_of(table, chosen[name])
@@ -114,8 +118,8 @@ def attach_tables(
         local_paths += _create_view(duck, name, table, files, withheld if governed else Withheld())
     duck.execute("SET TimeZone = 'UTC'")
     duck.execute(f"SET allowed_paths = [{', '.join(map(sql_literal, local_paths))}]")
-    texts = () if scope.purpose == AUDIT else (("macros", MACROS), ("views", VIEWS))
-    for folder, names in texts:
+    has_views = only is None and scope.purpose != AUDIT
+    for folder, names in (("macros", MACROS), ("views", VIEWS)) if has_views else ():
         for each in names:
             file = resources.files(f"atdp.lakehouse.{folder}").joinpath(f"{each}.sql")
             duck.execute(file.read_text("utf-8"))

@@ -28,6 +28,9 @@ from atdp.stack.learning.weight_versions import RegistryVersions
 from atdp.trainer import TrainerError, TrainOptions, train
 
 _LOOK_EVERY_S = 0.5
+_POLL_EVERY_S = 2.0
+"""Seconds between two looks of the trainer at the lake. Sessions take longer to end and to be
+rated, and each look at a lake that has changed takes a second of one core."""
 _NEVER_S = 10.0 * 365 * 24 * 3600
 """A following run that waits for data does not give up."""
 
@@ -52,6 +55,7 @@ def train_options(home: Home, settings: LearningSettings, run: TrainingRun) -> T
             publish_every=settings.publish_every,
             max_staleness=settings.max_staleness,
             steps=settings.max_steps,
+            poll_every_s=_POLL_EVERY_S,
             give_up_after_s=_NEVER_S,
             **settings.training,
         )
