@@ -61,7 +61,7 @@ class QueryLimits:
     """A statement whose result is larger as Arrow fails, since a row may be of any size."""
 
 
-_STAMPED: Final[Collection[TableName]] = ("events",)
+_STAMPED: Final[tuple[TableName, ...]] = ("events",)
 """The tables that questions about what is withheld read."""
 
 
