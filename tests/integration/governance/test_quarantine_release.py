@@ -9,6 +9,7 @@ import json
 import os
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -179,19 +180,27 @@ def test_a_released_record_is_authenticated_and_governed_as_if_it_was_read_from_
     assert len(set(places)) == len(places) == 3
 
 
-def test_workers_killed_at_every_named_point_of_a_release_leave_each_record_landed_once(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "points",
+    [
+        ("governed record written", "before commit", "after commit"),
+        pytest.param(POINTS, marks=pytest.mark.long),
+    ],
+    ids=["around the commit", "all"],
+)
+def test_workers_killed_at_the_named_points_of_a_release_leave_each_record_landed_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, points: Sequence[str]
 ) -> None:
-    sent = quarantine_some(rig, len(POINTS))
+    sent = quarantine_some(rig, len(points))
     records = waiting(rig)
     mend_the_key(rig)
-    for point, record in zip(POINTS, records, strict=True):
+    for point, record in zip(points, records, strict=True):
         give(rig, [order(record)])
         monkeypatch.setenv("ATDP_TEST_KILL", point)
         worker = rig.worker(SHORT_SESSION + KILLED_AT + RUN)
         assert worker.wait(DEADLINE_S) == -signal.SIGKILL, point
     rig.worker()
-    audits = wait_for_orders(rig, len(POINTS))
+    audits = wait_for_orders(rig, len(points))
     rig.wait(rig.everything_is_read, "the worker reads to the end")
     assert landed(rig) == once(sent)
     assert Counter(each["order_id"] for each in audits) == Counter(
@@ -200,7 +209,9 @@ def test_workers_killed_at_every_named_point_of_a_release_leave_each_record_land
     assert {each["reason"] for each in audits} == {"released"}
 
 
-@pytest.mark.parametrize("point", ["note written", "governed record written"])
+@pytest.mark.parametrize(
+    "point", [pytest.param("note written", marks=pytest.mark.long), "governed record written"]
+)
 def test_without_transactions_a_release_that_is_killed_loses_the_record_or_its_audit(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
