@@ -64,12 +64,14 @@ def test_without_its_distribution_the_demo_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     declared(monkeypatch)
-    assert "demo" in RUNNER.invoke(build(), ["--help"]).stdout
-    for arguments in (["demo"], ["demo", "--seed", "3"], ["demo", "--help"]):
+    listed = RUNNER.invoke(build(), ["--help"]).stdout
+    assert "Run the closed loop" in listed
+    assert "Run the demo of learning from use" in listed
+    for arguments in (["demo"], ["demo", "--seed", "3"], ["demo-online", "--help"]):
         called = RUNNER.invoke(build(), arguments)
         assert called.exit_code == 1
         assert called.stderr == (
-            "error: `atdp demo` is in a distribution of its own, which is not installed. "
+            "error: The demos are in a distribution of their own, which is not installed. "
             "Install it with `pip install atdp-order-desk`.\n"
         )
 

@@ -247,4 +247,8 @@ class ReleaseFlow:
         try:
             self.outbox.publish_pending()
         except PublishFailed as error:
-            log.warning("decisions wait in the outbox: %s", error)
+            log.warning(
+                "the decisions hold, and are not published yet: %s; "
+                "`atdp control reconcile` publishes them",
+                error,
+            )

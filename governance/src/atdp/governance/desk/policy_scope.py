@@ -32,7 +32,8 @@ class PolicyScope:
         if not self.principal.may("govern"):
             raise PolicyDecisionDenied(
                 f"role {self.principal.role!r} may not govern; "
-                "use a key of a steward or of the operator (--key, or ATDP_API_KEY)"
+                "use a key of a steward or of the operator (--key, or ATDP_API_KEY), "
+                "or on the machine of the stack none: `env -u ATDP_API_KEY atdp policy …`"
             )
 
     def check_decides(self, policy_id: str, tenants: Iterable[str]) -> None:

@@ -18,6 +18,10 @@ from atdp.stack.errors import CommandMissing
 
 ENTRY_POINT_GROUP = "atdp.commands"
 AddTo = Callable[[typer.Typer], None]
+_DEMOS = {
+    "demo": "Run the closed loop on this machine, from traffic to release.",
+    "demo-online": "Run the demo of learning from use, while an agent serves.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +56,7 @@ class LateCommand:
 def late_commands() -> list[LateCommand]:
     """Return all commands that are imported when they are called, in the order of the help."""
     installed = {point.name: point for point in entry_points(group=ENTRY_POINT_GROUP)}
-    demo = installed.pop("demo", None)
+    demos = {name: installed.pop(name, None) for name in _DEMOS}
     return [
         LateCommand(
             name="replay",
@@ -99,10 +103,13 @@ def late_commands() -> list[LateCommand]:
             summary="Learn from use while serving: train, evaluate, promote.",
             import_add_to=lambda: _add_to_of("atdp.stack.cli.learn"),
         ),
-        LateCommand(
-            name="demo",
-            summary="Run the closed loop on this machine, from traffic to release.",
-            import_add_to=_demo_is_missing if demo is None else demo.load,
+        *(
+            LateCommand(
+                name=name,
+                summary=_DEMOS[name],
+                import_add_to=_demo_is_missing if point is None else point.load,
+            )
+            for name, point in demos.items()
         ),
         LateCommand(
             name="control",
@@ -126,7 +133,7 @@ def _add_to_of(module: str) -> AddTo:
 
 def _demo_is_missing() -> AddTo:
     raise CommandMissing(
-        "`atdp demo` is in a distribution of its own, which is not installed. "
+        "The demos are in a distribution of their own, which is not installed. "
         "Install it with `pip install atdp-order-desk`."
     )
 

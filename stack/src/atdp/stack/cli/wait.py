@@ -65,7 +65,11 @@ def wait(
         )
     _print_missing(missing, choose_format(form, as_json))
     if missing:
-        typer.echo("Not everything landed. See `atdp status` for each service.", err=True)
+        typer.echo(
+            f"Not everything landed in {timeout:.0f} s. Where these numbers fall, wait again, or "
+            "longer with --timeout; where they do not, `atdp status` shows which service is down.",
+            err=True,
+        )
         raise typer.Exit(1)
     typer.echo(f"everything landed ({time.monotonic() - began:.1f} s)", err=True)
 
