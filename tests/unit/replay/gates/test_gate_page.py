@@ -68,6 +68,12 @@ def test_the_page_shows_names_as_text(report: GateReport) -> None:
     assert page.count("<svg") == 1
 
 
+def test_the_summary_says_what_governance_keeps_back(report: GateReport) -> None:
+    lines = report.text().splitlines()
+    assert f"  governance keeps back 1 of the candidate: {EVIL}" in lines
+    assert f"  governance keeps back 1 of the baseline: {EVIL}" in lines
+
+
 def test_junit_is_xml_whatever_the_names_hold(report: GateReport) -> None:
     (suite,) = ET.fromstring(junit_xml(report))
     counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}

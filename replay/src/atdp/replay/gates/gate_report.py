@@ -117,6 +117,7 @@ class GateReport:
                 f"{tenant.tenant}: {tenant.verdict.value}, {tenant.candidate_runs} against "
                 f"{tenant.baseline_runs} trajectories"
             )
+            lines += _refusal_lines(tenant)
             for metric in tenant.metrics:
                 mark = "" if metric.evidence.critical else " (not critical)"
                 lines += [
@@ -126,6 +127,15 @@ class GateReport:
                 lines += _flip_lines(metric)
         lines.append(f"run {self.run_id[:16]}")
         return "\n".join(lines)
+
+
+def _refusal_lines(tenant: TenantVerdict) -> list[str]:
+    arms = (("candidate", tenant.refused_candidate), ("baseline", tenant.refused_baseline))
+    return [
+        f"  governance keeps back {count} of the {name}: {reason}"
+        for name, refused in arms
+        for reason, count in sorted(refused.items())
+    ]
 
 
 def _flip_lines(metric: MetricVerdict) -> list[str]:
