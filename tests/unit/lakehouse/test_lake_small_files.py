@@ -1,15 +1,19 @@
 """Small files of many commits are joined, and nobody who reads or writes notices."""
 
+import itertools
 import zlib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from pyiceberg.table import Table
 
 from atdp.lakehouse import Lake, connect, open_lake, rewrites
+from atdp.lakehouse.errors import WriteTooOld
 from atdp.lakehouse.layout import Layout
 from atdp.lakehouse.manifests import FAN_IN, files_of
+from atdp.lakehouse.retention import GRACE_S
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.lakehouse.topic_sink import TopicSink
 from atdp.schemas import Event, encode
@@ -54,6 +58,40 @@ def test_a_large_file_is_not_joined(
     for event in starts(3):
         log.land([event])
     assert file_count(lake) == 3
+
+
+def test_a_writer_goes_on_when_small_files_cannot_be_joined(lake: Lake, log: LogDouble) -> None:
+    events = starts(2 * FAN_IN)
+    log.land(events[:1])
+    table = lake.table("events")
+    head = table.current_snapshot()
+    assert head is not None
+    (file,) = files_of(table, head.snapshot_id)
+    damaged = Path(urlparse(file.path).path)
+    content = damaged.read_bytes()
+    damaged.write_bytes(b"no longer a Parquet file")
+    for event in events[1:FAN_IN]:
+        assert log.land([event])[-1].rows == 1
+    assert file_count(lake) == FAN_IN
+    damaged.write_bytes(content)
+    for event in events[FAN_IN:]:
+        log.land([event])
+    assert file_count(lake) < FAN_IN
+    assert len(rows(lake)) == len(events)
+
+
+def test_files_that_waited_too_long_are_not_joined(lake: Lake, log: LogDouble) -> None:
+    *most, last = starts(FAN_IN)
+    for event in most:
+        log.land([event])
+    other = TopicSink.open(lake, log.role, log.identity)
+    other.write(log.batch([(last.key, encode(last))]))
+    sink = log.sink.sinks[-1]
+    times = itertools.count(step=GRACE_S)
+    sink.clock = lambda: float(next(times))
+    with pytest.raises(WriteTooOld):
+        sink.join_small_files()
+    assert file_count(lake) == FAN_IN
 
 
 def test_a_writer_goes_on_when_another_one_has_joined_the_same_files(

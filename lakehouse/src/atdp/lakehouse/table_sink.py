@@ -115,10 +115,12 @@ class TableSink:
         """Join small files in a commit that moves no position; return where their rows are now.
 
         Raises:
-            CommitRefused, CatalogError: nothing was committed.
+            CommitRefused, WriteTooOld, CatalogError: nothing was committed.
         """
+        began = self.clock()
         self.refresh_table()
         rewrite = join_small_files(self.layout, self.table)
+        self._require_young_files(began)
         if rewrite.moved:
             stay = Advance(topic=self.topic, start={}, end={})
             self.table = self._commit(rewrite.files, [*rewrite.moved], stay, None)

@@ -184,12 +184,17 @@ class TopicSink:
         return committed
 
     def _join_small_files(self, no_rows: pl.DataFrame) -> None:
-        """Join the small files of every table; those that another writer joins first are left."""
+        """Join the small files of every table; where that fails they stay for the next time.
+
+        The batch is committed already, so no failure of joining may stop the writer.
+        """
         for sink in self.sinks:
             try:
                 moved = sink.join_small_files()
-            except CommitRefused:
-                sink.refresh_table()
+            except CommitRefused:  # another writer has joined them first
+                continue
+            except Exception:  # noqa: BLE001 - catalogs and storage raise their own
+                _log.exception("small files are not joined now")
                 continue
             if moved and self.landed is not None and sink is self._decider():
                 self.landed.add(sink.table, no_rows, (), moved)
