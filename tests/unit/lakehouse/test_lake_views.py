@@ -1,6 +1,7 @@
 """Steps and trajectories are folds; rewards join whenever they come."""
 
 import hashlib
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -55,6 +56,23 @@ def test_a_sum_beyond_64_bits_spoils_no_other_row(lake: Lake, log: LogDouble) ->
         assert len(connection.sql("SELECT * FROM trajectories").rows()) == 2
         assert len(connection.sql("SELECT * FROM steps").rows()) == 4
     assert rows == [(24, 24, 3000), (None, None, None)]
+
+
+def test_costs_in_several_currencies_have_no_sum(lake: Lake, log: LogDouble) -> None:
+    for name, second in (("euros", "EUR"), ("both", "USD"), ("free", "USD")):
+        amounts = itertools.cycle([("EUR", 2.0), (second, 0.0 if name == "free" else 1.0)])
+        log.land(
+            replace(event, cost=Cost(amount=amount, currency=currency))
+            for event, (currency, amount) in zip(
+                replace(T, name=name).events()[:4], amounts, strict=False
+            )
+        )
+    with connect(lake=lake) as connection:
+        rows = connection.sql("SELECT trajectory_id, cost FROM trajectories ORDER BY 1").rows()
+        steps = connection.sql("SELECT trajectory_id, sum(cost) FROM steps GROUP BY 1").rows()
+    assert rows == [("both", None), ("euros", 6.0), ("free", 4.0)]
+    # The start of a trajectory belongs to no step.
+    assert dict(steps) == {"both": None, "euros": 4.0, "free": 2.0}
 
 
 def test_no_reward_is_null_and_a_reward_of_zero_is_zero(lake: Lake, log: LogDouble) -> None:

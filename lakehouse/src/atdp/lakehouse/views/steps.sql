@@ -3,7 +3,7 @@
 -- The order inside a step is that of the log; all events of a trajectory are in one partition.
 -- `reward` is the latest reward for the step itself or for one of its events (see latest_rewards);
 -- NULL means that there is none, which is not a reward of 0. `started_at` and `ended_at` are NULL
--- where nobody knows the times.
+-- where nobody knows the times. A `cost` in several currencies is NULL.
 CREATE VIEW steps AS
 WITH folded AS (
     SELECT
@@ -51,7 +51,14 @@ WITH folded AS (
         sum(usage.input_tokens) AS input_tokens,
         sum(usage.output_tokens) AS output_tokens,
         sum(latency_us) AS latency_us,
-        sum(cost.amount) AS cost,
+        CASE
+            WHEN coalesce(
+                min(cost.currency) FILTER (cost.amount <> 0)
+                = max(cost.currency) FILTER (cost.amount <> 0),
+                true
+            )
+                THEN sum(cost.amount)
+        END AS cost,
         bool_and(coalesce(governance.training_eligible, false)) AS training_eligible,
         count(*) AS events,
         min(kafka_offset) AS first_offset,

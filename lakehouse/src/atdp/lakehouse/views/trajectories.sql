@@ -2,17 +2,18 @@
 --
 -- `reward` is the latest reward for the whole trajectory, dimension `outcome` before any other (see
 -- latest_rewards), whenever it came; NULL means that there is none yet, which is not a reward of 0.
--- `status` is `open` until the trajectory has ended, and again when messages or actions follow an end
--- with the status `idle`. `training_eligible` is true when every event is eligible;
+-- `status` is `open` until the trajectory has ended, and again when messages or actions follow an
+-- end with the status `idle`. `training_eligible` is true when every event is eligible;
 -- `eligibility_reason` is the first reason against it. `token_fidelity` is the worst of its
 -- generations, NULL without any. `messages` counts the messages that its events added to the
 -- context. Offsets include late rewards, so `last_offset` moves when one arrives. `started_at` and
 -- `ended_at` are NULL where nobody knows the times. A sum of tokens or microseconds that is beyond
--- 64 bits is NULL. `settled` is false while governance has learned values from the trajectory with
--- which earlier events are still to be governed again: until then it may not be trained on, replayed
--- or exported. It stays false when governance had forgotten what it learned and the trajectory went
--- on: then a second event has the settled version -1 (governance knew none before it). It is about
--- all attempts of a trajectory together, and true for one that taught nothing.
+-- 64 bits is NULL, and so is a cost in several currencies. `settled` is false while governance has
+-- learned values from the trajectory with which earlier events are still to be governed again:
+-- until then it may not be trained on, replayed or exported. It stays false when governance had
+-- forgotten what it learned and the trajectory went on: then a second event has the settled version
+-- -1 (governance knew none before it). It is about all attempts of a trajectory together, and true
+-- for one that taught nothing.
 --
 -- `replay_class` says how far a replay of the trajectory can be trusted, as its events prove it, and
 -- `replay_reason` why. A class that a producer states can only lower it.
@@ -72,7 +73,15 @@ WITH folded AS (
         TRY_CAST(sum(usage.input_tokens) AS BIGINT) AS input_tokens,
         TRY_CAST(sum(usage.output_tokens) AS BIGINT) AS output_tokens,
         TRY_CAST(sum(latency_us) AS BIGINT) AS latency_us,
-        sum(cost.amount) AS cost,
+        -- A sum of amounts in several currencies is no amount.
+        CASE
+            WHEN coalesce(
+                min(cost.currency) FILTER (cost.amount <> 0)
+                = max(cost.currency) FILTER (cost.amount <> 0),
+                true
+            )
+                THEN sum(cost.amount)
+        END AS cost,
         bool_and(coalesce(governance.training_eligible, false)) AS training_eligible,
         coalesce(
             arg_min(coalesce(governance.eligibility_reason, 'not_stamped'), kafka_offset)
