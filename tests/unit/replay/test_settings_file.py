@@ -1,8 +1,9 @@
+import math
 from pathlib import Path
 
 import pytest
 
-from atdp.replay import ConfigError, ReplayConfig, parse_settings, read_config
+from atdp.replay import ConfigError, ReplayConfig, read_config
 
 
 def test_a_file_gives_settings_and_options_come_first(tmp_path: Path) -> None:
@@ -13,8 +14,10 @@ def test_a_file_gives_settings_and_options_come_first(tmp_path: Path) -> None:
     assert read_config(None, {}) == ReplayConfig()
 
 
-def test_an_empty_file_is_the_defaults() -> None:
-    assert parse_settings("# nothing yet\n", where="gate.yaml") == {}
+def test_an_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "gate.yaml"
+    file.write_text("# nothing yet\n")
+    assert read_config(file, {}) == ReplayConfig()
 
 
 @pytest.mark.parametrize(
@@ -28,15 +31,22 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("- margin\n", r"gate.yaml:1:1: the document: "),
         ("margin: [\n", r"not valid YAML"),
         ("margin: 1\nmargin: 2\n", r"'margin' occurs twice"),
+        ("timeout_s: 1.0e+300\n", r"timeout_s must be > 0 and at most 86400"),
+        ("seed: -1\n", r"seed must be at least 0"),
     ],
 )
-def test_a_wrong_file_is_refused_with_the_place(text: str, message: str) -> None:
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "gate.yaml"
+    file.write_text(text)
     with pytest.raises(ConfigError, match=message):
-        parse_settings(text, where="gate.yaml")
+        read_config(file, {})
 
 
 def test_a_value_outside_its_range_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="alpha must be in"):
         read_config(None, {"alpha": 0.7})
-    with pytest.raises(ConfigError, match="cannot read the settings"):
+    for name in ("margin", "min_ess"):
+        with pytest.raises(ConfigError, match=f"{name} must be .* finite"):
+            read_config(None, {name: math.inf})
+    with pytest.raises(ConfigError, match=r"cannot read .*none.yaml: No such file"):
         read_config(tmp_path / "none.yaml", {})

@@ -1,6 +1,7 @@
 """Documents that people write: values of a model, or the place of what is wrong."""
 
 import itertools
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -77,3 +78,26 @@ def test_the_first_problems_are_listed_and_the_others_counted() -> None:
 def test_a_list_with_a_wrong_item_is_not_called_too_short() -> None:
     assert problem("version: 1\nnames: [c]").count("rules.yaml:") == 1
     assert "at least 1 item" in problem("version: 1\nnames: []")
+
+
+def test_an_unreadable_file_is_one_line_that_says_why(tmp_path: Path) -> None:
+    wide = tmp_path / "wide.yaml"
+    wide.write_text("version: 1\n", encoding="utf-16")
+    for file, reason in (
+        (tmp_path / "none.yaml", "No such file or directory"),
+        (tmp_path, "Is a directory"),
+        (wide, "it is not UTF-8 text"),
+        (Path("/dev/zero"), "longer than"),
+    ):
+        with pytest.raises(DocumentError, match=reason) as caught:
+            YamlDocument.read(file)
+        assert str(file) in str(caught.value)
+    with pytest.raises(DocumentError, match=r"x:1:4: not valid YAML: special characters") as nul:
+        YamlDocument.parse("a: \0", where="x")
+    assert "\n" not in str(nul.value)
+
+
+def test_a_value_that_no_text_stands_for_has_no_place() -> None:
+    document = YamlDocument.of_value({"version": "two"}, where="the options")
+    with pytest.raises(DocumentError, match=r"^the options: version: Input should be"):
+        document.as_model(Rules)

@@ -42,7 +42,7 @@ from .repetition import repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import PolicyVersion as PolicyVersion, replay as replay
-from .settings_file import parse_settings as parse_settings, read_config as read_config
+from .settings_file import read_config as read_config, settings_of as settings_of
 from .stored_runs import StoredRuns as StoredRuns
 from .trend import (
     RecordedEvaluation as RecordedEvaluation,

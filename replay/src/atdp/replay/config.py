@@ -15,6 +15,9 @@ Estimator = Literal["cwpdis", "wis", "wdr", "pdis", "dr"]
 Bound = Literal["approximate", "guaranteed"]
 MissingModel = Literal["worst_case", "ignorable"]
 
+LONGEST_TIMEOUT_S = 86_400
+"""Longest wait for one answer of an engine."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplayConfig:
@@ -98,10 +101,13 @@ class ReplayConfig:
             if getattr(self, name) not in get_args(choices):
                 raise ConfigError(f"{name} must be one of: {', '.join(get_args(choices))}")
         rules = (
-            (self.margin >= 0, "margin must be >= 0; its direction follows from the mode"),
+            (
+                0 <= self.margin < math.inf,
+                "margin must be >= 0 and finite; its direction follows from the mode",
+            ),
             (0 < self.alpha < 0.5, "alpha must be in (0, 0.5)"),
             (self.look >= 1, "look must be at least 1"),
-            (self.min_ess >= 2, "min_ess must be at least 2"),
+            (2 <= self.min_ess < math.inf, "min_ess must be at least 2, and finite"),
             (0 < self.max_weight_share <= 1, "max_weight_share must be in (0, 1]"),
             (0 <= self.min_coverage <= 1, "min_coverage must be in [0, 1]"),
             (self.min_tasks >= 2, "min_tasks must be at least 2: one task has no spread"),
@@ -121,7 +127,11 @@ class ReplayConfig:
             ),
             (self.weight_clip > 1, "weight_clip must be > 1"),
             (self.batch_size >= 1, "batch_size must be at least 1"),
-            (self.timeout_s > 0, "timeout_s must be > 0"),
+            (
+                0 < self.timeout_s <= LONGEST_TIMEOUT_S,
+                f"timeout_s must be > 0 and at most {LONGEST_TIMEOUT_S}",
+            ),
+            (self.seed >= 0, "seed must be at least 0"),
         )
         for holds, message in rules:
             if not holds:

@@ -16,28 +16,27 @@ from atdp.runtime import DocumentError, YamlDocument
 
 _HINTS = get_type_hints(ReplayConfig)
 _NAMES = tuple(field.name for field in fields(ReplayConfig))
+_FIELDS: dict[str, Any] = {
+    field.name: (_HINTS[field.name], field.default) for field in fields(ReplayConfig)
+}
+_MODEL = create_model(
+    "ReplaySettings",
+    __config__=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False),
+    **_FIELDS,
+)
 
 
-def parse_settings(text: str, *, where: str) -> dict[str, Any]:
-    """Return the settings that a YAML text gives; messages name it `where`.
+def settings_of(document: YamlDocument) -> dict[str, Any]:
+    """Return the settings that a document gives; one without any gives none.
 
     Raises:
-        ConfigError: the text is not such a file; the message names line and column.
+        ConfigError: it is no such document; the message names line and column.
     """
-    definitions: dict[str, Any] = {
-        field.name: (_HINTS[field.name], field.default) for field in fields(ReplayConfig)
-    }
-    model = create_model(
-        "ReplaySettings",
-        __config__=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False),
-        **definitions,
-    )
+    if document.value is None:
+        return {}
+    _check_names(document)
     try:
-        document = YamlDocument.parse(text, where=where)
-        if document.value is None:
-            return {}
-        _check_names(document)
-        return dict(document.as_model(model).model_dump(exclude_unset=True))
+        return dict(document.as_model(_MODEL).model_dump(exclude_unset=True))
     except DocumentError as error:
         raise ConfigError(f"not usable settings of a replay: {error}") from error
 
@@ -46,9 +45,8 @@ def _check_names(document: YamlDocument) -> None:
     value = document.value
     unknown = [key for key in value if key not in _NAMES] if isinstance(value, dict) else []
     if unknown:
-        line, column = document.place_of((str(unknown[0]),))
         raise ConfigError(
-            f"{document.where}:{line}:{column}: there is no setting {unknown[0]!r}; "
+            f"{document.where_is((str(unknown[0]),))}: there is no setting {unknown[0]!r}; "
             f"the settings are {', '.join(_NAMES)}"
         )
 
@@ -64,8 +62,9 @@ def read_config(file: Path | None, given: Mapping[str, object]) -> ReplayConfig:
     chosen: dict[str, Any] = {}
     if file is not None:
         try:
-            chosen = parse_settings(file.read_text(encoding="utf-8"), where=str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the settings {file}: {error}") from error
+            document = YamlDocument.read(file)
+        except DocumentError as error:
+            raise ConfigError(f"not usable settings of a replay: {error}") from error
+        chosen = settings_of(document)
     chosen |= {name: value for name, value in given.items() if value is not None}
     return ReplayConfig(**chosen)

@@ -6,6 +6,7 @@ loaders keep the last of two equal keys and drop the first without an error.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import yaml
@@ -17,6 +18,8 @@ M = TypeVar("M", bound=BaseModel)
 
 _SHOWN_PROBLEMS = 8
 _MOST_CHARACTERS = 4_000_000
+_MOST_BYTES = 4 * _MOST_CHARACTERS
+"""Of a file that is read; a character has at most 4 bytes in UTF-8."""
 _MOST_WRITTEN_OUT = 2 * _MOST_CHARACTERS
 """Characters of a document whose aliases are written out. A few lines of aliases of aliases stand
 for more than any machine holds."""
@@ -45,6 +48,29 @@ class YamlDocument:
     value: Any
     where: str
     _node: yaml.Node | None
+    _has_text: bool = True
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Return the document of a YAML file.
+
+        Raises:
+            DocumentError: the file cannot be read, is not UTF-8, or see `parse`.
+        """
+        try:
+            with file.open("rb") as opened:
+                data = opened.read(_MOST_BYTES + 1)
+            text = data.decode()
+        except OSError as error:
+            raise DocumentError(f"cannot read {file}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise DocumentError(f"cannot read {file}: it is not UTF-8 text") from error
+        return cls.parse(text, where=str(file))
+
+    @classmethod
+    def of_value(cls, value: Any, *, where: str) -> Self:
+        """Return the document of a value that no text stands for; its problems have no place."""
+        return cls(value, where, None, _has_text=False)
 
     @classmethod
     def parse(cls, text: str, *, where: str) -> Self:
@@ -62,7 +88,7 @@ class YamlDocument:
             _check_aliases(node)
             value = None if node is None else loader.construct_document(node)
         except yaml.YAMLError as error:
-            problem = getattr(error, "problem", None) or str(error)
+            problem = getattr(error, "problem", None) or getattr(error, "reason", str(error))
             place = _error_place(error, text)
             at = "" if place is None else f":{place[0]}:{place[1]}"
             raise DocumentError(f"{where}{at}: not valid YAML: {problem}", place) from error
@@ -81,8 +107,7 @@ class YamlDocument:
         except ValidationError as error:
             problems = self._problems(error)
             shown = [
-                f"{self.where}:{each.line}:{each.column}: {each.path or 'the document'}: "
-                f"{each.message}"
+                f"{self.where_is(each.location)}: {each.path or 'the document'}: {each.message}"
                 for each in problems[:_SHOWN_PROBLEMS]
             ]
             if len(problems) > _SHOWN_PROBLEMS:
@@ -101,6 +126,13 @@ class YamlDocument:
         """Return line and column, from 1, at which the deepest existing part of a location is."""
         mark, _ = self._place(location)
         return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
+
+    def where_is(self, location: tuple[int | str, ...]) -> str:
+        """Return name, line and column of a location as text; the name alone without a text."""
+        if not self._has_text:
+            return self.where
+        line, column = self.place_of(location)
+        return f"{self.where}:{line}:{column}"
 
     def _problems(self, error: ValidationError) -> Sequence[DocumentProblem]:
         """Return the problems of a failed validation.
@@ -126,7 +158,7 @@ class YamlDocument:
             location=location,
             path=self._place(location)[1],
             kind=kind,
-            message=message,
+            message=message.removeprefix("Value error, "),
         )
 
     def _place(self, location: tuple[int | str, ...]) -> tuple[yaml.Mark | None, str]:

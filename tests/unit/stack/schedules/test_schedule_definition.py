@@ -1,5 +1,6 @@
 """Definitions of schedules: what is accepted, and what each error names."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +29,14 @@ schedules:
 """
 
 
-def test_a_file_of_schedules_is_read() -> None:
-    nightly, fresh = read_schedules(FILE, where="schedules.yaml")
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "schedules.yaml"
+
+
+def test_a_file_of_schedules_is_read(file: Path) -> None:
+    file.write_text(FILE)
+    nightly, fresh = read_schedules(file)
     assert (nightly.candidate, nightly.baseline) == ("newest-candidate", "live")
     assert (nightly.config.mode, nightly.config.margin) == ("non_inferiority", 0.02)
     assert not nightly.runs_commands
@@ -60,6 +67,18 @@ def test_a_file_of_schedules_is_read() -> None:
         ({"notify": [{"webhook": "file:///etc/passwd"}]}, "webhook"),
         ({"catch_up": "some"}, "catch_up"),
         ({"deadline_s": 0}, "deadline_s"),
+        ({"deadline_s": 10**10}, "deadline_s"),
+        ({"window_s": 10**400}, "window_s"),
+        ({"timezone": "localtime"}, "no time zone 'localtime'"),
+        ({"tenants": ["acme", "acme"]}, "names one twice"),
+        ({"candidate": "../../elsewhere/v1"}, "candidate"),
+        ({"baseline": "v1/.."}, "baseline"),
+        ({"dataset": "../../keys"}, "dataset"),
+        ({"notify": [{"webhook": "https://[::1"}]}, "not a URL"),
+        ({"notify": [{"webhook": "https://:80/x"}]}, "it has no host"),
+        ({"notify": [{"webhook": "https://a.b:99999/x"}]}, "not a URL"),
+        ({"notify": [{"command": ["", "x"]}]}, "first word names the program"),
+        ({"notify": [{"command": ["x", "a\0b"]}]}, "the character NUL"),
         ({"surprise": 1}, "surprise"),
     ],
 )
@@ -70,8 +89,20 @@ def test_a_wrong_field_is_refused_with_a_message_about_it(
         ScheduleDefinition(**{"id": "s", "cron": "0 3 * * *", "model": "m", **fields})
 
 
-def test_a_wrong_file_names_line_and_column() -> None:
-    with pytest.raises(DocumentError, match=r"schedules\.yaml:4:"):
-        read_schedules(FILE.replace('"0 3 * * *"', "often"), where="schedules.yaml")
-    with pytest.raises(DocumentError, match="defined twice: nightly"):
-        read_schedules(FILE.replace("id: fresh", "id: nightly"), where="schedules.yaml")
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"0 3 * * *"', "often", r"schedules\.yaml:4:5: schedules\.0\.cron: a cron expression"),
+        ("id: fresh", "id: nightly", "defined twice: nightly"),
+        (
+            "margin: 0.02",
+            "margin: .nan",
+            r"yaml:10:5: .*settings: margin: Input should be a finite",
+        ),
+        ("margin: 0.02", "mraginn: 1", r"the settings: there is no setting 'mraginn'"),
+    ],
+)
+def test_a_wrong_file_names_line_and_column(file: Path, old: str, new: str, message: str) -> None:
+    file.write_text(FILE.replace(old, new))
+    with pytest.raises(DocumentError, match=message):
+        read_schedules(file)

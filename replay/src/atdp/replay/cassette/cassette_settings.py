@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from atdp.replay.cassette.tool_rules import ToolRule
+from atdp.replay.config import LONGEST_TIMEOUT_S
 from atdp.replay.errors import ConfigError
 from atdp.runtime import DocumentError, YamlDocument
 
@@ -18,7 +19,7 @@ RewardBasis: TypeAlias = Literal["actions", "calls", "writes"]
 class CassetteSettings(BaseModel):
     """The matching of calls, the meaning of a divergence, and the demands of the verdict."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     divergence: Divergence = "stop_score_prefix"
     """For a call that is not on the cassette. `stop_score_prefix` and `fail` end the trajectory
@@ -51,7 +52,7 @@ class CassetteSettings(BaseModel):
     parallel: Annotated[int, Field(ge=1, le=256)] = 1
     """Conversations at a time. More are quicker, and may change the last bits of an engine's
     numbers, since its batches are others."""
-    timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_TIMEOUT_S)] = 120.0
     """Longest wait for one reply."""
 
 
@@ -63,15 +64,11 @@ def read_cassette_settings(file: Path | None, **changes: object) -> CassetteSett
     """
     given = {name: value for name, value in changes.items() if value is not None}
     try:
-        text = "{}" if file is None else file.read_text(encoding="utf-8")
-        document = YamlDocument.parse(text, where="the defaults" if file is None else str(file))
-        if document.value is None:
-            document = YamlDocument.parse("{}", where=document.where)
-        settings = document.as_model(CassetteSettings)
+        settings = CassetteSettings()
+        if file is not None and (document := YamlDocument.read(file)).value is not None:
+            settings = document.as_model(CassetteSettings)
         changed = settings.model_dump(mode="json") | given
-        return YamlDocument(changed, "the options", None).as_model(CassetteSettings)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the settings {file}: {error}") from error
+        return YamlDocument.of_value(changed, where="the options").as_model(CassetteSettings)
     except DocumentError as error:
         known = ", ".join(CassetteSettings.model_fields)
         raise ConfigError(f"not usable settings: {error} (settings are {known})") from error

@@ -143,9 +143,9 @@ class GateSettings(BaseModel):
     trajectory_url: str | None = None
     """Address of a trajectory, for the links of the page, with `{tenant}`, `{trajectory}` and
     `{attempt}`. None: the page shows the names alone."""
-    resamples: Annotated[int, Field(ge=200)] = 2000
+    resamples: Annotated[int, Field(ge=200, le=100_000)] = 2000
     """Bootstrap samples of tasks for the band of the pass^k curve."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0)] = 0
 
     @model_validator(mode="after")
     def _check_metrics(self) -> Self:
@@ -178,8 +178,6 @@ def read_gate_settings(file: Path) -> GateSettings:
         ConfigError: the file cannot be read or is wrong; the message names line and column.
     """
     try:
-        return YamlDocument.parse(file.read_text("utf-8"), where=str(file)).as_model(GateSettings)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {file}: {error}") from error
+        return YamlDocument.read(file).as_model(GateSettings)
     except DocumentError as error:
         raise ConfigError(str(error)) from error

@@ -5,17 +5,17 @@ immutable; a changed one is another version of the schedule, and runs keep the v
 they were requested.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from atdp.replay import ReplayConfig, ReplayError, Verdict, parse_settings
+from atdp.replay import ReplayConfig, ReplayError, Verdict, settings_of
 from atdp.runtime import YamlDocument, tenant_problem, utc_now
 
 DataTrigger: TypeAlias = Literal[
@@ -36,10 +36,16 @@ LIVE = "live"
 MOST_CHARACTERS_OF_ID = 38
 """An id and a logical time make the name of a dataset, which has 63 characters at most."""
 _PART = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+_LONGEST_S: Final = 100 * 365 * 86_400
+"""Longest length of time. Times of the clock with it added or taken away are still times."""
+_OF_THE_MACHINE: Final = frozenset({"localtime", "posixrules"})
+"""Names in the database of time zones that stand for another zone on another machine."""
 
 
 def _checked_timezone(name: str) -> str:
     try:
+        if name in _OF_THE_MACHINE:
+            raise ValueError(name)
         ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise ValueError(
@@ -66,6 +72,26 @@ def _checked_tenant(name: str) -> str:
     return name
 
 
+def _checked_webhook(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        problem = None if parts.hostname else "it has no host"
+        _ = parts.port
+    except ValueError as error:
+        problem = str(error)
+    if problem is not None:
+        raise ValueError(f"not a URL such as https://ci.example/atdp: {problem}")
+    return url
+
+
+def _checked_command(words: tuple[str, ...]) -> tuple[str, ...]:
+    if not words[0]:
+        raise ValueError("the first word names the program; it is empty")
+    if any("\0" in word for word in words):
+        raise ValueError("a word of a command cannot hold the character NUL")
+    return words
+
+
 def _is_below_home(file: str) -> bool:
     path = Path(file)
     return not path.is_absolute() and ".." not in path.parts and bool(path.parts)
@@ -83,9 +109,17 @@ def replay_config(settings: Mapping[str, JsonValue]) -> ReplayConfig:
         ValueError: a setting is unknown, has the wrong type, or is outside its range.
     """
     try:
-        return ReplayConfig(**parse_settings(json.dumps(dict(settings)), where="settings"))
+        document = YamlDocument.of_value(dict(settings), where="the settings")
+        return ReplayConfig(**settings_of(document))
     except ReplayError as error:
         raise ValueError(str(error)) from error
+
+
+VersionName: TypeAlias = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)
+]
+"""A model or a version; it is the name of a folder in the weight registry."""
+Seconds: TypeAlias = Annotated[int, Field(ge=1, le=_LONGEST_S)]
 
 
 class RunReceiver(BaseModel):
@@ -93,9 +127,23 @@ class RunReceiver(BaseModel):
 
     model_config = _PART
 
-    webhook: Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=2000)] | None = None
+    webhook: (
+        Annotated[
+            str,
+            Field(pattern=r"^https?://[^\s]+$", max_length=2000),
+            AfterValidator(_checked_webhook),
+        ]
+        | None
+    ) = None
     """URL that gets each notice by POST, signed."""
-    command: Annotated[tuple[str, ...], Field(min_length=1, max_length=100)] | None = None
+    command: (
+        Annotated[
+            tuple[str, ...],
+            Field(min_length=1, max_length=100),
+            AfterValidator(_checked_command),
+        ]
+        | None
+    ) = None
     """Program with arguments that gets each notice on its standard input."""
     verdicts: frozenset[Verdict] = frozenset(Verdict)
     """Verdicts that are told; by default all."""
@@ -130,18 +178,18 @@ class ScheduleDefinition(BaseModel):
     count: Annotated[int, Field(ge=1)] = 1
     """With `judged_trajectories`: trajectories with a new reward that make a run."""
 
-    model: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+    model: VersionName
     """Model in the weight registry."""
-    candidate: Annotated[str, Field(min_length=1, max_length=200)] = NEWEST_CANDIDATE
+    candidate: VersionName = NEWEST_CANDIDATE
     """A version, `newest-candidate` or `canary`."""
-    baseline: Annotated[str, Field(min_length=1, max_length=200)] = LIVE
+    baseline: VersionName = LIVE
     """A version, or `live`."""
 
-    dataset: str | None = None
+    dataset: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=63)] | None = None
     """A pinned dataset, the same for each run; None: each run pins its own."""
     where: Annotated[str, Field(max_length=10_000)] | None = None
     """SQL condition over the columns of `trajectories`."""
-    window_s: Annotated[int, Field(ge=1)] | None = None
+    window_s: Seconds | None = None
     """Trajectories that began in this many seconds before the logical time; None: all before it."""
     tenants: tuple[Annotated[str, AfterValidator(_checked_tenant)], ...] = ()
     """Tenants whose trajectories are used; none named: all that may be."""
@@ -159,7 +207,7 @@ class ScheduleDefinition(BaseModel):
     """Runs for times of the clock that passed while nothing ran: `all`, `latest` or `none`."""
     max_concurrent: Annotated[int, Field(ge=1, le=100)] = 1
     """Runs of this schedule that are at work at a time."""
-    deadline_s: Annotated[int, Field(ge=1)] = 6 * 3600
+    deadline_s: Seconds = 6 * 3600
     """Seconds after its request at which a run that has not been evaluated ends with ERROR."""
     attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """Evaluations of one run at most; an evaluation that ends with ERROR is repeated."""
@@ -184,6 +232,7 @@ class ScheduleDefinition(BaseModel):
                 self.dataset is None or not (self.where or self.window_s or self.tenants),
                 "a pinned dataset has its own filter; leave where, window_s and tenants out",
             ),
+            (len(set(self.tenants)) == len(self.tenants), "tenants names one twice"),
             (self.candidate != self.baseline, "candidate and baseline are the same"),
             (self.gates is None or _is_below_home(self.gates), _GATES_NEED),
         )
@@ -227,10 +276,11 @@ class ScheduleFile(BaseModel):
         return self
 
 
-def read_schedules(text: str, *, where: str) -> tuple[ScheduleDefinition, ...]:
-    """Return the schedules of a YAML file; messages name it `where`.
+def read_schedules(file: Path) -> tuple[ScheduleDefinition, ...]:
+    """Return the schedules of a YAML file.
 
     Raises:
-        DocumentError: it is not such a file; the message names line and column of each problem.
+        DocumentError: it cannot be read, or is not such a file; the message names line and column
+            of each problem.
     """
-    return YamlDocument.parse(text, where=where).as_model(ScheduleFile).schedules
+    return YamlDocument.read(file).as_model(ScheduleFile).schedules

@@ -170,15 +170,9 @@ def apply(
       atdp schedule apply -f schedules.yaml
       atdp schedule apply -f schedules.yaml --prune
     """
-    from atdp.stack.errors import StackError
     from atdp.stack.schedules.schedule_definition import read_schedules
 
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise StackError(f"cannot read {file}: {reason}") from error
-    definitions = read_schedules(text, where=str(file))
+    definitions = read_schedules(file)
     chosen = choose_format(form, as_json) or Format.TABLE
     if dry_run:
         rows: Sequence[Mapping[str, Any]] = [
