@@ -18,7 +18,7 @@ non-inferiority, and then serves fresh customers. `sign right` is the share of t
 that the measured difference confirms: PASS of superiority above 0, PASS of non-inferiority above
 the negative margin, FAIL below 0 or below the negative margin. `coverage` is the share of the
 intervals, where the evidence was sufficient, that hold the measured difference, after the error of
-the measurement (5 % on either side, as in the interval) has been added to each half by squares.
+the measurement (5 % on either side, where the interval of a first look has 2.5 %) has been added to each half by squares.
 
 Run: `python benchmarks/judgement.py [--log 1000] [--measured 3000] [--markdown FILE]`.
 """
@@ -64,7 +64,7 @@ from order_desk.settings import DemoSettings
 
 MARGIN = 0.1
 _ONE_SIDED = 1.645
-"""Normal quantile of 95 %, one-sided, as in the intervals of replay."""
+"""Normal quantile of 95 %, one-sided: the error that is stated with a measured difference."""
 BETTER_STEPS = (1, 2, 4, 6, 9, 12, 16, 20)
 WORSE_STEPS = (1, 2, 3, 4, 6, 8)
 NOISES = (0.001, 0.003, 0.01, 0.02)
