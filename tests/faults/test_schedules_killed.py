@@ -94,12 +94,22 @@ def complete(folder: Path, made: ScheduleDefinition, until: datetime) -> None:
     assert all(set(each) == set(PARTS) for each in parts.values())
 
 
-def test_a_scheduler_that_is_killed_at_each_step_completes_each_run_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "places",
+    [
+        tuple(place for place in PLACES if place.endswith(":after")),
+        pytest.param(PLACES, marks=pytest.mark.long),
+    ],
+    ids=["when its result is not kept", "all"],
+)
+def test_a_scheduler_that_is_killed_at_each_step_completes_each_run_once(
+    tmp_path: Path, places: Sequence[str]
+) -> None:
     made = definition("0 * * * *")
     schedule(tmp_path, made)
-    until = START + timedelta(hours=len(PLACES) + 11)
-    lives = outlive(tmp_path, until, "--places", ",".join(PLACES), "--step-s", 1200)
-    assert [life["code"] for life in lives] == [-9] * len(PLACES) + [0]
+    until = START + timedelta(hours=len(places) + 11)
+    lives = outlive(tmp_path, until, "--places", ",".join(places), "--step-s", 1200)
+    assert [life["code"] for life in lives] == [-9] * len(places) + [0]
     complete(tmp_path, made, until)
 
 
