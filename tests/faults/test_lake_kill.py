@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.faults, pytest.mark.timeout(1200)]
 
 PROCESS = Path(__file__).with_name("lake_writer_process.py")
 DEADLINE_S = 180.0
-KILLS = 6
 
 
 class Writers:
@@ -119,14 +118,15 @@ def sample(trajectories: int, first: int = 0) -> list[Event]:
     return [event for one in chosen for event in one.events()]
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.long)])
 def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
-    writers: Writers, lake: Lake
+    writers: Writers, lake: Lake, kills: int
 ) -> None:
     seed = random.randrange(1 << 30)
     draw = random.Random(seed)
     events = sample(600)
     produce(writers, events)
-    for kill in range(KILLS):
+    for kill in range(kills):
         process = writers.start()
         target = min(landed(lake)[0] + draw.randrange(1, 900), len(events))
         wait_for(lands(lake, target), f"writer {kill} got stuck (seed {seed})")
@@ -225,7 +225,7 @@ OUT_OF_PLACE = """
 """
 
 
-@pytest.mark.parametrize("place", ["data", "catalog"])
+@pytest.mark.parametrize("place", [pytest.param("data", marks=pytest.mark.long), "catalog"])
 def test_a_writer_killed_while_it_replaces_rows_replaces_each_once(
     writers: Writers, lake: Lake, place: str
 ) -> None:
