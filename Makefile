@@ -32,7 +32,7 @@ test: ## Everything CI runs: lint, then unit, contract, integration, fault and e
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint members
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not sglang and not long" $(ARGS)
 
-test-long: setup ## Tests of minutes: learning from use on a whole stack, with kills
+test-long: setup ## Tests of minutes: learning from use on a whole stack, kills at every point
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 0 -m long $(ARGS)
 
 chaos-schedules: setup ## A simulated month of schedules, with the scheduler killed at its worst points
