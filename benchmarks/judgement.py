@@ -18,7 +18,8 @@ non-inferiority, and then serves fresh customers. `sign right` is the share of t
 that the measured difference confirms: PASS of superiority above 0, PASS of non-inferiority above
 the negative margin, FAIL below 0 or below the negative margin. `coverage` is the share of the
 intervals, where the evidence was sufficient, that hold the measured difference, after the error of
-the measurement (5 % on either side, where the interval of a first look has 2.5 %) has been added to each half by squares.
+the measurement (5 % on either side, where the interval of a first look has 2.5 %) has been added to
+each half by squares.
 
 Run: `python benchmarks/judgement.py [--log 1000] [--measured 3000] [--markdown FILE]`.
 """
