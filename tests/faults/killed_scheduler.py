@@ -17,6 +17,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from prometheus_client import CollectorRegistry
 
 from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
-from atdp.stack.schedules.run_facts import Facts, PartName
+from atdp.stack.schedules.run_facts import Facts, PartName, RunParts
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_workflow import DurableRuns, runs_database
@@ -34,7 +35,7 @@ from atdp.stack.schedules.schedule_events import RunEnded, RunRequested, RunStar
 from atdp.stack.schedules.schedule_metrics import SchedulerMetrics
 from atdp.stack.schedules.schedule_state import Run, RunOutcome
 from atdp.stack.schedules.schedule_store import ScheduleStore
-from atdp.stack.schedules.scheduler import Scheduler
+from atdp.stack.schedules.scheduler import DataSource, Scheduler
 
 PARTS = ("begin", "resolve", "pin", "evaluate", "gate", "record", "publish", "end", "tell")
 PLACES = tuple(
@@ -144,8 +145,9 @@ class KilledStarter:
             self.runs.start(order)
         self.life.at("start:after")
 
-    def why_ended(self, run: str) -> str | None:
-        return None if self.unguarded else self.runs.why_ended(run)
+    def settle(self, order: RunOrder) -> None:
+        if not self.unguarded:
+            self.runs.settle(order)
 
 
 def without_kept_results(
@@ -155,19 +157,32 @@ def without_kept_results(
     return call()
 
 
-def live(life: Life, home: Home, unguarded: str, until: datetime, step: timedelta) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What is around the scheduler of a life: the parts of runs, the data, a step of its own."""
+
+    parts: RunParts
+    data: DataSource
+    each_step: Callable[[], bool] = lambda: True
+    """Is called in each step; False: not everything is done yet."""
+
+
+def live(
+    life: Life, around: Surroundings, unguarded: str, until: datetime, step: timedelta
+) -> None:
     """Work until the clock has reached `until` and every run has ended."""
+    home = Home(life.folder)
     if unguarded == "parts":
         DurableRuns._step = without_kept_results  # type: ignore[method-assign]
     store = KilledStore(home)
     store.life = life
     runs = DurableRuns(
-        runs_database(home, None), JournalledLog(store, life), JournalledParts(life), now=life.now
+        runs_database(home, None), JournalledLog(store, life), around.parts, now=life.now
     )
     runs.launch()
     scheduler = Scheduler(
         store=store,
-        data=NoData(),
+        data=around.data,
         runs=lambda: KilledStarter(runs, life, unguarded),
         metrics=SchedulerMetrics(CollectorRegistry()),
         now=life.now,
@@ -175,7 +190,8 @@ def live(life: Life, home: Home, unguarded: str, until: datetime, step: timedelt
     while True:
         scheduler.round()
         waiting = open_runs(scheduler)
-        if life.now() >= until and not waiting and told(life.folder, scheduler):
+        is_done = around.each_step() and not waiting
+        if life.now() >= until and is_done and told(life.folder, scheduler):
             return
         if life.now() < until and len(waiting) < 3:
             life.advance(step)
@@ -211,7 +227,11 @@ def lives(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
     yield "", 0
 
 
-def main() -> int:
+def without_stack(life: Life, _unguarded: str) -> Surroundings:
+    return Surroundings(parts=JournalledParts(life), data=NoData())
+
+
+def main(surroundings: Callable[[Life, str], Surroundings] = without_stack) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--start", type=datetime.fromisoformat, required=True)
@@ -222,16 +242,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--passes", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--unguarded", choices=["", "parts", "identity"], default="")
+    parser.add_argument("--unguarded", choices=["", "parts", "identity", "outbox"], default="")
     options = parser.parse_args()
-    home, step = Home(options.home), timedelta(seconds=options.step_s)
+    step = timedelta(seconds=options.step_s)
     write_durably(options.home / "clock", options.start.isoformat())
     (options.home / "journal").touch()
     for place, passes in lives(options):
         life = Life(options.home, place, passes)
         child = os.fork()
         if child == 0:
-            live(life, home, options.unguarded, options.until, step)
+            around = surroundings(life, options.unguarded)
+            live(life, around, options.unguarded, options.until, step)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)

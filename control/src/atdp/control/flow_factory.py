@@ -11,6 +11,15 @@ from atdp.runtime import Home, KafkaSettings, PlatformError
 from atdp.schemas import topic
 
 
+def decisions_outbox(home: Home, store: ReleaseStore) -> Outbox:
+    """Return the outbox of a store's decisions.
+
+    Raises:
+        PlatformError: no Kafka broker is configured.
+    """
+    return Outbox(store, KafkaTopic(topic("control").name, KafkaSettings.from_env(home).config()))
+
+
 def open_flow(
     home: Home, store: ReleaseStore, client: httpx.Client, *, model: str, actor: str
 ) -> ReleaseFlow:
@@ -22,8 +31,7 @@ def open_flow(
         ControlError: the operator's key cannot be read, so the stack was never started.
     """
     try:
-        settings = KafkaSettings.from_env(home)
-        outbox = Outbox(store, KafkaTopic(topic("control").name, settings.config()))
+        outbox = decisions_outbox(home, store)
     except PlatformError:
         outbox = None
     try:

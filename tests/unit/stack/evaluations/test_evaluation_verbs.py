@@ -14,8 +14,8 @@ from atdp.replay.recorded_scores import RecordedScores
 from atdp.replay.stored_runs import StoredRuns
 from atdp.runtime import Home, KeyStore
 from atdp.stack.cli.app import build
+from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.evaluation_record import EvaluationOccasion, evaluation_record
-from atdp.stack.evaluations.publication import outbox_of
 
 from .test_publication import judged
 
@@ -33,11 +33,11 @@ def landed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, str]:
             EvaluationOccasion(schedule="nightly", logical_time=NOON + timedelta(days=day)),
             NOON,
         )
-        outbox_of(home).add(record)
+        EvaluationOutbox.of(home).add(record)
     StoredRuns.of(home).keep(reports[0], RecordedScores())
     StoredRuns.of(home).write_page(reports[0])
     topic = MemoryTopic()
-    outbox_of(home).publish_to(topic)
+    EvaluationOutbox.of(home).publish_to(topic)
     log = LogDouble(open_lake(home), role="evaluations", partitions=1)
     log.sink.write(log.batch((message.key, message.value) for message in topic.messages))
     return home, reports[0].run_id

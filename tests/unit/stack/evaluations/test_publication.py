@@ -17,10 +17,13 @@ from atdp.replay import PinnedDataset, PolicyVersion, ReplayConfig, ReplayReport
 from atdp.replay.testing import BigramPolicy, LogPlan
 from atdp.runtime import Home
 from atdp.schemas import decode_record
-from atdp.stack.evaluations import publish_evaluation, publish_pending
+from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.evaluation_query import list_evaluations, trend_of, write_trend
 from atdp.stack.evaluations.evaluation_record import EvaluationOccasion, evaluation_record
-from atdp.stack.evaluations.publication import outbox_of
+from atdp.stack.evaluations.publication import (
+    publish_evaluation,
+    publish_pending,
+)
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 UNIFORM = BigramPolicy.preferring(0, strength=0.0)
@@ -56,7 +59,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def waiting(home: Home) -> list[dict[str, Any]]:
-    return [decode_record(file.read_bytes())[1] for file in outbox_of(home).waiting()]
+    return [decode_record(file.read_bytes())[1] for file in EvaluationOutbox.of(home).waiting()]
 
 
 def test_a_record_has_the_numbers_of_the_report() -> None:
@@ -156,9 +159,9 @@ def test_what_is_acknowledged_leaves_the_outbox_and_a_kill_before_that_repeats_t
         publish_evaluation(home, judged(), schedule="n", logical_time=NOW.replace(day=day))
     killed, topic = Killed(), MemoryTopic()
     with pytest.raises(KeyboardInterrupt):
-        outbox_of(home).publish_to(killed)
-    assert outbox_of(home).publish_to(topic) == 2
-    assert outbox_of(home).publish_to(topic) == 0
+        EvaluationOutbox.of(home).publish_to(killed)
+    assert EvaluationOutbox.of(home).publish_to(topic) == 2
+    assert EvaluationOutbox.of(home).publish_to(topic) == 0
     assert waiting(home) == []
     records = [(message.key, message.value) for message in (*killed.messages, *topic.messages)]
     assert len(records) == 3
@@ -173,7 +176,7 @@ def test_lists_and_trends_come_from_the_lake(home: Home, tmp_path: Path) -> None
         publish_evaluation(home, judged(), schedule="nightly", logical_time=NOW.replace(day=day))
     publish_evaluation(home, judged())
     topic = MemoryTopic()
-    outbox_of(home).publish_to(topic)
+    EvaluationOutbox.of(home).publish_to(topic)
     log = LogDouble(open_lake(home), role="evaluations", partitions=1)
     log.sink.write(log.batch((message.key, message.value) for message in topic.messages))
     assert len(list_evaluations(home)) == 4

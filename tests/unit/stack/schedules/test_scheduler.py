@@ -66,13 +66,21 @@ class World:
     ) -> list[DataPoint]:
         if definition.where == "broken":
             raise ScheduleError("store", "the lake is closed")
+        if definition.where == "unknown":
+            raise ZeroDivisionError("a value of the lake")
+        if trigger == "judged_trajectories":
+            return self.points
         return [point for point in self.points if point.position > position]
 
     def start(self, order: RunOrder) -> None:
         self.started.append(order)
 
-    def why_ended(self, run: str) -> str | None:
-        return self.given_up.get(run)
+    def settle(self, order: RunOrder) -> None:
+        if order.run_id in self.given_up:
+            given_up = RunOutcome(
+                verdict=Verdict.ERROR, reasons=("run_given_up",), text=self.given_up[order.run_id]
+            )
+            RunLog(self.store, lambda: self.time).ended(order, given_up)
 
     def after(self, passed: timedelta) -> list[str]:
         """Make a round when this time has passed; returns the hours of all runs."""
@@ -242,3 +250,102 @@ def test_a_removed_schedule_ends_its_open_runs_and_requests_no_others(world: Wor
     world.finish()
     assert world.after(5 * HOUR) == ["22 13:00", "22 14:00"]
     assert [order.logical_time.hour for order in world.started] == [14]
+
+
+def test_an_error_of_a_library_does_not_keep_others_from_their_runs(world: World) -> None:
+    world.desk.add(on_data("new_snapshot", id="broken", where="unknown"))
+    world.desk.add(hourly())
+    assert world.after(HOUR) == ["22 13:00"]
+    assert (
+        world.scheduler.problem() == "broken (data): it ended with ZeroDivisionError; see the log"
+    )
+
+
+def test_a_schedule_with_many_runs_does_not_keep_others_from_theirs(world: World) -> None:
+    world.desk.add(hourly(id="a", catch_up="all", max_concurrent=9))
+    world.desk.add(hourly())
+    world.after(20 * HOUR)
+    assert sorted(order.definition.id for order in world.started) == ["a", "a", "a", "s"]
+
+
+def test_a_run_whose_deadline_passes_while_others_never_end_is_started_and_so_ends(
+    world: World,
+) -> None:
+    for number in range(4):
+        world.desk.add(hourly(id=f"a{number}", deadline_s=10**6))
+    world.desk.add(hourly(on="external", cron=None, deadline_s=7200))
+    world.after(HOUR)
+    assert len(world.started) == 4
+    world.desk.trigger("s", NOON)
+    world.after(HOUR)
+    assert len(world.started) == 4
+    world.after(HOUR + timedelta(seconds=1))
+    assert [order.definition.id for order in world.started[4:]] == ["s"]
+
+
+def test_more_times_than_one_round_deals_with_are_dealt_with_by_the_next_ones(
+    world: World,
+) -> None:
+    world.desk.add(hourly(id="all", cron="* * * * *", catch_up="all"))
+    world.desk.add(hourly(cron="* * * * *", catch_up="latest"))
+    assert world.after(timedelta(minutes=2500)) == []
+    assert world.after(timedelta(0)) == []
+    assert world.after(timedelta(0)) == ["24 05:40"]
+    assert world.after(timedelta(0)) == ["24 05:40"]
+    assert len(world.desk.runs("all", limit=10**6)) == 2500
+
+
+def test_after_a_clock_that_was_ahead_the_schedule_says_what_to_do_and_begins_again(
+    world: World,
+) -> None:
+    world.desk.add(hourly())
+    assert world.after(timedelta(days=40)) == ["01 12:00"]
+    world.finish()
+    world.time = NOON
+    assert world.after(5 * HOUR) == ["01 12:00"]
+    assert "since the clock of a machine was ahead" in (world.scheduler.problem() or "")
+    assert world.desk.show("s").next_at == NOON + timedelta(days=40) + HOUR
+    world.desk.pause("s")
+    world.desk.resume("s")
+    assert world.after(HOUR) == ["22 18:00", "01 12:00"]
+    assert world.scheduler.problem() is None
+
+
+def test_a_clock_that_is_set_back_a_little_requests_no_time_twice(world: World) -> None:
+    world.desk.add(hourly())
+    assert world.after(HOUR) == ["22 13:00"]
+    world.finish()
+    assert world.after(-timedelta(minutes=3)) == ["22 13:00"]
+    assert world.after(timedelta(minutes=4)) == ["22 13:00"]
+    assert world.after(HOUR) == ["22 13:00", "22 14:00"]
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_looks_at_the_data(world: World) -> None:
+    world.desk.add(on_data("new_snapshot"))
+    world.after(timedelta(0))
+    world.points = [DataPoint(position=3, at=NOON + timedelta(seconds=1))]
+    assert world.after(-timedelta(days=1)) == ["22 12:00"]
+
+
+def test_data_that_came_after_the_definition_and_before_the_first_look_request_runs(
+    world: World,
+) -> None:
+    world.desk.add(on_data("new_candidate"))
+    world.points = [
+        DataPoint(position=2, at=NOON - HOUR, candidate="v1"),
+        DataPoint(position=3, at=NOON + HOUR, candidate="v2"),
+    ]
+    world.after(2 * HOUR)
+    world.after(HOUR)
+    assert [run.candidate for run in world.desk.runs("s")] == ["v2"]
+
+
+def test_judged_trajectories_that_became_fewer_are_a_new_start(world: World) -> None:
+    world.points = [DataPoint(position=1000, at=NOON)]
+    world.desk.add(on_data("judged_trajectories", count=10))
+    runs = world.after(timedelta(0))
+    for position in (600, 605, 610):
+        world.time += HOUR
+        world.points = [DataPoint(position=position, at=world.time)]
+        runs = world.after(timedelta(0))
+    assert runs == ["22 15:00"]

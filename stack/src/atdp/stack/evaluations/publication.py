@@ -1,17 +1,35 @@
 """Publication of evaluations on the topic `atdp.evaluations`, each at least once.
 
-Without a broker, records wait in the outbox of the home, and the next publisher sends them.
+Without a broker, records wait in the outbox of the home, and the next publisher sends them; the
+scheduler process is one that comes by itself.
+
+An evaluation that is a look at a candidate is sent after the release flow has recorded the look, so
+that no row tells of a look that was not paid for. Its record is held in the outbox before. Whoever
+sends next finds the recorded gate, also when the process was killed in between.
 """
 
 import logging
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from atdp.control import KafkaTopic, PublishFailed
+from atdp.control import (
+    STORE_FILE_NAME,
+    DecisionRefused,
+    KafkaTopic,
+    PublishFailed,
+    ReleaseStore,
+    line_name,
+)
 from atdp.replay import ReplayReport, StoredRuns
 from atdp.runtime import Home, KafkaSettings, PlatformError, utc_now
 from atdp.schemas import topic
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.evaluation_record import EvaluationOccasion, evaluation_record
+
+_LONGEST_HELD: Final = timedelta(hours=1)
+"""A record whose gate is not recorded after this time is dropped: its evaluation was given up. A
+process that records the gate still later puts the record in again."""
 
 _log = logging.getLogger("atdp.stack.evaluations")
 
@@ -30,8 +48,28 @@ def publish_evaluation(
     """
     occasion = EvaluationOccasion(schedule=schedule, logical_time=logical_time)
     StoredRuns.of(home).write_page(report)
-    outbox_of(home).add(evaluation_record(report, occasion, utc_now()))
+    EvaluationOutbox.of(home).add(evaluation_record(report, occasion, utc_now()))
     publish_pending(home)
+
+
+def publish_recorded(home: Home, report: ReplayReport, record_gate: Callable[[], object]) -> None:
+    """Record the gate of an evaluation by hand, and publish the evaluation.
+
+    The evaluation is published where the gate is recorded, also when that is not in force yet, and
+    not published where it is refused.
+    """
+    StoredRuns.of(home).write_page(report)
+    record = evaluation_record(report, EvaluationOccasion(), utc_now())
+    outbox = EvaluationOutbox.of(home)
+    outbox.hold(record)
+    try:
+        record_gate()
+        outbox.add(record)
+    except DecisionRefused:
+        outbox.drop(record)
+        raise
+    finally:
+        publish_pending(home)
 
 
 def publish_pending(home: Home) -> int:
@@ -40,7 +78,8 @@ def publish_pending(home: Home) -> int:
     Nothing is sent when no broker is configured. What is not acknowledged stays in the outbox, with
     a warning.
     """
-    outbox = outbox_of(home)
+    outbox = EvaluationOutbox.of(home)
+    _release_recorded(home, outbox)
     if not outbox.waiting():
         return 0
     try:
@@ -57,6 +96,20 @@ def publish_pending(home: Home) -> int:
         return 0
 
 
-def outbox_of(home: Home) -> EvaluationOutbox:
-    """Return the outbox of a home."""
-    return EvaluationOutbox(home.evaluations / "outbox")
+def _release_recorded(home: Home, outbox: EvaluationOutbox) -> None:
+    """Let the held records go whose gate is recorded; the process that held them was killed."""
+    held = outbox.held()
+    if not held or not (home.control / STORE_FILE_NAME).exists():
+        return
+    with ReleaseStore(home.control) as store:
+        for record in held:
+            if _is_recorded(store, record):
+                outbox.add(record)
+            elif utc_now() - record["occurred_at"] > _LONGEST_HELD:
+                outbox.drop(record)
+
+
+def _is_recorded(store: ReleaseStore, record: Mapping[str, Any]) -> bool:
+    version = store.state(line_name(record["model"])).versions.get(record["candidate"])
+    gates = () if version is None else version.gates
+    return any(gate.report_sha256 == record["report_sha256"] for gate in gates)

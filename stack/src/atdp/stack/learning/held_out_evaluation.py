@@ -19,7 +19,7 @@ from atdp.replay import (
     write_report,
 )
 from atdp.runtime import Home
-from atdp.stack.evaluations import publish_evaluation
+from atdp.stack.evaluations.publication import publish_evaluation
 from atdp.stack.learning.learning_sql import evaluation_sql
 from atdp.stack.learning.settings import LearningSettings
 

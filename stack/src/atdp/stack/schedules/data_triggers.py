@@ -1,8 +1,9 @@
 """Runs that the data request: a new snapshot, judged trajectories, a candidate, a policy.
 
 A trigger compares the position of its data with the one up to which the schedule has dealt with
-them. Positions only rise, and are stored with the runs that they request, so that no new data are
-missed or counted twice, whenever the scheduler is killed.
+them. Positions are stored with the runs that they request, so that no new data are missed or
+counted twice, whenever the scheduler is killed. They rise, except where data are erased or a table
+of the lake is made anew.
 """
 
 from collections.abc import Callable
@@ -32,7 +33,8 @@ class DataTriggers:
     ) -> list[DataPoint]:
         """Return what came after `position`, oldest first; 0 is before everything.
 
-        Where several new data make one run, that is one point: a snapshot holds the earlier ones.
+        Where the data are fewer than they were, that is one point with the lower position. Where
+        several new data make one run, that is one point: a snapshot holds the earlier ones.
         """
         match trigger:
             case "new_snapshot":
@@ -51,13 +53,13 @@ class DataTriggers:
 
         snapshot = open_lake(self.home).table("events").current_snapshot()
         number = 0 if snapshot is None else snapshot.sequence_number or 0
-        if snapshot is None or number <= position:
+        if snapshot is None or number == position:
             return []
         at = datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)
         return [DataPoint(position=number, at=at)]
 
     def _judged(self, definition: ScheduleDefinition, position: int) -> list[DataPoint]:
-        """Count the trajectories with a reward; an erasure may lower the count."""
+        """Count the trajectories with a reward."""
         from atdp.lakehouse import ANY_PURPOSE, connect, open_lake
 
         condition = selection_sql(definition) or "true"
@@ -65,7 +67,7 @@ class DataTriggers:
         lake, tenant = open_lake(self.home), definition.only_tenant
         with connect(lake=lake, tenant=tenant, purpose=ANY_PURPOSE) as connection:
             count = int(connection.sql(statement).scalar())
-        return [DataPoint(position=count, at=self.now())] if count > position else []
+        return [DataPoint(position=count, at=self.now())] if count != position else []
 
     def _candidates(self, model: str, position: int) -> list[DataPoint]:
         if not (self.home.control / STORE_FILE_NAME).exists():

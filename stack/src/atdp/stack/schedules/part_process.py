@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -102,8 +102,15 @@ class ProcessParts:
         if part == "tell":
             tell_receiver(self.home, order, facts, self.now())
             return {}
-        with self._engines if part == "evaluate" else nullcontext():
+        if part != "evaluate":
             return self._ask(part, order, facts)
+        left_s = (order.deadline - self.now()).total_seconds()
+        if not self._engines.acquire(timeout=min(max(0.0, left_s), threading.TIMEOUT_MAX)):
+            raise PartFailed("The engines evaluated other runs until the deadline of this one.")
+        try:
+            return self._ask(part, order, facts)
+        finally:
+            self._engines.release()
 
     def _ask(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         process = self._processes.get(order.run_id)

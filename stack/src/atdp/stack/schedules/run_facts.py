@@ -1,5 +1,6 @@
 """The parts of a run, and the facts that they find: plain JSON values by name."""
 
+from dataclasses import asdict
 from typing import Any, Literal, Protocol, TypeAlias
 
 from atdp.replay import Verdict
@@ -43,6 +44,12 @@ class RunParts(Protocol):
 def failure(code: str, text: str) -> Facts:
     """Return the facts of a part that failed."""
     return {"verdict": Verdict.ERROR.value, "reasons": [code], "text": text}
+
+
+def facts_of(outcome: RunOutcome) -> Facts:
+    """Return the facts of an outcome; the inverse of `outcome_of`."""
+    named = {name: value for name, value in asdict(outcome).items() if value is not None}
+    return {**named, "verdict": outcome.verdict.value, "reasons": list(outcome.reasons)}
 
 
 def outcome_of(facts: Facts) -> RunOutcome:

@@ -31,6 +31,12 @@ class RunLog:
     store: ScheduleStore
     now: Callable[[], datetime]
 
+    def outcome(self, order: RunOrder) -> RunOutcome | None:
+        """Return the outcome of a run; None: it has not ended."""
+        stream = run_stream(order.definition.id, order.logical_time)
+        bodies = [event.body for event in self.store.stream(stream)]
+        return next((body.outcome for body in bodies if isinstance(body, RunEnded)), None)
+
     def started(self, order: RunOrder) -> None:
         """Write that the parts of a run begin."""
         self._append(order, _STARTED, RunStarted())

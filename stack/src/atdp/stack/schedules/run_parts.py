@@ -37,7 +37,7 @@ from atdp.replay import (
     write_gate_report,
 )
 from atdp.runtime import Home, utc_now
-from atdp.stack.evaluations import publish_evaluation
+from atdp.stack.evaluations.publication import publish_evaluation
 from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_telling import tell_receiver

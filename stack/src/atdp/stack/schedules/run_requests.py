@@ -8,6 +8,7 @@ leaves nothing out.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from atdp.stack.schedules.schedule_book import ScheduleRecord
@@ -25,7 +26,8 @@ from atdp.stack.schedules.schedule_state import RunCause
 _ON_TIME: Final = timedelta(seconds=60)
 """A time of the clock that is reached this late is not missed."""
 _MOST_AT_ONCE: Final = 1000
-"""Runs of one append; further ones follow in the next round."""
+"""Times of the clock that one round deals with; further ones follow in the next round. After a year
+without power, a schedule of every minute has half a million, which take minutes to be named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +44,26 @@ def clock_requests(record: ScheduleRecord, now: datetime) -> list[tuple[str, Eve
     """Return the events of the times that the clock has reached by `now`.
 
     `all` requests a run for each; `latest` for the last of them, once a run may be at work; `none`
-    only where the last is on time.
+    only where the last is on time. Of very many times, the first ones are dealt with, and the
+    others by the next call.
     """
     definition = record.definition
     if definition.catch_up != "all" and len(record.open_times) >= definition.max_concurrent:
         return []
-    due = list(ticks_until(definition, record.clock_from, now))
+    reached = ticks_until(definition, record.clock_from, now)
+    due = list(islice(reached, _MOST_AT_ONCE))
     if not due:
         return []
+    wanted: list[datetime] = []
+    skipped: list[datetime] = []
     if definition.catch_up == "all":
-        wanted = due[:_MOST_AT_ONCE]
-        skipped: list[datetime] = []
+        wanted = due
+    elif next(reached, None) is not None:  # the last of them is a later one
+        skipped = due
     elif definition.catch_up == "latest" or now - due[-1] <= _ON_TIME:
         wanted, skipped = due[-1:], due[:-1]
     else:
-        wanted, skipped = [], due
+        skipped = due
     events: list[tuple[str, EventBody]] = []
     stream = schedule_stream(definition.id)
     if skipped:
@@ -75,15 +82,21 @@ def data_requests(
 ) -> list[tuple[str, EventBody]]:
     """Return the events of new data; `points` are those after the record's position.
 
-    The first time, the data that exist are the start and request nothing. While as many runs are
-    open as may be at work, new data wait, except new candidates: each of them gets its run.
+    The first time, the data that existed when the schedule was defined are the start and request
+    nothing; of judged trajectories, those that exist at the first look, since they are a count.
+    While as many runs are open as may be at work, new data wait, except new candidates: each of
+    them gets its run. Data that became fewer, by an erasure, are a new start.
     """
     definition, stream = record.definition, schedule_stream(record.definition.id)
-    last = points[-1].position if points else 0
     if record.data_from is None:
-        return [(stream, DataObserved(position=last))]
+        counts = definition.on == "judged_trajectories"
+        known = [point for point in points if counts or point.at <= record.data_since]
+        return [(stream, DataObserved(position=known[-1].position if known else 0))]
     if not points:
         return []
+    last = points[-1].position
+    if last < record.data_from:
+        return [(stream, DataObserved(position=last))]
     each = definition.on == "new_candidate"
     if not each and len(record.open_times) >= definition.max_concurrent:
         return []

@@ -4,7 +4,12 @@ The id of a workflow is that of its run, so a run is started once, however often
 DBOS writes the result of each part to its database (SQLite in the home, or PostgreSQL) before the
 next part begins. At the next launch it goes on with every workflow that has not ended, with the
 input that it began with. Parts run at least once; `run_parts` makes a repetition harmless. The end
-of a run is an event of the store of schedules, which exists once.
+of a run is an event of the store of schedules, which exists once. Each receiver is told by a
+workflow of its own, which begins after the end.
+
+The database of DBOS and the store of schedules are two, and one may be lost, or be restored from an
+older copy. A run that has its end in the store is not evaluated again, and its receivers are told.
+A run that ended in DBOS alone gets the same end in the store.
 
 Importing this module imports DBOS, which takes a second; the scheduler process does so when there
 is a first run.
@@ -25,21 +30,34 @@ from dbos import (
     DBOSPortableJSONSerializer,
     SetWorkflowID,
 )
+from sqlalchemy.exc import SQLAlchemyError
 
 from atdp.runtime import Home, utc_now
 from atdp.stack.schedules.run_attempts import Attempts
-from atdp.stack.schedules.run_facts import Facts, PartName, RunParts, outcome_of
+from atdp.stack.schedules.run_facts import (
+    Facts,
+    PartName,
+    RunParts,
+    facts_of,
+    failure,
+    outcome_of,
+)
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
 
 _NAME: Final = "atdp-schedules"
-_FORM_OF_RUNS: Final = "1"
+_FORM_OF_RUNS: Final = "2"
 """Version of the order of parts. DBOS goes on with the workflows of its own version only, so this
 is not the version of the program: raise it when parts are added, removed or put in another order,
 and runs that have not ended then begin again."""
 _ATTEMPTS_TO_TELL: Final = 8
 _TO_THE_VERDICT: Final[tuple[PartName, ...]] = ("resolve", "pin", "evaluate")
+_OPEN: Final = ["PENDING", "ENQUEUED", "DELAYED"]
 _FAILED: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+
+
+class RunInterrupted(BaseException):
+    """The database of runs does not take a result. DBOS does not see this as the end of the run."""
 
 
 @DBOS.dbos_class()
@@ -56,18 +74,31 @@ class DurableRuns(DBOSConfiguredInstance):
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
         self._log, self._parts, self._now, self._pause = log, parts, now, pause
+        self._interruption: str | None = None
         # DBOS writes to the terminal where its logger has no handler; ours goes to the service's.
         logging.getLogger("dbos").addHandler(logging.NullHandler())
         DBOS(config=_config(database_url))
         super().__init__(config_name="runs")
 
     def launch(self) -> None:
-        """Go on with the runs that were killed, and take new ones."""
+        """Go on with the runs that were killed, and take new ones.
+
+        Runs of another form, which an earlier version of the program has started, begin again.
+        """
         DBOS.launch()
+        for left in DBOS.list_workflows(status=_OPEN, load_output=False):
+            if left.app_version != _FORM_OF_RUNS and left.input is not None:
+                self.start(RunOrder.from_json(left.input["args"][0]))
+                DBOS.cancel_workflow(left.workflow_id)
 
     def close(self) -> None:
         """Release the connections; runs in hand go on at the next launch."""
         DBOS.destroy()
+
+    @property
+    def interruption(self) -> str | None:
+        """Why a run stands still until the next launch; None: none does."""
+        return self._interruption
 
     def start(self, order: RunOrder) -> None:
         """Start a run; one that was started already is not started again."""
@@ -75,17 +106,20 @@ class DurableRuns(DBOSConfiguredInstance):
             DBOS.start_workflow(self.execute, order.to_json())
 
     def has_ended(self, run: str) -> bool:
-        """Return whether a run is complete and its receivers were told, or it was given up."""
-        return self._status(run) in (*_FAILED, "SUCCESS")
+        """Return whether a run is complete or was given up, and no receiver is still to be told."""
+        of_run = DBOS.list_workflows(workflow_id_prefix=_workflow_id(run), load_input=False)
+        return bool(of_run) and not any(each.status in _OPEN for each in of_run)
 
-    def why_ended(self, run: str) -> str | None:
-        """Return why a run was given up without an outcome; None: it was not given up."""
-        status = self._status(run)
-        return f"The run was given up ({status})." if status in _FAILED else None
-
-    def _status(self, run: str) -> str | None:
-        status = DBOS.get_workflow_status(_workflow_id(run))
-        return None if status is None else status.status
+    def settle(self, order: RunOrder) -> None:
+        """End a run in the store that has ended in DBOS; one that goes on is left alone."""
+        found = DBOS.get_workflow_status(_workflow_id(order.run_id))
+        if found is not None and found.output is not None and found.status == "SUCCESS":
+            self._log.ended(order, outcome_of(found.output))
+        elif found is not None and found.status in _FAILED:
+            why = f"The run was given up ({found.status})."
+            given_up = failure("run_given_up", why)
+            self._log.ended(order, outcome_of(given_up))
+            self._tell_receivers(order, given_up)
 
     @DBOS.workflow()
     def execute(self, fields: Facts) -> Facts:
@@ -104,15 +138,32 @@ class DurableRuns(DBOSConfiguredInstance):
             facts |= self._add("publish", order, facts, failed="not_published")
         self._parts.close(order)
         self._write("end", order, partial(self._log.ended, order, outcome_of(facts)))
+        self._tell_receivers(order, facts)
+        return facts
+
+    @DBOS.workflow()
+    def tell(self, fields: Facts, facts: Facts) -> Facts:
+        """Tell one receiver of a run, whose index is the fact `receiver`."""
+        order = RunOrder.from_json(fields)
+        call = partial(self._parts.make, "tell", order, facts)
+        return self._step("tell", order, call, most=_ATTEMPTS_TO_TELL)
+
+    def _tell_receivers(self, order: RunOrder, facts: Facts) -> None:
+        """Begin to tell all receivers at the same time, so that a slow one delays no other."""
         for index, receiver in enumerate(order.definition.notify):
             if facts["verdict"] in receiver.verdicts:
-                tell = partial(self._parts.make, "tell", order, {**facts, "receiver": index})
-                self._step(f"tell-{index}", order, tell, most=_ATTEMPTS_TO_TELL)
-        return facts
+                with SetWorkflowID(f"{_workflow_id(order.run_id)}/tell-{index}"):
+                    DBOS.start_workflow(self.tell, order.to_json(), {**facts, "receiver": index})
 
     def _make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
         """Make a part that leads to the verdict, before the deadline of the run."""
-        call = partial(self._parts.make, part, order, dict(facts))
+
+        def call() -> Facts:
+            ended = self._log.outcome(order) if part == "resolve" else None
+            if ended is not None:
+                return facts_of(ended)
+            return self._parts.make(part, order, dict(facts))
+
         most, deadline = order.definition.attempts, order.deadline
         return self._step(part, order, call, most=most, deadline=deadline)
 
@@ -146,7 +197,12 @@ class DurableRuns(DBOSConfiguredInstance):
         deadline: datetime | None = None,
     ) -> Facts:
         attempts = Attempts(most=most, deadline=deadline, now=self._now, pause=self._pause)
-        return DBOS.run_step({"name": name}, attempts.make, order.run_id, name, call)
+        try:
+            return DBOS.run_step({"name": name}, attempts.make, order.run_id, name, call)
+        except SQLAlchemyError as error:
+            # DBOS would end the run as failed, after parts that had an effect.
+            self._interruption = f"the database of runs cannot be written: {error}"
+            raise RunInterrupted from error
 
 
 def runs_database(home: Home, url: str | None) -> str:
@@ -155,7 +211,7 @@ def runs_database(home: Home, url: str | None) -> str:
 
 
 def _workflow_id(run: str) -> str:
-    return f"{_NAME}/{run}"
+    return f"{_NAME}/{_FORM_OF_RUNS}/{run}"
 
 
 def _config(database_url: str) -> DBOSConfig:

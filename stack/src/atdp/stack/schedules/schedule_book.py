@@ -45,6 +45,8 @@ class ScheduleRecord:
     changed_at: datetime
     actor: str
     clock_from: datetime
+    data_since: datetime
+    """Data that came later request runs."""
     data_from: int | None = None
     """Position of the data that have been dealt with; None: not observed yet."""
     runs: dict[datetime, Run] = field(default_factory=dict)
@@ -71,7 +73,7 @@ class ScheduleRecord:
             stage=self.stage,
             changed_at=self.changed_at,
             actor=self.actor,
-            next_at=next_tick(self.definition, now) if active else None,
+            next_at=next_tick(self.definition, max(now, self.clock_from)) if active else None,
             last_run=None if last is None else self.runs[last],
             open_runs=len(self.open_times),
         )
@@ -194,7 +196,8 @@ class ScheduleBook:
                 record.stage = "paused"
             case ScheduleResumed():
                 record.stage = "active"
-                record.clock_from, record.data_from = event.at, None
+                record.clock_from = record.data_since = event.at
+                record.data_from = None
             case ScheduleRemoved():
                 record.stage = "removed"
             case _:
@@ -210,13 +213,14 @@ class ScheduleBook:
                 changed_at=event.at,
                 actor=event.actor,
                 clock_from=event.at,
+                data_since=event.at,
             )
             return
         returns = record.stage == "removed"
         if returns or _differ(record.definition, definition, _CLOCK_FIELDS):
             record.clock_from = event.at
         if returns or _differ(record.definition, definition, _DATA_FIELDS):
-            record.data_from = None
+            record.data_since, record.data_from = event.at, None
         record.definitions.append(definition)
         record.stage = "active" if returns else record.stage
         record.changed_at, record.actor = event.at, event.actor

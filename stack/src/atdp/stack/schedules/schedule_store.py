@@ -108,6 +108,14 @@ class ScheduleStore:
             if len(found) < _BATCH:
                 return
 
+    def stream(self, name: str) -> list[ScheduleEvent]:
+        """Return the events of a stream, in order."""
+        with self._reporting("read"):
+            found = self._recorder.select_events(name)
+        return [
+            stored_event(name, each.originator_version, each.topic, each.state) for each in found
+        ]
+
     @contextmanager
     def _reporting(self, action: str) -> Iterator[None]:
         try:

@@ -15,23 +15,26 @@ from typing import Final, Protocol
 
 from atdp.control import ControlError
 from atdp.lakehouse import LakehouseError
-from atdp.replay import Verdict
 from atdp.runtime import PlatformError
 from atdp.stack.errors import ScheduleError, StackError
-from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_requests import DataPoint, clock_requests, data_requests
 from atdp.stack.schedules.schedule_book import ScheduleBook, ScheduleRecord
+from atdp.stack.schedules.schedule_clock import next_tick
 from atdp.stack.schedules.schedule_definition import DataTrigger, ScheduleDefinition
 from atdp.stack.schedules.schedule_events import EventBody, RunEnded, RunRequested
 from atdp.stack.schedules.schedule_metrics import SchedulerMetrics
-from atdp.stack.schedules.schedule_state import Run, RunOutcome
+from atdp.stack.schedules.schedule_state import Run
 from atdp.stack.schedules.schedule_store import ScheduleStore
 
 _MOST_RUNS: Final = 4
 """Runs of all schedules that are at work at a time; evaluations share the engines anyway."""
+_MOST_ENDING: Final = 16
+"""Runs beyond these whose deadline has passed while they waited: they only end, and tell it."""
 _DATA_EVERY: Final = timedelta(seconds=10)
 """Time between two looks at the data of a schedule."""
+_CLOCK_AHEAD: Final = timedelta(minutes=5)
+"""Difference of clocks that is tolerated in times that have been dealt with."""
 _ACTOR: Final = "scheduler"
 
 _log = logging.getLogger("atdp.schedules")
@@ -44,8 +47,8 @@ class RunStarter(Protocol):
         """Start a run; one that was started already is not started again."""
         ...
 
-    def why_ended(self, run: str) -> str | None:
-        """Return why a run was given up without an outcome; None: it was not given up."""
+    def settle(self, order: RunOrder) -> None:
+        """End a run that is worked on no longer; without effect on one that goes on."""
         ...
 
 
@@ -55,7 +58,10 @@ class DataSource(Protocol):
     def since(
         self, trigger: DataTrigger, definition: ScheduleDefinition, position: int
     ) -> list[DataPoint]:
-        """Return what came after `position`, oldest first; 0 is before everything."""
+        """Return what came after `position`, oldest first; 0 is before everything.
+
+        Data that became fewer are one point with a lower position.
+        """
         ...
 
 
@@ -73,6 +79,10 @@ class Scheduler:
     _book: ScheduleBook = field(default_factory=ScheduleBook)
     _started: set[str] = field(default_factory=set)
     _looked_at: dict[str, datetime] = field(default_factory=dict)
+    _next_ticks: dict[str, tuple[tuple[int, datetime], datetime | None]] = field(
+        default_factory=dict
+    )
+    """The next time of each clock, for a version of its schedule and the times dealt with."""
 
     def round(self) -> None:
         """Make one round.
@@ -86,12 +96,10 @@ class Scheduler:
         for name, record in sorted(schedules.items()):
             if record.stage == "active":
                 with self._problem_of(name, "clock"):
-                    self._append(clock_requests(record, now), now)
+                    self._look_at_clock(record, now)
                 self._look_at_data(record, now)
         self._read()
-        for name, record in schedules.items():
-            with self._problem_of(name, "runs"):
-                self._start(record)
+        self._start_runs()
         present = {name for name, record in schedules.items() if record.stage == "active"}
         self._problems = {key: text for key, text in self._problems.items() if key[0] in present}
         self.metrics.show(self._book, self.now())
@@ -119,48 +127,87 @@ class Scheduler:
                 raise
             # Somebody changed the schedule or requested one of the runs: the next round sees it.
 
+    def _look_at_clock(self, record: ScheduleRecord, now: datetime) -> None:
+        definition = record.definition
+        if definition.cron is None:
+            return
+        if record.clock_from > now + _CLOCK_AHEAD:
+            raise ScheduleError(
+                "clock_was_ahead",
+                f"times up to {record.clock_from.isoformat()} have been dealt with, since the "
+                "clock of a machine was ahead; `atdp schedule pause` and `resume` begin at now",
+            )
+        basis = (record.version, record.clock_from)
+        known = self._next_ticks.get(definition.id)
+        if known is None or known[0] != basis:
+            known = basis, next_tick(definition, record.clock_from)
+            self._next_ticks[definition.id] = known
+        if known[1] is not None and known[1] <= now:
+            self._append(clock_requests(record, now), now)
+
     def _look_at_data(self, record: ScheduleRecord, now: datetime) -> None:
         definition = record.definition
         looked_at = self._looked_at.get(definition.id)
         if definition.on is None or definition.on == "external":
             return
-        if looked_at is not None and now - looked_at < _DATA_EVERY:
+        if looked_at is not None and timedelta(0) <= now - looked_at < _DATA_EVERY:
             return
         self._looked_at[definition.id] = now
         with self._problem_of(definition.id, "data"):
             points = self.data.since(definition.on, definition, record.data_from or 0)
             self._append(data_requests(record, points), now)
 
-    def _start(self, record: ScheduleRecord) -> None:
-        running = 0
-        for run in record.open_runs():
-            if run.id in self._started or run.stage == "running":
-                running += 1
-                self._give_up_if_ended(run, record)
-            elif running < record.definition.max_concurrent and len(self._started) < _MOST_RUNS:
-                running += 1
-            else:
-                continue
-            if run.id not in self._started:
-                self._started.add(run.id)
-                self.runs().start(_order(run, record))
+    def _start_runs(self) -> None:
+        """Start open runs: each schedule's first before any schedule's second, by their requests.
 
-    def _give_up_if_ended(self, run: Run, record: ScheduleRecord) -> None:
-        why = self.runs().why_ended(run.id)
-        if why is None:
-            return
-        outcome = RunOutcome(verdict=Verdict.ERROR, reasons=("run_given_up",), text=why)
-        RunLog(self.store, self.now).ended(_order(run, record), outcome)
+        So a schedule with many runs that wait does not keep the others from theirs.
+        """
+        waiting = []
+        for name, record in self._book.schedules.items():
+            with self._problem_of(name, "runs"):
+                waiting += self._waiting(record)
+        for rank, _, order in sorted(waiting, key=lambda each: each[:2]):
+            most = _MOST_RUNS if rank else _MOST_RUNS + _MOST_ENDING
+            if len(self._started) < most:
+                with self._problem_of(order.definition.id, "start"):
+                    self.runs().start(order)
+                    self._started.add(order.run_id)
+
+    def _waiting(self, record: ScheduleRecord) -> list[tuple[int, datetime, RunOrder]]:
+        """Return the runs that may start now: rank, request, order.
+
+        The rank is the number of the run among those of its schedule that are at work, or 0 for one
+        that an earlier process began, or whose deadline has passed. Runs at work that have ended
+        are settled.
+        """
+        orders = [_order(run, record) for run in record.open_runs()]
+        begun = {run.id for run in record.open_runs() if run.stage == "running"}
+        rank, waiting = 0, []
+        for order in orders:
+            if order.run_id in self._started:
+                self.runs().settle(order)
+            rank += order.run_id in self._started or order.run_id in begun
+        for order in orders:
+            if order.run_id in self._started:
+                continue
+            at_once = order.run_id in begun or order.deadline < self.now()
+            rank += not at_once
+            if at_once or rank <= record.definition.max_concurrent:
+                waiting.append((0 if at_once else rank, order.requested_at, order))
+        return waiting
 
     @contextmanager
     def _problem_of(self, name: str, of: str) -> Iterator[None]:
         try:
             yield
-        except (StackError, ControlError, LakehouseError, PlatformError) as error:
+        except Exception as error:  # noqa: BLE001 (the others get their runs; libraries of the lake and of runs have many errors)
+            known = isinstance(error, (StackError, ControlError, LakehouseError, PlatformError))
+            text = str(error) if known else f"it ended with {type(error).__name__}; see the log"
             self.metrics.failures.inc()
-            if self._problems.get((name, of)) != str(error):
-                _log.warning("a schedule cannot be dealt with: %s", error, extra={"of": name})
-            self._problems[name, of] = str(error)
+            if self._problems.get((name, of)) != text:
+                why = None if known else error
+                _log.warning("a schedule: %s", text, extra={"of": name}, exc_info=why)
+            self._problems[name, of] = text
         else:
             self._problems.pop((name, of), None)
 

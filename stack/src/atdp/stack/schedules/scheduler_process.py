@@ -12,10 +12,13 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from atdp.runtime import Home, Service, utc_now
 from atdp.stack.errors import ScheduleError
+from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
+from atdp.stack.schedules.outbox_sender import OutboxSender
 from atdp.stack.schedules.schedule_book import ScheduleBook
 from atdp.stack.schedules.schedule_store import ScheduleStore, schedules_url
 from atdp.stack.schedules.scheduler_lock import SchedulerLock
@@ -39,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with service.serving():
             process.run(service)
-    except ScheduleError:
+    except Exception:  # noqa: BLE001 (a run in hand must not keep a process alive that requests none)
         _log.exception("the scheduler stops because of an error")
         ended = 1
     if process.has_runs:
@@ -69,6 +72,8 @@ class _Process:
         store = ScheduleStore(self._home, self._url)
         lock = SchedulerLock(self._home.root / "schedules", self._url)
         book = ScheduleBook()
+        sender = OutboxSender(self._home, EvaluationOutbox.of(self._home))
+        Thread(target=sender.run, args=(service.stop,), name="outbox", daemon=True).start()
         try:
             while not service.stop.is_set() and not lock.take():
                 service.health.not_ready("another scheduler of this store works")
@@ -104,6 +109,8 @@ class _Process:
         service.health.add_ready_check("schedules", scheduler.problem)
         while not service.stop.is_set():
             lock.check()
+            if self._runs is not None and self._runs.interruption is not None:
+                raise ScheduleError("store", self._runs.interruption)
             try:
                 scheduler.round()
                 self._store_problem = None

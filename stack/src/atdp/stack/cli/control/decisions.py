@@ -98,7 +98,7 @@ def reconcile(model: Model = None, form: FormatOption = None, as_json: JsonOptio
     Example:
       atdp control reconcile
     """
-    from atdp.stack.evaluations import publish_pending
+    from atdp.stack.evaluations.publication import publish_pending
 
     with recording(model) as flow:
         state = flow.reconcile()

@@ -18,7 +18,8 @@ from atdp.stack.cli.replay.repeated_run import repeat_stored
 from atdp.stack.cli.replay.scheduled_run import refuse_further_options, run_scheduled
 
 if TYPE_CHECKING:
-    from atdp.replay import ReplayConfig
+    from atdp.replay import ReplayConfig, ReplayReport
+    from atdp.runtime import Home
 
 
 class Mode(StrEnum):
@@ -168,6 +169,7 @@ def run(  # noqa: PLR0913 (one for each option of the command)
     dataset, candidate, baseline, model = _named(
         dataset=dataset, candidate=candidate, baseline=baseline, model=model
     )
+    from atdp.control import ControlError
     from atdp.replay import ReplayRequest, evaluate_dataset, read_config
 
     home = existing_home()
@@ -202,14 +204,13 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         ),
         config=config,
     )
+    try:
+        if record:
+            _record(home, model, result)
+    except ControlError:
+        print_report(result, report, choose_format(form, as_json))
+        raise
     print_report(result, report, choose_format(form, as_json))
-    if record:
-        from atdp.stack.cli.control.release_flow import recording
-        from atdp.stack.evaluations import publish_evaluation
-
-        publish_evaluation(home, result)
-        with recording(model) as flow:
-            flow.record_gate(result)
     raise typer.Exit(result.exit_code)
 
 
@@ -223,6 +224,19 @@ def _named(**options: str | None) -> tuple[str, ...]:
         if value is None:
             raise typer.BadParameter("it is missing", param_hint=f"--{name}")
     return tuple(value for value in options.values() if value is not None)
+
+
+def _record(home: "Home", model: str, result: "ReplayReport") -> None:
+    """Record the verdict for the release gate, then publish it; what is shown has been recorded.
+
+    Raises:
+        ControlError: it could not be recorded, or is recorded and not in force.
+    """
+    from atdp.stack.cli.control.release_flow import recording
+    from atdp.stack.evaluations.publication import publish_recorded
+
+    with recording(model) as flow:
+        publish_recorded(home, result, lambda: flow.record_gate(result))
 
 
 def _with_next_look(

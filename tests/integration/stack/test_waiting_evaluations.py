@@ -1,0 +1,103 @@
+"""A scheduler that idles sends what waits for Kafka when the broker is there again."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from atdp.control import ReleaseStore, line_name
+from atdp.control.events import Bootstrapped
+from atdp.control.store import number_decisions
+from atdp.runtime import Home, KafkaSettings, write_durably
+from atdp.schemas import decode_record, deterministic_event_id
+from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
+from atdp.stack.topics import ensure_topics
+
+from .scheduler_processes import SchedulerProcesses, wait_until
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
+
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SchedulerProcesses]:
+    monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
+    made = SchedulerProcesses(Home(tmp_path))
+    yield made
+    made.kill()
+
+
+def ids_on(bootstrap: str, name: str, wanted: set[str]) -> set[str]:
+    """Return the ids of the records on a topic, read until the wanted ones are among them."""
+    config = {"bootstrap.servers": bootstrap, "group.id": str(NOW), "auto.offset.reset": "earliest"}
+    consumer, found = Consumer(config), set[str]()
+    consumer.subscribe([name])
+    try:
+        wait_until(lambda: wanted <= found | read_one(consumer, found))
+    finally:
+        consumer.close()
+    return found
+
+
+def read_one(consumer: Consumer, found: set[str]) -> set[str]:
+    message = consumer.poll(0.5)
+    if message is not None and message.error() is None and message.value() is not None:
+        found.add(str(decode_record(message.value())[1]["event_id"]))
+    return found
+
+
+def test_what_waits_is_sent_without_a_further_evaluation_or_decision(
+    processes: SchedulerProcesses, kafka_bootstrap: str
+) -> None:
+    home = processes.home
+    ensure_topics(KafkaSettings(kafka_bootstrap), replication=1)
+    event_id = deterministic_event_id(NOW, str(home.root))
+    outbox = EvaluationOutbox.of(home)
+    outbox.add(
+        {
+            "event_id": event_id,
+            "tenant_id": "acme",
+            "run_id": "1" * 64,
+            "report_sha256": "0" * 64,
+            "model": "orderdesk",
+            "candidate": "v2",
+            "baseline": "v1",
+            "dataset": "orders",
+            "dataset_sha256": "0" * 64,
+            "verdict": "PASS",
+            "mode": "superiority",
+            "margin": 0.0,
+            "alpha": 0.05,
+            "estimator": "cwpdis",
+            "trajectories": 1,
+            "usable": 1,
+            "coverage": 1.0,
+            "tasks": 1,
+            "report_json": "{}",
+            "occurred_at": NOW,
+        }
+    )
+    line = line_name(home.root.name)
+    body = Bootstrapped(
+        model="orderdesk",
+        tenants=("acme",),
+        version="v1",
+        weights_sha256="0" * 64,
+        engine="inference-0",
+        evidence_ttl_s=100,
+        reason="first",
+    )
+    with ReleaseStore(home.control) as store:
+        store.append(number_decisions(line, 0, [body], at=NOW, actor="test"))
+        (decided,) = store.history(line)
+    processes.start("scheduler")
+    wait_until(lambda: processes.state("scheduler") == "ok")
+    assert len(outbox.waiting()) == 1
+    write_durably(home.endpoints_file, json.dumps({"kafka": kafka_bootstrap}))
+    wait_until(lambda: outbox.is_empty())
+    assert event_id in ids_on(kafka_bootstrap, "atdp.evaluations", {event_id})
+    assert decided.event_id in ids_on(kafka_bootstrap, "atdp.control", {decided.event_id})
