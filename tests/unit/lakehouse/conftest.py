@@ -1,16 +1,43 @@
 """A lake of its own for each test, and a log to land events from."""
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from atdp.lakehouse import Lake, open_lake
 from atdp.lakehouse.testing import LogDouble
+from atdp.runtime import Home
+
+
+@pytest.fixture(scope="session")
+def empty_home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Return a home with an empty lake. A copy takes a sixth of the time that a new lake takes."""
+    home = Home(tmp_path_factory.mktemp("empty") / "home")
+    open_lake(home)
+    return home
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return open_lake(tmp_path / "home")
+def lake(empty_home: Home, tmp_path: Path) -> Lake:
+    home = Home(tmp_path / "home")
+    copy_lake(empty_home, home)
+    return open_lake(home)
+
+
+def copy_lake(source: Home, target: Home) -> None:
+    """Copy a lake without rows; catalog and metadata hold absolute places."""
+    shutil.copytree(source.warehouse, target.warehouse)
+    places = (str(source.root), str(target.root))
+    for file in target.warehouse.rglob("*.metadata.json"):
+        file.write_text(file.read_text("utf-8").replace(*places), "utf-8")
+    with closing(sqlite3.connect(source.catalog_db)) as catalog:
+        catalog.execute("VACUUM INTO ?", (str(target.catalog_db),))
+    with closing(sqlite3.connect(target.catalog_db)) as catalog, catalog:
+        for column in ("metadata_location", "previous_metadata_location"):
+            catalog.execute(f"UPDATE iceberg_tables SET {column} = replace({column}, ?, ?)", places)
 
 
 @pytest.fixture
