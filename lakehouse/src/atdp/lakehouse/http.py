@@ -34,6 +34,7 @@ from atdp.runtime import (
     ConcurrencyLimit,
     Home,
     HttpProblem,
+    LimitedRoute,
     Principal,
     utc_now,
 )
@@ -94,7 +95,7 @@ def sql_router(
     shared = _SharedLake(home)
     limit = ConcurrencyLimit(_STATEMENTS, of="statements are", code="too_many_statements")
     authorizer = authorizer or open_authorizer(home)
-    routes = APIRouter()
+    routes = APIRouter(route_class=LimitedRoute)
 
     @routes.post("/v1/sql")
     def sql(question: SqlQuestion, request: Request) -> Response:

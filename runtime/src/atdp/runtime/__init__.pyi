@@ -50,6 +50,7 @@ from .service.http_problem import (
     http_problem_response as http_problem_response,
     invalid_request_response as invalid_request_response,
 )
+from .service.limited_route import LimitedRoute as LimitedRoute
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
 from .stop_signals import call_on_signals as call_on_signals, stop_event as stop_event

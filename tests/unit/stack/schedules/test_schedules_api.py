@@ -18,6 +18,7 @@ from atdp.runtime import (
     http_problem_response,
     invalid_request_response,
 )
+from atdp.runtime.service.limited_route import MOST_BYTES
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
 from atdp.stack.schedules.schedules_api import schedules_router
@@ -251,6 +252,32 @@ def test_bad_input_is_refused_and_changes_nothing(
     assert [(each.version, each.stage, each.open_runs) for each in after] == [
         (each.version, each.stage, each.open_runs) for each in before
     ]
+
+
+def test_nobody_fills_the_memory_with_a_body(office: Office) -> None:
+    sent = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 4 * MOST_BYTES:
+            sent += 2**20
+            yield b" " * 2**20
+
+    answer = office.client.post("/v1/schedules", content=endless())
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("levels", [300, 100_000])
+def test_settings_without_end_are_refused(office: Office, levels: int) -> None:
+    settings = '{"margin": ' + "[" * levels + "]" * levels + "}"
+    body = f'{{"id": "deep", "model": "m", "on": "external", "settings": {settings}}}'
+    headers = {
+        "Authorization": f"Bearer {office.keys['operator']}",
+        "Content-Type": "application/json",
+    }
+    answer = office.client.post("/v1/schedules", content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert office.ask("operator", "GET")[1] == {"schedules": []}
 
 
 def test_an_idempotency_key_has_a_length(office: Office) -> None:

@@ -31,6 +31,7 @@ from atdp.runtime import (
     ConcurrencyLimit,
     Home,
     HttpProblem,
+    LimitedRoute,
     PlatformError,
     Principal,
     Register,
@@ -137,7 +138,7 @@ def policy_router(home: Home, callers: Callers, *, register: Register | None = N
     Without `register`, that of the home is opened at the first request.
     """
     opened = _OpenDesk(home, callers, register)
-    routes = APIRouter(prefix="/v1/policies")
+    routes = APIRouter(prefix="/v1/policies", route_class=LimitedRoute)
     _add_checks(routes, opened)
     _add_reading(routes, opened)
     _add_deciding(routes, opened)

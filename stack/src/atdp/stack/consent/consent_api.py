@@ -13,6 +13,7 @@ from atdp.runtime import (
     Callers,
     Home,
     HttpProblem,
+    LimitedRoute,
     PlatformError,
     utc_now,
 )
@@ -53,7 +54,7 @@ class ConsentRequest(BaseModel):
 def consent_router(home: Home, callers: Callers, *, desk: ConsentDesk | None = None) -> APIRouter:
     """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
     desk = desk or ConsentDesk(home)
-    routes = APIRouter()
+    routes = APIRouter(route_class=LimitedRoute)
 
     @routes.post("/v1/consent")
     def decide(asked: ConsentRequest, request: Request) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from atdp.runtime import (
     ConcurrencyLimit,
     Home,
     HttpProblem,
+    LimitedRoute,
     PlatformError,
     Principal,
     utc_now,
@@ -96,7 +97,7 @@ def quarantine_router(
 ) -> APIRouter:
     """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
     opened = _OpenQuarantine(desk or QuarantineDesk(home), callers)
-    routes = APIRouter(prefix="/v1/quarantine")
+    routes = APIRouter(prefix="/v1/quarantine", route_class=LimitedRoute)
     _add_reading(routes, opened)
     _add_ordering(routes, opened)
     return routes

@@ -13,7 +13,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from atdp.runtime import Callers, ConcurrencyLimit, Home, HttpProblem
+from atdp.runtime import Callers, ConcurrencyLimit, Home, HttpProblem, LimitedRoute
 from atdp.stack.errors import ScheduleError
 from atdp.stack.schedules.schedule_access import CallersSchedules, ScheduleDenied
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
@@ -92,7 +92,7 @@ class _OpenSchedules:
 def schedules_router(home: Home, callers: Callers) -> APIRouter:
     """Return the routes for an application that handles `atdp.runtime.HttpProblem`."""
     opened = _OpenSchedules(home, callers)
-    routes = APIRouter(prefix="/v1/schedules")
+    routes = APIRouter(prefix="/v1/schedules", route_class=LimitedRoute)
     _add_schedules(routes, opened)
     _add_stages(routes, opened)
     _add_runs(routes, opened)
