@@ -108,7 +108,8 @@ def test_receivers_that_an_earlier_form_left_waiting_are_told_after_an_upgrade(
 def fail_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let the database refuse the result of one part, as a full disk does."""
     database: Any = _get_dbos_instance()._sys_db
-    record, refused = database.record_operation_result, []
+    record = database.record_operation_result
+    refused: list[str] = []
 
     def refuse(result: Any, *arguments: Any, **named: Any) -> Any:
         if result["function_name"] == name and not refused:
@@ -171,7 +172,7 @@ def test_when_the_store_of_schedules_is_an_old_copy_a_run_gets_the_end_that_it_h
     for file in copy.glob("schedules.sqlite*"):
         shutil.copy(file, folder)
     lives.runner = Runner(lives.home)
-    assert lives.outcome is None
+    assert lives.runner.desk.run("s", NOON).stage == "requested"
     lives.runner.runs.start(lives.order)
     lives.runner.runs.settle(lives.order)
     assert lives.outcome == had
