@@ -118,7 +118,7 @@ class StackParts:
         return {
             "verdict": report.verdict.value,
             "reasons": [reason.code for reason in report.reasons],
-            "text": " ".join(reason.text for reason in report.reasons),
+            "text": "; ".join(reason.text for reason in report.reasons),
             "evaluation": report.run_id,
             "report_sha256": report.sha256,
             "report": str(page.relative_to(self.home.root)),
@@ -143,7 +143,7 @@ class StackParts:
         return {
             "verdict": report.verdict.value,
             "reasons": [reason.code for reason in report.reasons],
-            "text": " ".join(reason.text for reason in report.reasons),
+            "text": "; ".join(reason.text for reason in report.reasons),
             **gates,
         }
 

@@ -131,7 +131,7 @@ def print_run(run: "Run", form: Format | None) -> None:
     elif run.outcome is None:
         typer.echo(f"{run.id} is {run.stage}; `atdp schedule runs {run.schedule}` shows its end")
     else:
-        report = "" if run.outcome.report is None else f"\n{run.outcome.report}"
+        report = "" if run.outcome.report is None else f"\n<home>/{run.outcome.report}"
         typer.echo(f"{run.id}: {run.outcome.verdict}: {run.outcome.text}{report}")
 
 
