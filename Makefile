@@ -69,6 +69,7 @@ bench-names: setup ## Governance against the truth of real conversations: values
 
 bench-verdicts: setup ## Error rates of replay's intervals and verdicts, by simulation (half an hour)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.interval_coverage
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.unseen_actions
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.verdicts $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report

@@ -10,8 +10,8 @@ depends. `ESS` is the expected effective sample size as a share of the log.
 `false PASS`: PASS of a candidate whose true difference does not clear the threshold. `false FAIL`:
 FAIL of one that is not worse. `coverage`: share of the intervals of the difference (nominal 90 %)
 that contain the truth, where evidence is sufficient. `refused`: share of runs without sufficient
-evidence. In a row with several looks the log grows from look to look, each look pays its share of
-alpha, and the first PASS or FAIL counts.
+evidence. In a row with several looks the log grows from look to look, each look with sufficient
+evidence pays its share of alpha, and the first PASS or FAIL counts.
 """
 
 import argparse
@@ -24,7 +24,15 @@ from typing import Final
 
 import numpy as np
 
-from atdp.replay import PinnedDataset, PolicyVersion, ReplayConfig, ReplayReport, Verdict, replay
+from atdp.replay import (
+    THIN_EVIDENCE,
+    PinnedDataset,
+    PolicyVersion,
+    ReplayConfig,
+    ReplayReport,
+    Verdict,
+    replay,
+)
 from atdp.replay.estimators import Floats
 from atdp.replay.testing import SampledGeneration, SampledTrajectory
 
@@ -33,15 +41,6 @@ TOKENS: Final = 8
 """Tokens of one decision."""
 LOGPROB: Final = -2.0
 """Logged log-probability of each token."""
-REFUSALS: Final = frozenset(
-    {
-        "few_tasks",
-        "low_coverage",
-        "low_effective_sample_size",
-        "one_weight_dominates",
-        "weights_off_one",
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +57,7 @@ class Scenario:
     redacted: tuple[float, float] = (0.0, 0.0)
     """Probability that a failed, and a successful, trajectory has a redaction inside."""
     looks: int = 1
+    """Evaluations of a log that grows by `tasks` before each."""
     config: dict[str, object] = field(default_factory=dict)
 
     @property
@@ -88,6 +88,14 @@ def scenarios() -> tuple[Scenario, ...]:
         Scenario(name="equal, five looks", tasks=25, looks=5),
         Scenario(name="at the margin", tasks=100, gain=-0.05, config=at_margin),
         Scenario(name="at the margin, five looks", tasks=40, gain=-0.05, looks=5, config=at_margin),
+        Scenario(
+            name="at the margin, thin first",
+            tasks=5,
+            gain=-0.05,
+            ess=0.3,
+            looks=10,
+            config=at_margin,
+        ),
         Scenario(name="worse", tasks=100, gain=-0.15),
         Scenario(name="better", tasks=100, gain=0.15),
         Scenario(name="better, other style", tasks=100, gain=0.15, ess=0.02),
@@ -181,6 +189,11 @@ def judge(scenario: Scenario, log: _Log, *, look: int) -> ReplayReport:
     )
 
 
+def is_thin(report: ReplayReport) -> bool:
+    """Return True when the evidence was too thin for a comparison, which spends no look."""
+    return not THIN_EVIDENCE.isdisjoint(reason.code for reason in report.reasons)
+
+
 @dataclass(kw_only=True, slots=True)
 class Row:
     """Counts over the runs of one scenario."""
@@ -194,7 +207,7 @@ class Row:
     def add(self, report: ReplayReport) -> None:
         """Count an interval, where the evidence was sufficient."""
         decisive = report.evaluation.decisive(report.inputs.config)
-        if decisive is None or REFUSALS & {reason.code for reason in report.reasons}:
+        if decisive is None or is_thin(report):
             return
         self.judged += 1
         between = decisive.difference.lower <= self.scenario.gain <= decisive.difference.upper
@@ -220,11 +233,12 @@ def simulate(scenario: Scenario, *, runs: int, seed: int) -> Row:
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         log = _Log(trajectories=[], log_ratio=[])
-        verdict = Verdict.INCONCLUSIVE
-        for look in range(1, scenario.looks + 1):
+        verdict, look = Verdict.INCONCLUSIVE, 1
+        for _ in range(scenario.looks):
             sample_log(scenario, rng, log)
             report = judge(scenario, log, look=look)
             row.add(report)
+            look += not is_thin(report)
             if verdict is Verdict.INCONCLUSIVE:
                 verdict = report.verdict
         row.runs += 1

@@ -11,7 +11,7 @@ The population of an evaluation is what the candidate has not learned from. Of i
 *scored* (valid weights and a reward), *unscored* (a reward, but no valid weight) or *unrewarded*.
 Unscored trajectories are not missing at random: a redaction inside a session often comes with a
 failure. Therefore they enter the estimates by bounds (`atdp.replay.bounded_returns`). Unrewarded
-ones are assumed to be missing at random, given the task.
+ones are left out, as if chance alone decided who rates.
 """
 
 from collections import Counter
