@@ -94,7 +94,54 @@ def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(
 
     monkeypatch.setattr("atdp.runtime.keys.KeyStore.list", broken)
     done = RUNNER.invoke(build(), ["keys", "list"])
-    assert isinstance(done.exception, RuntimeError)
+    assert (done.exit_code, "RuntimeError: a bug" in done.stderr) == (1, True)
+    assert "Traceback" in done.stderr
+
+
+VERDICT_VERBS = (
+    ("replay", "run"),
+    ("replay", "cassette"),
+    ("replay", "teacher"),
+    ("replay", "gate"),
+    ("schedule", "trigger"),
+    ("control", "canary", "judge"),
+)
+
+
+@pytest.mark.parametrize("verb", VERDICT_VERBS, ids=" ".join)
+def test_where_codes_are_verdicts_a_wrong_call_is_none(home: Path, verb: tuple[str, ...]) -> None:
+    done = RUNNER.invoke(build(), [*verb, "--no-such-option"])
+    assert (done.exit_code, "--no-such-option" in done.stderr) == (3, True)
+
+
+@pytest.mark.parametrize(("verb", "code"), [("trigger", 3), ("runs", 0)])
+def test_where_codes_are_verdicts_output_that_nobody_reads_is_none(
+    home: Path, verb: str, code: int
+) -> None:
+    program = (
+        "import sys\n"
+        "from atdp.stack.cli.app import build\n"
+        "from atdp.stack.cli.schedule import runs\n"
+        "def closed(*_):\n"
+        "    raise BrokenPipeError\n"
+        "runs.schedules_of = closed\n"
+        "build()(['schedule', sys.argv[1], 'nightly'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, verb], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (code, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(RuntimeError("a bug"), 3), (KeyboardInterrupt(), 130)]
+)
+def test_where_codes_are_verdicts_a_call_that_breaks_off_is_none(
+    home: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("atdp.stack.cli.schedule.runs.schedules_of", broken)
+    assert RUNNER.invoke(build(), ["schedule", "trigger", "nightly"]).exit_code == code
 
 
 def test_a_key_is_shown_once_and_listed_without_its_secret(home: Path) -> None:

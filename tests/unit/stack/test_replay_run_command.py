@@ -22,11 +22,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--settings", "none.yaml"], "cannot read the settings none.yaml"),
+        (["--settings", "none.yaml"], "cannot read none.yaml: No such file"),
         (["--settings", "wrong.yaml"], "wrong.yaml:1:1: there is no setting 'margni'"),
         (["--alpha", "0.7"], "alpha must be in"),
+        (["--margin", "inf"], "margin must be >= 0 and finite"),
+        (["--seed", "-1"], "seed must be at least 0"),
         (["--reward-min", "2"], "reward_min must be below reward_max"),
         (["--record"], "Nothing has been released"),
+        (["--dataset", "../../keys"], "no dataset '../../keys'"),
+        (["--dataset", "d" * 300], "no dataset 'ddd"),
+        (["--junit", "wrong.yaml/x"], "cannot write wrong.yaml/x: "),
     ],
 )
 @pytest.mark.usefixtures("home")
@@ -55,5 +60,5 @@ def test_settings_that_cannot_be_used_are_an_error_and_no_verdict(
 @pytest.mark.usefixtures("home")
 def test_an_option_that_does_not_exist_in_this_form_is_a_wrong_call(options: list[str]) -> None:
     done = CliRunner().invoke(build(), [*ASKED, *options])
-    assert done.exit_code == 2
+    assert done.exit_code == 3
     assert options[0] in done.stderr

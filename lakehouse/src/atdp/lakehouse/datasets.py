@@ -130,16 +130,20 @@ def load_dataset(lake: Lake, name: str) -> Dataset:
     """
     file = lake.home.datasets / f"{name}.json"
     try:
+        if not _NAME.fullmatch(name):
+            raise FileNotFoundError
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = ", ".join(dataset.name for dataset in list_datasets(lake)) or "none yet"
         raise DatasetError(
             f"no dataset {name!r}; there are: {known} (`atdp dataset create`)"
         ) from None
-    except json.JSONDecodeError as error:
+    except OSError as error:
+        raise DatasetError(f"cannot read {file}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise DatasetError(f"{file} is not JSON; restore it from a backup") from error
-    digest = content.pop("sha256", None)
-    if digest != _digest(content):
+    digest = content.pop("sha256", None) if isinstance(content, dict) else None
+    if digest is None or digest != _digest(content):
         raise DatasetError(
             f"{file} does not match its own digest: it was changed after it was created"
         )

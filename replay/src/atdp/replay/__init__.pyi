@@ -35,8 +35,12 @@ from .gates.gate_settings import (
     read_gate_settings as read_gate_settings,
 )
 from .gates.judgement import worst_verdict as worst_verdict
-from .gates.junit import junit_error as junit_error, junit_xml as junit_xml
 from .gates.lake_runs import GateRequest as GateRequest
+from .junit import (
+    JUnitCase as JUnitCase,
+    junit_error as junit_error,
+    junit_xml as junit_xml,
+)
 from .release_gate import THIN_EVIDENCE as THIN_EVIDENCE
 from .repetition import repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport

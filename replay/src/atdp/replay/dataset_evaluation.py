@@ -4,12 +4,14 @@ The stack's engines are used when no URL is given (`atdp.replay.stack_engines`).
 read. The run is stored in the home, so that it can be repeated (`atdp.replay.stored_runs`).
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
-from atdp.replay.errors import ReplayDataError, WeightsError
+from atdp.replay.engine_address import host_and_port
+from atdp.replay.errors import ConfigError, ReplayDataError, WeightsError
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.lineage import trained_on
 from atdp.replay.recorded_scores import RecordedScores
@@ -21,6 +23,8 @@ from atdp.replay.stack_engines import StackEngines
 from atdp.replay.stored_runs import StoredRuns
 from atdp.replay.weights import weights_sha256
 from atdp.runtime import Home
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +54,7 @@ def evaluate_dataset(
     Raises:
         ReplayDataError: the dataset does not exist or cannot be read.
         LineageError: the registry does not record what the candidate was trained on.
+        ConfigError, NoEngineError: see `registered_policy`.
     """
     try:
         lake = open_lake(home)
@@ -62,14 +67,21 @@ def evaluate_dataset(
         routes_file=home.routes_file,
         locks=home.control,
     )
+    candidate, baseline = (
+        registered_policy(home, request.model, version, url)
+        for version, url in (
+            (request.candidate, request.candidate_url),
+            (request.baseline, request.baseline_url),
+        )
+    )
     learned = (
         trained_on(home.weights, request.model, request.candidate) if request.held_out else None
     )
     scores = RecordedScores()
     report = replay(
         dataset,
-        candidate=registered_policy(home, request.model, request.candidate, request.candidate_url),
-        baseline=registered_policy(home, request.model, request.baseline, request.baseline_url),
+        candidate=candidate,
+        baseline=baseline,
         config=config,
         trained_on=learned,
         open_scorer=scores.recording(engines.open),
@@ -82,7 +94,19 @@ def registered_policy(home: Home, model: str, version: str, url: str | None) -> 
     """Return a version with the digest of its weights.
 
     The digest is None when the weights are not in the registry, as with an engine of another owner.
+
+    Raises:
+        ConfigError: model or version cannot be the name of a folder in the registry.
+        NoEngineError: the URL is none.
     """
+    for name in (model, version):
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} cannot be the name of a model or version; use letters, digits, '.', "
+                "'_' and '-', the first one a letter or digit"
+            )
+    if url is not None:
+        host_and_port(url)
     try:
         sha256 = weights_sha256(home.weights / model / version)
     except WeightsError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from atdp.replay.config import ReplayConfig
 from atdp.replay.evaluation import Evaluation
+from atdp.replay.junit import JUnitCase
 from atdp.replay.report_json import canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
@@ -111,6 +112,19 @@ class ReplayReport:
             f"look {config.look} at {self.inputs.candidate.version} against "
             f"{self.inputs.baseline.version}: each bound has an error of {config.spent_alpha:.2g}, "
             f"of {config.alpha:g} for all looks together"
+        )
+
+    def junit_cases(self) -> tuple[JUnitCase, ...]:
+        """Return the verdict as the one case of a suite."""
+        inputs = self.inputs
+        versions = f"{inputs.candidate.version} against {inputs.baseline.version}"
+        return (
+            JUnitCase(
+                suite=inputs.candidate.model,
+                name=f"{versions} on {inputs.dataset.name}",
+                verdict=self.verdict,
+                reasons=self.reasons,
+            ),
         )
 
     def text(self) -> str:

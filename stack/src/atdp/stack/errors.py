@@ -55,6 +55,10 @@ class ScheduleError(StackError):
         self.code = code
 
 
+class OutputUnwritable(StackError):
+    """A file that a command was asked to write cannot be written."""
+
+
 class CommandMissing(StackError):
     """A command of `atdp` is in a distribution that is not installed."""
 

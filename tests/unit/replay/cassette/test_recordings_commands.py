@@ -1,6 +1,7 @@
 """`atdp replay cassette` and `atdp replay teacher` from a real lake, with real engines."""
 
 import json
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,7 @@ def test_the_recorded_agent_passes_on_its_own_recordings_with_equal_bytes_twice(
 
 
 def test_a_candidate_that_leaves_the_recordings_is_inconclusive_and_under_fail_a_failure(
-    v2: str,
+    v2: str, tmp_path: Path
 ) -> None:
     undecided = replayed("cassette", "--candidate", "v2", "--candidate-url", v2, "--json")
     assert undecided.exit_code == 2, undecided.output
@@ -107,10 +108,14 @@ def test_a_candidate_that_leaves_the_recordings_is_inconclusive_and_under_fail_a
     lines = report["measures"]["trajectories"]
     assert {(line["first_divergence"], line["diverging_tool"]) for line in lines} == {(3, "find")}
     assert {line["reward"] for line in lines} == {None}
-    failed = replayed(
-        "cassette", "--candidate", "v2", "--candidate-url", v2, "--divergence", "fail"
-    )
+    junit = tmp_path / "out" / "cassette.xml"
+    asked = ("--candidate", "v2", "--candidate-url", v2, "--divergence", "fail")
+    failed = replayed("cassette", *asked, "--junit", str(junit))
     assert failed.exit_code == 1
+    (suite,) = ET.parse(junit).getroot()
+    assert (suite.get("name"), suite.get("failures")) == ("cassette shop", "1")
+    assert suite[0].get("name") == "v2 against the recordings on orders"
+    assert suite[0][0].get("message", "").startswith("diverged: 22 of 22")
     assert "diverged: 22 of 22 replays left their recording" in failed.stdout
 
 
@@ -182,10 +187,40 @@ def test_bad_input_is_one_line_on_standard_error(home: Home, tmp_path: Path, ver
         ("--settings", str(tmp_path / "none.yaml")),
         ("--system-prompt", str(tmp_path / "none.txt")),
         ("--tools", str(tools)),
+        ("--dataset", "../orders"),
+        ("--candidate", "../v1"),
+        ("--model", "/etc"),
+        ("--candidate-url", "http://[::1"),
+        ("--candidate-url", "http://engine:99999"),
+        ("--candidate-url", "engine"),
+        ("--junit", str(settings / "x.xml")),
     ):
         refused = replayed(verb, "--candidate", "v1", *options)
         assert refused.exit_code == 3, refused.output
         assert refused.stderr.startswith("error: ")
         assert refused.stderr.count("\n") == 1
-    assert replayed(verb).exit_code == 2
-    assert replayed("cassette", "--candidate", "v1", "--divergence", "guess").exit_code == 2
+    assert replayed(verb).exit_code == 3
+    assert replayed("cassette", "--candidate", "v1", "--divergence", "guess").exit_code == 3
+
+
+def test_a_junit_file_of_an_earlier_call_does_not_outlive_an_error(
+    home: Home, tmp_path: Path
+) -> None:
+    junit = tmp_path / "verdict.xml"
+    junit.write_text("<testsuites/>")
+    refused = replayed("teacher", "--candidate", "v1", "--dataset", "none", "--junit", str(junit))
+    assert refused.exit_code == 3
+    error = ET.parse(junit).getroot()[0][0][0]
+    assert (error.tag, "no dataset 'none'" in error.get("message", "")) == ("error", True)
+
+
+def test_a_page_that_cannot_be_written_is_an_error_beside_the_printed_report(
+    v1: tuple[str, list[Any]], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    junit, page = tmp_path / "verdict.xml", tmp_path / "file" / "page.html"
+    files = ("--junit", str(junit), "--report", str(page))
+    done = replayed("cassette", "--candidate", "v1", *files)
+    assert (done.exit_code, "against the recordings" in done.stdout) == (3, True)
+    assert f"cannot write {page}: " in done.stderr
+    assert ET.parse(junit).getroot()[0].get("tests") == "1"

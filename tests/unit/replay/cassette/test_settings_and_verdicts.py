@@ -66,7 +66,17 @@ def test_a_missing_file_and_tools_that_are_no_tools_are_errors(tmp_path: Path) -
     with pytest.raises(ConfigError, match="cannot read"):
         Counterfactual.read(tmp_path / "none.txt", None)
     tools = tmp_path / "tools.json"
-    for text in ("{}", "[1]", '[{"function": {}}]', '{"function": {"name": "x"}}', "["):
+    for text in (
+        "{}",
+        "[1]",
+        '[{"function": {}}]',
+        '{"function": {"name": "x"}}',
+        "[",
+        "[" * 100_000,
+        '[{"function": {"name": "x", "strict": NaN}}]',
+        '[{"function": {"name": "\\ud800"}}]',
+        '[{"function": {"name": "x", "parameters": ' + "[" * 500 + "]" * 500 + "}}]",
+    ):
         tools.write_text(text)
         with pytest.raises(ConfigError, match=r"tools\.json"):
             Counterfactual.read(None, tools)

@@ -230,6 +230,7 @@ def test_wrong_metrics_are_named(world: World, metric: dict[str, str], message: 
         (("--candidate", "v9", "--baseline", "v8"), "no trajectory is in v9 or v8"),
         (("--candidate", "agnt:2", "--baseline", "v1"), "selects no trajectories"),
         ((*COMPARED, "--settings", "none.yaml"), "cannot read none.yaml"),
+        ((*COMPARED, "--dataset", "../suite"), "no dataset '../suite'"),
     ],
 )
 def test_an_error_is_one_line_with_exit_code_3(

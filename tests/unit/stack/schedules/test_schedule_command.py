@@ -169,10 +169,11 @@ def test_another_clock_asks_for_a_run_and_gets_its_verdict_as_often_as_it_asks(
         (("--schedule", "no-such", "--logical-time", T), 3, "no schedule 'no-such'"),
         (("--schedule", "no-such"), 3, "'' is not a time with a zone"),
         (("--schedule", "no-such", "--logical-time", "{{ ts }}"), 3, "is not a time with a zone"),
-        (("--schedule", "s", "--logical-time", T, "--margin", "0.1"), 2, "definition of the"),
-        (("--schedule", "s", "--logical-time", T, "--record"), 2, "definition of the"),
-        (("--candidate", "v2", "--baseline", "v1", "--model", "m"), 2, "--dataset"),
-        (("--dataset", "d", "--candidate", "v2", "--baseline", "v1"), 2, "--model"),
+        (("--schedule", "s", "--logical-time", T, "--margin", "0.1"), 3, "definition of the"),
+        (("--schedule", "s", "--logical-time", T, "--record"), 3, "definition of the"),
+        (("--candidate", "v2", "--baseline", "v1", "--model", "m"), 3, "--dataset"),
+        (("--dataset", "d", "--candidate", "v2", "--baseline", "v1"), 3, "--model"),
+        (("--no-such-option",), 3, "--no-such-option"),
     ],
 )
 def test_a_wrong_request_of_another_clock_is_no_verdict(
@@ -249,6 +250,7 @@ def test_a_wrong_file_changes_nothing_and_names_the_place(
         ((*NIGHTLY, "--set", "margin"), 2, "is not NAME=VALUE"),
         ((*NIGHTLY, "--set", "margin=[1"), 1, "--set margin:1:3: not valid YAML"),
         ((*NIGHTLY, "--window", "a month"), 2, "is not a length of time"),
+        ((*NIGHTLY, "--window", "9" * 30 + "d"), 1, "window_s"),
         ((*NIGHTLY, "--deadline", "0h"), 1, "deadline_s"),
         ((*NIGHTLY, "--webhook", "ftp://x"), 1, "notify: 0: webhook"),
         ((*NIGHTLY, "--command", ""), 1, "notify: 0: command"),
@@ -261,11 +263,13 @@ def test_a_wrong_file_changes_nothing_and_names_the_place(
         (("remove", "no-such", "--yes"), 1, "no schedule 'no-such'"),
         (("runs", "no-such"), 1, "no schedule 'no-such'"),
         (("runs", "no-such", "--limit", "0"), 2, "--limit"),
-        (("trigger", "no-such"), 1, "no schedule 'no-such'"),
-        (("trigger", "x", "--logical-time", "noon"), 1, "is not a time with a zone"),
-        (("trigger", "x", "--logical-time", "2026-01-02T03:00"), 1, "is not a time with a zone"),
+        (("trigger", "no-such"), 3, "no schedule 'no-such'"),
+        (("trigger", "x", "--logical-time", "noon"), 3, "is not a time with a zone"),
+        (("trigger", "x", "--logical-time", "2026-01-02T03:00"), 3, "is not a time with a zone"),
         (("backfill", "x", "--since", T), 2, "Missing option '--until'"),
         (("backfill", "no-such", "--since", T, "--until", T), 1, "no schedule 'no-such'"),
+        (("webhook-secret", "file:///x"), 2, "no schedule can name 'file:///x'"),
+        (("report", "no-such", "--last", "9" * 20), 2, "--last"),
         (("list", "--key", "atdp_wrong"), 1, "the API key is unknown"),
     ],
 )
@@ -279,16 +283,22 @@ def test_bad_input_is_one_line(words: tuple[str, ...], code: int, message: str) 
 
 
 @pytest.mark.usefixtures("home")
+def test_arguments_that_are_no_text_are_a_wrong_call() -> None:
+    result = schedule("pause", "x", "--reason", "\udcff")
+    assert (result.exit_code, "not valid UTF-8" in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.usefixtures("home")
 def test_a_schedule_that_exists_is_changed_by_apply_only() -> None:
     schedule(*NIGHTLY)
     again = schedule(*NIGHTLY, "--set", "margin=0.1")
     assert (again.exit_code, "there is a schedule nightly already" in again.stderr) == (1, True)
     future = schedule("trigger", "nightly", "--logical-time", "2999-01-01T00:00:00Z")
-    assert (future.exit_code, "is in the future" in future.stderr) == (1, True)
+    assert (future.exit_code, "is in the future" in future.stderr) == (3, True)
     reused = ("--idempotency-key", "k")
     schedule("trigger", "nightly", "--logical-time", T, *reused)
     other = schedule("trigger", "nightly", "--logical-time", "2026-01-03T03:00:00Z", *reused)
-    assert (other.exit_code, "idempotency key names the run" in other.stderr) == (1, True)
+    assert (other.exit_code, "idempotency key names the run" in other.stderr) == (3, True)
 
 
 def test_the_holder_of_a_key_acts_for_its_tenant(home: Home) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 
 from atdp.replay.cassette.recording import Chat
 from atdp.replay.errors import ConfigError
-from atdp.schemas import canonical_sha256
+from atdp.schemas import NotCanonical, canonical_json, canonical_sha256
 
 _INSTRUCTING = frozenset({"system", "developer"})
 
@@ -32,8 +32,9 @@ class Counterfactual:
             return cls(system_prompt=prompt)
         try:
             document = json.loads(_text(tools))
-            named = [tool["function"]["name"] for tool in document]
-        except (ValueError, KeyError, TypeError) as error:
+            named = [str(tool["function"]["name"]) for tool in document]
+            canonical_json(document).encode()  # refuses NaN, lone surrogates, deep nesting
+        except (ValueError, KeyError, TypeError, RecursionError, NotCanonical) as error:
             raise ConfigError(
                 f"{tools} is not a JSON list of tools in the form of OpenAI's `tools` parameter"
             ) from error

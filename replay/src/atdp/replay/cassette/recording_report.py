@@ -15,6 +15,7 @@ from atdp.replay.cassette.replay_measures import (
     CoverageStep,
     RewardSummary,
 )
+from atdp.replay.junit import JUnitCase
 from atdp.replay.report import DatasetInput, PolicyInput
 from atdp.replay.report_json import canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
@@ -118,14 +119,27 @@ class RecordingReport:
         """0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR."""
         return self.verdict.exit_code
 
+    @property
+    def _subject(self) -> str:
+        inputs = self.inputs
+        against = "the recordings" if inputs.baseline is None else inputs.baseline.version
+        return f"{inputs.candidate.version} against {against} on {inputs.dataset.name}"
+
+    def junit_cases(self) -> tuple[JUnitCase, ...]:
+        """Return the verdict as the one case of a suite."""
+        return (
+            JUnitCase(
+                suite=f"{self.inputs.mode} {self.inputs.candidate.model}",
+                name=self._subject,
+                verdict=self.verdict,
+                reasons=self.reasons,
+            ),
+        )
+
     def text(self) -> str:
         """Return a short summary for a terminal."""
         inputs, measures = self.inputs, self.measures
-        against = "the recordings" if inputs.baseline is None else inputs.baseline.version
-        title = (
-            f"{self.verdict.value}  {inputs.mode}: {inputs.candidate.model} "
-            f"{inputs.candidate.version} against {against} on {inputs.dataset.name}"
-        )
+        title = f"{self.verdict.value}  {inputs.mode}: {inputs.candidate.model} {self._subject}"
         lines = [title]
         lines += [f"  {reason.code}: {reason.text}" for reason in self.reasons]
         if measures.statuses:

@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import urlsplit
 
+from atdp.replay.engine_address import host_and_port
 from atdp.replay.errors import HermeticError, NoEngineError
 
-_PORTS: Final = {"http": 80, "https": 443}
 _WITH_ADDRESS: Final = frozenset({"socket.connect", "socket.sendto", "socket.sendmsg"})
 _REFUSED: Final = frozenset(
     {
@@ -88,11 +87,10 @@ def only_engine(*urls: str) -> Iterator[None]:
     """
     hosts, addresses = set(), set()
     for url in urls:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+        host, port = host_and_port(url)
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise NoEngineError(f"the host of the engine {url} is unknown: {error}") from error
         addresses |= {(str(entry[4][0]), port) for entry in found}
         hosts |= {host, *(str(entry[4][0]) for entry in found)}

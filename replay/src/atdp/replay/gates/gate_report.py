@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from atdp.replay.gates.judgement import MetricVerdict, TenantVerdict
+from atdp.replay.junit import JUnitCase
 from atdp.replay.report_json import Json, canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
@@ -98,6 +99,19 @@ class GateReport:
             }
             for tenant, each in self.cells()
         ]
+
+    def junit_cases(self) -> tuple[JUnitCase, ...]:
+        """Return a suite for each tenant with a case for each metric."""
+        return tuple(
+            JUnitCase(
+                suite=tenant,
+                name=metric.evidence.metric,
+                verdict=metric.verdict,
+                reasons=metric.reasons,
+                critical=metric.evidence.critical,
+            )
+            for tenant, metric in self.cells()
+        )
 
     def canonical(self) -> bytes:
         """Return the canonical JSON of the report, without its own digest."""

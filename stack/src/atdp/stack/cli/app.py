@@ -1,19 +1,22 @@
 """The frame of the `atdp` command: its verbs, and how errors become exit codes.
 
 Results go to standard output; progress, remarks and errors go to standard error. An error that the
-platform raises on purpose is printed as one line with exit code 1 (3 where 1 is a verdict, as in
-`atdp replay run`); a wrong call has exit code 2, Ctrl-C 130. Any other exception is a bug and shows
-its traceback. Verbs import what they need when they run, and some are imported only when they are
-called (`late_commands`), so that `atdp --help` is quick.
+platform raises on purpose is printed as one line with exit code 1; a wrong call has exit code 2,
+Ctrl-C 130. Any other exception is a bug and shows its traceback. Verbs whose exit codes are
+verdicts, such as `atdp replay run`, have the code 3 for all of these but Ctrl-C (`exit_codes`).
+Verbs import what they need when they run, and some are imported only when they are called
+(`late_commands`), so that `atdp --help` is quick.
 """
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 
 from atdp.stack.cli import (
     conformance,
@@ -28,7 +31,7 @@ from atdp.stack.cli import (
     up_down,
     wait,
 )
-from atdp.stack.cli.exit_codes import error_exit_code
+from atdp.stack.cli.exit_codes import CLOSED_OUTPUT, ERROR, exit_code
 from atdp.stack.cli.late_commands import late_commands
 
 _INTERRUPTED = 130
@@ -46,6 +49,13 @@ class AtdpGroup(TyperGroup):
             self.add_command(stand_in, name)
         _keep_lines(self)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options before the verb; arguments that are no text are a wrong call."""
+        for each in args:
+            if not each.isascii() and each != each.encode(errors="replace").decode():
+                raise typer.BadParameter(f"{each!r} is not valid UTF-8", ctx=ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
         try:
@@ -56,18 +66,24 @@ class AtdpGroup(TyperGroup):
             # The reader of our output (`head`) has ended. Print nothing, also when the interpreter
             # flushes at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            code = 0
-        except Exception as error:
+            code = exit_code(ctx, CLOSED_OUTPUT)
+        except TyperException as error:
             if getattr(error, "option_name", None) == "--home":
-                raise typer.BadParameter(
+                error = typer.BadParameter(
                     "it stands before the verb: `atdp --home DIR VERB`",
                     ctx=getattr(error, "ctx", None),
                     param_hint="--home",
-                ) from None
-            if not is_platform_error(error):
-                raise
-            typer.echo(f"error: {error}", err=True)
-            code = error_exit_code(ctx)
+                )
+            error.exit_code = exit_code(ctx, error.exit_code)
+            raise error from None
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 (a bug shows its traceback and has an exit code)
+            if is_platform_error(error):
+                typer.echo(f"error: {error}", err=True)
+            else:
+                traceback.print_exception(error)
+            code = exit_code(ctx, ERROR)
         # Raised here and not in the handlers: an exception keeps the one it was raised from, and
         # with it the frames that hold open connections; DuckDB's binding prints a page about each
         # of them when the interpreter ends.

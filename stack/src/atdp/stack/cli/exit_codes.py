@@ -1,20 +1,30 @@
-"""The exit code of a command that fails: 1; but 3 for verbs whose codes 0, 1 and 2 are verdicts."""
+"""Exit codes of calls that do not end as they should.
+
+Most verbs: 1 for an error, 2 for a wrong call, 0 when the reader of the output has ended. Verbs
+whose codes 0, 1 and 2 are verdicts: 3 for all of these, so that a misspelt option is not taken for
+INCONCLUSIVE, nor output that nobody read for PASS.
+"""
+
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 ERROR = 1
-ERROR_BESIDE_VERDICTS = 3
-_KEY = "atdp.error_exit_code"
+CLOSED_OUTPUT = 0
+NO_VERDICT = 3
+_KEY = "atdp.codes_are_verdicts"
 
 
-def codes_are_verdicts(context: typer.Context) -> None:
-    """Declare, in a verb, that its exit codes are verdicts: 1 means FAIL and not an error."""
-    context.meta[_KEY] = ERROR_BESIDE_VERDICTS
+class VerdictCommand(TyperCommand):
+    """A verb whose exit codes are verdicts: 1 means FAIL and not an error."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Declare it, also for a call that cannot be read; contexts of one call share `meta`."""
+        ctx.meta[_KEY] = True
+        return super().parse_args(ctx, args)
 
 
-def error_exit_code(context: typer.Context) -> int:
-    """Return the exit code of an error in the verb that ran in this context or in one below it.
-
-    Contexts of one call share `meta`.
-    """
-    return int(context.meta.get(_KEY, ERROR))
+def exit_code(context: typer.Context, usual: int) -> int:
+    """Return the exit code of a call whose code is the `usual` one where codes are no verdicts."""
+    return NO_VERDICT if context.meta.get(_KEY) else usual

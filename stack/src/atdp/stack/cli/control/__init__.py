@@ -3,6 +3,7 @@
 import typer
 
 from atdp.stack.cli.control import canary, decisions, reports
+from atdp.stack.cli.exit_codes import VerdictCommand
 from atdp.stack.cli.verb_groups import make_group
 
 
@@ -25,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
     canaries = make_group("canary", "The version under trial.")
     canaries.command()(canary.start)
-    canaries.command()(canary.judge)
+    canaries.command(cls=VerdictCommand)(canary.judge)
     canaries.command()(canary.advance)
     canaries.command()(canary.resume)
     control.add_typer(canaries)

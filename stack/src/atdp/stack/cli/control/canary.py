@@ -12,7 +12,6 @@ from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
 from atdp.stack.cli.control.release_flow import Model, Reason, recording
 from atdp.stack.cli.control.release_state import print_state
-from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
@@ -52,7 +51,6 @@ def start(  # noqa: PLR0913 (one for each option of the command)
 
 
 def judge(
-    context: typer.Context,
     model: Model = None,
     wait: Annotated[
         float,
@@ -74,7 +72,6 @@ def judge(
     Example:
       atdp control canary judge --model orderdesk --wait 600
     """
-    codes_are_verdicts(context)
     deadline = time.monotonic() + wait
     with recording(model) as flow:
         lake = open_lake(existing_home())

@@ -1,11 +1,11 @@
 """`atdp replay cassette`: a candidate live against recordings, with their tool results."""
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format
 from atdp.stack.cli.replay.recording_options import (
@@ -13,12 +13,11 @@ from atdp.stack.cli.replay.recording_options import (
     CandidateUrl,
     Dataset,
     Model,
-    ReportFile,
     SettingsFile,
     SystemPrompt,
     ToolsFile,
-    finish,
 )
+from atdp.stack.cli.replay.verdict_output import JUnitFile, ReportFile, VerdictFiles, end
 
 
 class DivergencePolicy(StrEnum):
@@ -32,7 +31,6 @@ class DivergencePolicy(StrEnum):
 
 
 def cassette(  # noqa: PLR0913 (one for each option of the command)
-    context: typer.Context,
     dataset: Dataset,
     candidate: Candidate,
     model: Model,
@@ -45,6 +43,7 @@ def cassette(  # noqa: PLR0913 (one for each option of the command)
     system_prompt: SystemPrompt = None,
     tools: ToolsFile = None,
     report: ReportFile = None,
+    junit: JUnitFile = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -61,25 +60,28 @@ def cassette(  # noqa: PLR0913 (one for each option of the command)
       atdp replay cassette --dataset orders-7 --candidate v1 --model orderdesk \
         --system-prompt shorter.txt --settings cassette.yaml
     """
-    codes_are_verdicts(context)
     from atdp.replay import (
         Counterfactual,
         RecordingRequest,
         read_cassette_settings,
         replay_cassettes,
+        write_recording_report,
     )
 
-    result = replay_cassettes(
-        existing_home(),
-        RecordingRequest(
-            dataset=dataset,
-            model=model,
-            candidate=candidate,
-            candidate_url=candidate_url,
-            settings=read_cassette_settings(
-                settings, divergence=None if divergence is None else divergence.value
+    files = VerdictFiles(report, junit)
+    with files.judging():
+        result = replay_cassettes(
+            existing_home(),
+            RecordingRequest(
+                dataset=dataset,
+                model=model,
+                candidate=candidate,
+                candidate_url=candidate_url,
+                settings=read_cassette_settings(
+                    settings, divergence=None if divergence is None else divergence.value
+                ),
+                changes=Counterfactual.read(system_prompt, tools),
             ),
-            changes=Counterfactual.read(system_prompt, tools),
-        ),
-    )
-    finish(result, report, choose_format(form, as_json))
+        )
+    chosen = choose_format(form, as_json)
+    end(result, chosen, files, partial(write_recording_report, result))

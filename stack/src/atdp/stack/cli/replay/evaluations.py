@@ -17,7 +17,9 @@ from atdp.stack.cli.output import (
 def list_all(
     schedule: Annotated[str | None, typer.Option(help="Only of this schedule.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
-    last: Annotated[int, typer.Option(help="Number of the newest to list.", min=1)] = 20,
+    last: Annotated[
+        int, typer.Option(help="Number of the newest to list.", min=1, max=1_000_000)
+    ] = 20,
     form: TableFormatOption = Format.TABLE,
     as_json: JsonOption = False,
 ) -> None:

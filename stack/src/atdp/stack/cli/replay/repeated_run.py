@@ -1,19 +1,19 @@
 """`atdp replay run --repeat RUN`: a stored run is made again, to the same bytes."""
 
-from pathlib import Path
+from functools import partial
 from typing import NoReturn
 
 import typer
 
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import Format
-from atdp.stack.cli.replay.printed_report import print_report
+from atdp.stack.cli.replay.verdict_output import VerdictFiles, end
 
-_OWN_OPTIONS = frozenset({"repeat", "report", "form", "as_json"})
+_OWN_OPTIONS = frozenset({"repeat", "report", "junit", "form", "as_json"})
 
 
 def repeat_stored(
-    context: typer.Context, run: str, page: Path | None, form: Format | None
+    context: typer.Context, run: str, files: VerdictFiles, form: Format | None
 ) -> NoReturn:
     """Repeat a run, print its report, and end with the exit code of its verdict.
 
@@ -26,8 +26,8 @@ def repeat_stored(
             "a run is repeated with its own settings",
             param_hint="--" + further[0].replace("_", "-"),
         )
-    from atdp.replay import repeat_run
+    from atdp.replay import repeat_run, write_report
 
-    report = repeat_run(existing_home(), run)
-    print_report(report, page, form)
-    raise typer.Exit(report.exit_code)
+    with files.judging():
+        report = repeat_run(existing_home(), run)
+    end(report, form, files, partial(write_report, report))

@@ -5,17 +5,17 @@ The evaluation itself is `atdp.replay.evaluate_dataset`.
 
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format
-from atdp.stack.cli.replay.printed_report import print_report
 from atdp.stack.cli.replay.repeated_run import repeat_stored
 from atdp.stack.cli.replay.scheduled_run import refuse_further_options, run_scheduled
+from atdp.stack.cli.replay.verdict_output import JUnitFile, ReportFile, VerdictFiles, end, show
 
 if TYPE_CHECKING:
     from atdp.replay import ReplayConfig, ReplayReport
@@ -71,10 +71,8 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         str | None,
         typer.Option(help="Engine that serves the baseline (default: an engine of the stack)."),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Write the page here, and the same as JSON beside it.", dir_okay=False),
-    ] = None,
+    report: ReportFile = None,
+    junit: JUnitFile = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
     settings: Annotated[
@@ -160,17 +158,17 @@ def run(  # noqa: PLR0913 (one for each option of the command)
       atdp replay run --schedule nightly --logical-time 2026-11-22T03:00:00Z
       atdp replay run --repeat 3f9c2a7d51e0b846 --report again.html
     """
-    codes_are_verdicts(context)
+    files, chosen = VerdictFiles(report, junit), choose_format(form, as_json)
     if schedule is not None:
         refuse_further_options(context)
-        run_scheduled(schedule, logical_time, choose_format(form, as_json))
+        run_scheduled(schedule, logical_time, chosen)
     if repeat is not None:
-        repeat_stored(context, repeat, report, choose_format(form, as_json))
+        repeat_stored(context, repeat, files, chosen)
     dataset, candidate, baseline, model = _named(
         dataset=dataset, candidate=candidate, baseline=baseline, model=model
     )
     from atdp.control import ControlError
-    from atdp.replay import ReplayRequest, evaluate_dataset, read_config
+    from atdp.replay import ReplayRequest, evaluate_dataset, read_config, write_report
 
     home = existing_home()
     given = {
@@ -188,30 +186,31 @@ def run(  # noqa: PLR0913 (one for each option of the command)
         "reward_max": reward_max,
         "seed": seed,
     }
-    config = read_config(settings, given)
-    if record and look is None:
-        config = _with_next_look(config, model, candidate, baseline, dataset)
-    result = evaluate_dataset(
-        home,
-        ReplayRequest(
-            dataset=dataset,
-            model=model,
-            candidate=candidate,
-            baseline=baseline,
-            candidate_url=candidate_url,
-            baseline_url=baseline_url,
-            held_out=not in_sample,
-        ),
-        config=config,
-    )
-    try:
-        if record:
-            _record(home, model, result)
-    except ControlError:
-        print_report(result, report, choose_format(form, as_json))
-        raise
-    print_report(result, report, choose_format(form, as_json))
-    raise typer.Exit(result.exit_code)
+    with files.judging():
+        config = read_config(settings, given)
+        if record and look is None:
+            config = _with_next_look(config, model, candidate, baseline, dataset)
+        result = evaluate_dataset(
+            home,
+            ReplayRequest(
+                dataset=dataset,
+                model=model,
+                candidate=candidate,
+                baseline=baseline,
+                candidate_url=candidate_url,
+                baseline_url=baseline_url,
+                held_out=not in_sample,
+            ),
+            config=config,
+        )
+        write_page = partial(write_report, result)
+        try:
+            if record:
+                _record(home, model, result)
+        except ControlError:
+            show(result, chosen, VerdictFiles(files.page), write_page)
+            raise
+    end(result, chosen, files, write_page)
 
 
 def _named(**options: str | None) -> tuple[str, ...]:

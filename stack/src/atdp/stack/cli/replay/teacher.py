@@ -1,10 +1,10 @@
 """`atdp replay teacher`: a candidate's next action at every recorded step."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format
 from atdp.stack.cli.replay.recording_options import (
@@ -12,16 +12,14 @@ from atdp.stack.cli.replay.recording_options import (
     CandidateUrl,
     Dataset,
     Model,
-    ReportFile,
     SettingsFile,
     SystemPrompt,
     ToolsFile,
-    finish,
 )
+from atdp.stack.cli.replay.verdict_output import JUnitFile, ReportFile, VerdictFiles, end
 
 
 def teacher(  # noqa: PLR0913 (one for each option of the command)
-    context: typer.Context,
     dataset: Dataset,
     candidate: Candidate,
     model: Model,
@@ -38,6 +36,7 @@ def teacher(  # noqa: PLR0913 (one for each option of the command)
     system_prompt: SystemPrompt = None,
     tools: ToolsFile = None,
     report: ReportFile = None,
+    junit: JUnitFile = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -52,25 +51,28 @@ def teacher(  # noqa: PLR0913 (one for each option of the command)
     Example:
       atdp replay teacher --dataset orders-7 --candidate v2 --baseline v1 --model orderdesk
     """
-    codes_are_verdicts(context)
     from atdp.replay import (
         Counterfactual,
         RecordingRequest,
         force_recordings,
         read_cassette_settings,
+        write_recording_report,
     )
 
-    result = force_recordings(
-        existing_home(),
-        RecordingRequest(
-            dataset=dataset,
-            model=model,
-            candidate=candidate,
-            candidate_url=candidate_url,
-            baseline=baseline,
-            baseline_url=baseline_url,
-            settings=read_cassette_settings(settings),
-            changes=Counterfactual.read(system_prompt, tools),
-        ),
-    )
-    finish(result, report, choose_format(form, as_json))
+    files = VerdictFiles(report, junit)
+    with files.judging():
+        result = force_recordings(
+            existing_home(),
+            RecordingRequest(
+                dataset=dataset,
+                model=model,
+                candidate=candidate,
+                candidate_url=candidate_url,
+                baseline=baseline,
+                baseline_url=baseline_url,
+                settings=read_cassette_settings(settings),
+                changes=Counterfactual.read(system_prompt, tools),
+            ),
+        )
+    chosen = choose_format(form, as_json)
+    end(result, chosen, files, partial(write_recording_report, result))

@@ -153,10 +153,20 @@ def webhook_secret(
     Example:
       atdp schedule webhook-secret https://ci.example/atdp
     """
+    from pydantic import ValidationError
+
     from atdp.runtime import ANY_TENANT
     from atdp.stack.schedules.run_notices import webhook_secret as secret_of
     from atdp.stack.schedules.schedule_access import ScheduleDenied
+    from atdp.stack.schedules.schedule_definition import RunReceiver
 
+    try:
+        RunReceiver(webhook=url)
+    except ValidationError as error:
+        raise typer.BadParameter(
+            f"no schedule can name {url!r}; give a URL such as https://ci.example/atdp",
+            param_hint="URL",
+        ) from error
     home = existing_home()
     caller = caller_of(home, key)
     if not caller.may_act_for(ANY_TENANT):

@@ -2,6 +2,7 @@
 
 import typer
 
+from atdp.stack.cli.exit_codes import VerdictCommand
 from atdp.stack.cli.schedule import changes, definitions, runs, trend
 from atdp.stack.cli.verb_groups import make_group
 
@@ -19,7 +20,7 @@ def add_to(app: typer.Typer) -> None:
     group.command()(changes.resume)
     group.command()(changes.remove)
     group.command()(changes.webhook_secret)
-    group.command()(runs.trigger)
+    group.command(cls=VerdictCommand)(runs.trigger)
     group.command()(runs.backfill)
     group.command("runs")(runs.list_runs)
     group.command()(trend.report)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atdp.stack.cli.callers import KeyOption
-from atdp.stack.cli.exit_codes import codes_are_verdicts
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -32,7 +31,6 @@ LogicalTimeOption = Annotated[
 
 
 def trigger(  # noqa: PLR0913 (one for each option of the command)
-    context: typer.Context,
     schedule: ScheduleArgument,
     logical_time: LogicalTimeOption = None,
     idempotency_key: Annotated[
@@ -49,14 +47,13 @@ def trigger(  # noqa: PLR0913 (one for each option of the command)
 
     Without --wait the exit code is 0 when the run is requested. With --wait it is that of the
     verdict, as of `atdp replay run`: 0 PASS, 1 FAIL, 2 INCONCLUSIVE, 3 ERROR or not ended in time.
+    An error and a wrong call have the code 3.
 
     \b
     Example:
       atdp schedule trigger nightly
       atdp schedule trigger nightly --logical-time 2026-11-22T03:00:00Z --wait 3600
     """
-    if wait:
-        codes_are_verdicts(context)
     moment = None if logical_time is None else time_of(logical_time, "--logical-time")
     with schedules_of(key) as schedules:
         run = schedules.trigger(schedule, moment, idempotency_key)

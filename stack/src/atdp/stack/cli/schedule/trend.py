@@ -14,6 +14,7 @@ from atdp.stack.cli.output import (
     choose_format,
     print_rows,
 )
+from atdp.stack.cli.output_files import writing
 from atdp.stack.cli.schedule.opened_schedules import ScheduleArgument, schedules_of
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def report(
     html: Annotated[
         Path | None, typer.Option(help="Write the page of the trend here.", dir_okay=False)
     ] = None,
-    last: Annotated[int, typer.Option(help="Number of the newest runs.", min=1)] = 100,
+    last: Annotated[
+        int, typer.Option(help="Number of the newest runs.", min=1, max=1_000_000)
+    ] = 100,
     key: KeyOption = None,
     form: TableFormatOption = Format.TABLE,
     as_json: JsonOption = False,
@@ -72,7 +75,8 @@ def report(
     else:
         typer.echo(f"The schedule {schedule} has no evaluation in the lake yet.")
     if html is not None:
-        write_trend(home, schedule, points, html)
+        with writing(html):
+            write_trend(home, schedule, points, html)
         typer.echo(str(html), err=chosen is not Format.TABLE)
 
 
