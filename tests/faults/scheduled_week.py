@@ -1,0 +1,168 @@
+"""A week of schedules to be killed: data arrive by the clock, and Kafka is away for two days.
+
+`python -m tests.faults.scheduled_week`, with the options of `killed_scheduler`. Candidates,
+snapshots, rewards and policies are functions of the virtual clock. Evaluations go through the real
+outbox to a broker that is a folder. With `--unguarded outbox` they are sent without it. Receivers
+refuse the first notice of some runs.
+"""
+
+import json
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from atdp.control import OutboxMessage, PublishFailed
+from atdp.runtime.durable_files import write_durably
+from atdp.runtime.home import Home
+from atdp.stack.errors import StackError
+from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
+from atdp.stack.evaluations.evaluation_record import EvaluationOccasion
+from atdp.stack.schedules.run_facts import Facts, PartName
+from atdp.stack.schedules.run_order import RunOrder
+from atdp.stack.schedules.run_requests import DataPoint
+from atdp.stack.schedules.schedule_definition import DataTrigger, ScheduleDefinition
+
+from .killed_scheduler import FOUND, JournalledParts, Life, Surroundings, main
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+EVERY: dict[DataTrigger, timedelta] = {
+    "new_snapshot": timedelta(hours=5),
+    "judged_trajectories": timedelta(minutes=30),
+    "new_candidate": timedelta(hours=11),
+    "policy_activated": timedelta(hours=26),
+}
+"""Time between two new data."""
+AWAY = (START + timedelta(days=2), START + timedelta(days=4))
+"""Kafka does not answer."""
+
+
+def arrived(trigger: DataTrigger, now: datetime) -> list[DataPoint]:
+    """Return everything of a trigger that has come until now."""
+    every = EVERY[trigger]
+    return [
+        DataPoint(
+            position=number,
+            at=START + number * every,
+            candidate=f"v{number}" if trigger == "new_candidate" else None,
+        )
+        for number in range(1, (now - START) // every + 1)
+    ]
+
+
+@dataclass(frozen=True)
+class ArrivingData:
+    life: Life
+
+    def since(
+        self, trigger: DataTrigger, definition: ScheduleDefinition, position: int
+    ) -> list[DataPoint]:
+        found = [p for p in arrived(trigger, self.life.now()) if p.position > position]
+        return found if trigger == "new_candidate" else found[-1:]
+
+
+@dataclass(frozen=True)
+class FolderBroker:
+    """A broker that keeps each message in a file."""
+
+    life: Life
+
+    @property
+    def folder(self) -> Path:
+        return self.life.folder / "broker"
+
+    def publish(self, messages: Sequence[OutboxMessage]) -> None:
+        if AWAY[0] <= self.life.now() < AWAY[1]:
+            raise PublishFailed("Kafka does not answer")
+        for message in messages:
+            write_durably(self.folder / uuid.uuid4().hex, message.value)
+
+
+class PublishedParts(JournalledParts):
+    """Parts that publish: what is evaluated is the candidate that is newest when it is resolved."""
+
+    def __init__(self, life: Life, unguarded: str) -> None:
+        super().__init__(life)
+        self.unguarded = unguarded
+        self.outbox = EvaluationOutbox.of(Home(life.folder))
+        self.broker = FolderBroker(life)
+
+    def make(self, part: PartName, order: RunOrder, facts: Facts) -> Facts:
+        if part == "resolve":
+            newest = arrived("new_candidate", self.life.now())[-1:]
+            named = order.candidate or (newest[0].candidate if newest else "v0")
+            self.life.made(part, order.run_id)
+            return {"candidate": named, "baseline": "live"}
+        if part == "evaluate":
+            self.life.made(part, order.run_id)
+            evaluation = sha256(f"{order.run_id} {facts['candidate']}".encode()).hexdigest()
+            return {**FOUND["evaluate"], "evaluation": evaluation}
+        if part == "publish":
+            return self.life.made(part, order.run_id, lambda: self.publish(order, facts))
+        if part == "tell" and order.logical_time.hour % 8 == 0 and not self.was_refused(order):
+            self.life.note("refused", order.run_id)
+            raise StackError("the receiver does not answer")
+        return super().make(part, order, facts)
+
+    def was_refused(self, order: RunOrder) -> bool:
+        line = json.dumps({"run": order.run_id, "part": "refused"})
+        return line in (self.life.folder / "journal").read_text().splitlines()
+
+    def publish(self, order: RunOrder, facts: Facts) -> None:
+        record = record_of(order, facts, self.life.now())
+        outbox = self.outbox
+        if self.unguarded == "outbox":
+            outbox = EvaluationOutbox(self.life.folder / "lost" / order.run_id)
+        outbox.add(record)
+        self.send(outbox)
+
+    def send(self, outbox: EvaluationOutbox) -> bool:
+        try:
+            outbox.publish_to(self.broker)
+        except PublishFailed:
+            return False
+        return outbox.is_empty()
+
+
+def record_of(order: RunOrder, facts: Facts, at: datetime) -> dict[str, Any]:
+    occasion = EvaluationOccasion(schedule=order.definition.id, logical_time=order.logical_time)
+    return {
+        "event_id": occasion.event_id(facts["evaluation"]),
+        "tenant_id": "acme",
+        "run_id": facts["evaluation"],
+        "report_sha256": "0" * 64,
+        "schedule": order.definition.id,
+        "logical_time": order.logical_time,
+        "model": "orderdesk",
+        "candidate": facts["candidate"],
+        "baseline": "v0",
+        "dataset": "orders",
+        "dataset_sha256": "0" * 64,
+        "verdict": "PASS",
+        "mode": "superiority",
+        "margin": 0.0,
+        "alpha": 0.05,
+        "estimator": "cwpdis",
+        "trajectories": 1,
+        "usable": 1,
+        "coverage": 1.0,
+        "tasks": 1,
+        "report_json": "{}",
+        "occurred_at": at,
+    }
+
+
+def week(life: Life, unguarded: str) -> Surroundings:
+    parts = PublishedParts(life, unguarded)
+    return Surroundings(
+        parts=parts, data=ArrivingData(life), each_step=lambda: parts.send(parts.outbox)
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(week))
