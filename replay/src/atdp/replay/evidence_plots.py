@@ -32,6 +32,7 @@ def weights(evaluation: Evaluation, *, min_ess: float) -> str:
         right.plot(decisions, diagnostics.ess_by_decision, "o-", color=CANDIDATE, markersize=4)
         right.axhline(min_ess, color=BAD, linewidth=1.0, linestyle=(0, (4, 3)))
         right.set_ylim(0, 1.08 * max(diagnostics.trajectories, min_ess))
+        right.set_xlim(0.5, len(decisions) + 0.5)
         right.xaxis.set_major_locator(MaxNLocator(integer=True))
         right.set_title(f"Effective sample size, of {diagnostics.trajectories} (dashed: floor)")
         right.set_xlabel("decisions (model calls) so far")
@@ -66,7 +67,7 @@ def clip_sweep(sweep: tuple[ClippedEstimate, ...], *, min_ess: float) -> str:
         for axes in (left, right):
             axes.set_xscale("log")
             axes.set_xlabel("largest weight that is kept")
-        right.set_ylim(bottom=0)
+        right.set_ylim(0, 1.08 * max(min_ess, *(each.ess for each in sweep)))
         return to_svg(figure, "Values and effective sample size by the limit of weights")
 
 

@@ -55,7 +55,7 @@ def forest(report: ReplayReport) -> str:
         pad = 0.05 * (high - low)
         values.set_xlim(low - pad, high + pad)
         ess = evaluation.candidate_weights
-        effective = f" (ESS {ess.least_ess:.0f} of {ess.trajectories})" if ess else ""
+        effective = f" (ESS {ess.least_ess:.1f} of {ess.trajectories})" if ess else ""
         values.set_title(f"Predicted reward{effective}")
         values.plot([], [], "s", color=BASELINE, label=f"baseline {report.inputs.baseline.version}")
         values.plot(
