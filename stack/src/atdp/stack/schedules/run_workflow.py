@@ -97,7 +97,7 @@ class DurableRuns(DBOSConfiguredInstance):
 
     @property
     def interruption(self) -> str | None:
-        """Why a run stands still until the next launch; None: none does."""
+        """The reason why a run stands still until the next launch; None: none does."""
         return self._interruption
 
     def start(self, order: RunOrder) -> None:
@@ -113,13 +113,17 @@ class DurableRuns(DBOSConfiguredInstance):
     def settle(self, order: RunOrder) -> None:
         """End a run in the store that has ended in DBOS; one that goes on is left alone."""
         found = DBOS.get_workflow_status(_workflow_id(order.run_id))
-        if found is not None and found.output is not None and found.status == "SUCCESS":
-            self._log.ended(order, outcome_of(found.output))
-        elif found is not None and found.status in _FAILED:
-            why = f"The run was given up ({found.status})."
-            given_up = failure("run_given_up", why)
-            self._log.ended(order, outcome_of(given_up))
-            self._tell_receivers(order, given_up)
+        has_succeeded = found is not None and found.status == "SUCCESS"
+        if found is None or not (has_succeeded or found.status in _FAILED):
+            return
+        if self._log.outcome(order) is not None:  # the caller has not read it yet
+            return
+        if has_succeeded:
+            self._log.ended(order, outcome_of(found.output or {}))
+            return
+        given_up = failure("run_given_up", f"The run was given up ({found.status}).")
+        self._log.ended(order, outcome_of(given_up))
+        self._tell_receivers(order, given_up)
 
     @DBOS.workflow()
     def execute(self, fields: Facts) -> Facts:
