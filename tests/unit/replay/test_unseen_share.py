@@ -7,7 +7,6 @@ from scipy import stats
 from atdp.replay.bounded_estimates import bounded_estimates
 from atdp.replay.bounded_returns import BoundedReturns
 from atdp.replay.config import MissingModel, ReplayConfig
-from atdp.replay.diagnostics import diagnose
 from atdp.replay.estimators import LoggedReturns
 from atdp.replay.intervals import Interval
 from atdp.replay.unseen_share import unseen_share, with_unseen_share
@@ -69,8 +68,8 @@ def test_weights_that_average_one_or_more_lack_nothing() -> None:
     assert share_of([2.0, 2.0, 1.0, 1.0]) == 0.0
 
 
-def test_a_shortage_that_chance_does_not_explain_counts_with_its_upper_bound() -> None:
-    assert share_of([0.1, 1.4, 1.0, 1.1]) == pytest.approx(0.1)
+def test_a_shortage_counts_with_its_upper_bound_and_at_most_twice() -> None:
+    assert share_of([0.1, 1.4, 1.0, 1.1]) == pytest.approx(0.2)
     weights = [0.7, 0.9, 0.8, 0.8] * 5
     error = np.std(weights, ddof=1) / np.sqrt(20)
     for alpha in (0.05, 0.01):
@@ -81,41 +80,6 @@ def test_a_shortage_that_chance_does_not_explain_counts_with_its_upper_bound() -
         share_of(weights)
     )
     assert share_of([1e-9, 1e-9, 1e-9, 0.2]) == 1.0
-
-
-@pytest.mark.parametrize("alpha", [0.05, 0.05 / 12])
-@pytest.mark.parametrize(
-    ("tasks", "share", "behaviour", "candidate"),
-    [(50, 0.3, 0.01, 0.05), (100, 0.3, 0.01, 0.2), (100, 0.5, 0.005, 0.4)],
-)
-def test_harm_that_the_log_hardly_shows_stays_inside_the_bounds_also_at_a_later_look(
-    tasks: int, share: float, behaviour: float, candidate: float, alpha: float
-) -> None:
-    # In a share of the tasks the candidate often gives an answer that is always wrong, and that the
-    # log holds in less than one task on average. Logs that the gate refuses are not counted.
-    truth = -share * RIGHT * (candidate - behaviour)
-    config = ReplayConfig(alpha=2.0 * alpha)
-    missed = judged = 0
-    for seed in range(150):
-        rng = np.random.default_rng([seed, tasks])
-        special, answer = rng.random(tasks) < share, rng.random(tasks) < behaviour
-        reward = np.where(special & answer, 0.0, rng.random(tasks) < RIGHT)
-        of_answer = np.where(answer, candidate / behaviour, (1 - candidate) / (1 - behaviour))
-        logged = returns(np.log(np.where(special, of_answer, 1.0)), reward)
-        weights = diagnose(logged.scored)
-        if weights.ess < config.min_ess or weights.max_weight_share > config.max_weight_share:
-            continue
-        made = bounded_estimates(
-            logged,
-            returns(np.zeros(tasks), reward),
-            codes=np.arange(tasks),
-            state_values=np.zeros((tasks, 1)),
-            config=config,
-        )
-        judged += 1
-        missed += made[0].difference.lower > truth
-    assert judged >= 50
-    assert missed <= judged * (alpha + 3.0 * np.sqrt(alpha / judged))
 
 
 def test_the_bounds_of_a_difference_stay_in_its_range() -> None:

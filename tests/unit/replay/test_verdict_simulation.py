@@ -9,10 +9,12 @@ import math
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
+from atdp.replay import ReplayConfig
 from atdp.replay.intervals import betting_lower, empirical_bernstein_lower
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -31,6 +33,7 @@ def load(name: str) -> ModuleType:
 
 
 COVERAGE, VERDICTS = load("interval_coverage"), load("verdicts")
+UNSEEN = load("unseen_actions")
 CORNERS = (  # kinds, rates and sizes in which other intervals fail
     ("style", 0.05, (25, 4, 0.5, 1)),
     ("better", 0.05, (50, 1, 0.95, 1)),
@@ -65,11 +68,36 @@ def test_intervals_miss_no_more_often_than_they_promise(
     assert misses.above <= limit(ALPHA, misses.judged) * misses.judged
 
 
+@pytest.mark.parametrize("look", [1, 3])
+@pytest.mark.parametrize("habit", UNSEEN.HABITS[:3], ids=str)
+def test_a_loss_that_the_log_hardly_shows_stays_inside_the_bounds(habit: Any, look: int) -> None:
+    config = ReplayConfig(look=look)
+    misses = UNSEEN.measure(habit, config, runs=150)
+    assert habit.logged < 0.5
+    assert misses.judged >= 50
+    assert misses.missed <= limit(config.spent_alpha, misses.judged) * misses.judged
+
+
 def test_four_looks_at_an_equal_candidate_are_paid_for() -> None:
     row = VERDICTS.simulate(
         VERDICTS.Scenario(name="looks", tasks=12, ess=0.8, looks=4), runs=10, seed=1
     )
     assert row.verdicts["PASS"] + row.verdicts["FAIL"] <= limit(ALPHA, 10) * 10
+
+
+def test_looks_at_thin_evidence_are_free_and_the_others_are_still_paid_for() -> None:
+    scenario = VERDICTS.Scenario(
+        name="thin first",
+        tasks=5,
+        gain=-0.05,
+        ess=0.4,
+        looks=6,
+        config={"mode": "non_inferiority", "margin": 0.05},
+    )
+    row = VERDICTS.simulate(scenario, runs=20, seed=1)
+    assert 1 / 6 < row.figures["refused"] < 5 / 6
+    assert row.verdicts["PASS"] <= limit(ALPHA, 20) * 20
+    assert row.verdicts["FAIL"] <= limit(ALPHA, 20) * 20
 
 
 def test_a_better_candidate_in_another_style_does_not_fail_and_a_worse_one_does() -> None:
