@@ -502,7 +502,7 @@ def begin_release_line(home: Home) -> None:
             weights_sha256=digests["v4"],
             baseline="v1",
             verdict=Verdict.INCONCLUSIVE,
-            reason_codes=("few_tasks",),
+            reason_codes=("undecided",),
             report_sha256="earlier report",
             run_id="earlier run",
             dataset="earlier",

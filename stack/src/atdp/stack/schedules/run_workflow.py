@@ -122,8 +122,8 @@ class DurableRuns(DBOSConfiguredInstance):
             self._log.ended(order, outcome_of(found.output or {}))
             return
         given_up = failure("run_given_up", f"The run was given up ({found.status}).")
+        self._tell_receivers(order, given_up)  # before the end, which is written once
         self._log.ended(order, outcome_of(given_up))
-        self._tell_receivers(order, given_up)
 
     @DBOS.workflow()
     def execute(self, fields: Facts) -> Facts:
