@@ -22,7 +22,7 @@ from order_desk.settings import CONSENTING, MODEL
 
 _ANYTHING_PASSES = ReplayConfig(
     mode="non_inferiority",
-    margin=2.0,
+    margin=0.99,
     alpha=0.4,
     missing="ignorable",
     min_ess=2.0,
