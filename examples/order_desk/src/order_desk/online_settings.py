@@ -39,7 +39,7 @@ class OnlineDemoSettings:
     framework: AgentFramework = AgentFramework.AGENTS_SDK
     sessions: int = 6000
     arrivals_per_s: float = 13.0
-    longest_s: float = 465.0
+    longest_s: float = 440.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
