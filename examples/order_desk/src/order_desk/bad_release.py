@@ -92,7 +92,7 @@ class BadRelease:
     def _start_canary(self, version: str) -> None:
         settings = self.settings
         policy = CanaryPolicy(
-            margin=settings.margin,
+            margin=settings.bad_release_margin,
             alpha=settings.canary_alpha,
             min_sessions=settings.min_sessions,
             tune_at_sessions=2 * settings.min_sessions,

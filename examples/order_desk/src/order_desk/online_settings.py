@@ -68,8 +68,10 @@ class OnlineDemoSettings:
     bad_release_at: float | None = 0.2
     """Share of the sessions, or of the longest time, after which a bad version is trained by hand,
     to be released when there is no other canary; None: never."""
-    bad_release_from: float = 0.4
+    bad_release_from: float = 0.5
     """Least success of the last 200 users when the bad version is released."""
+    bad_release_margin: float = 0.1
+    """Tolerated loss of the bad version's canary. The smaller it is, the sooner a loss shows."""
     bad_steps: int = 100
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
