@@ -76,7 +76,7 @@ def test_what_cannot_be_posted_says_what_to_do(
         (("t", "--up"), 2, "--tenant"),
         (("t", "--score", "9", "--tenant", "acme"), 1, "'score' must be a number from 1 to 5"),
         (("t", "--score", "inf", "--tenant", "acme"), 1, "cannot be sent"),
-        (("t", "--comment", "\udcff", "--tenant", "acme"), 1, "cannot be sent"),
+        (("t", "--comment", "\udcff", "--tenant", "acme"), 2, "is not valid UTF-8"),
         (("t", "--up", "--tenant", "acmé"), 1, "cannot be sent"),
         (("absent", "--up", "--tenant", "acme"), 1, "no such 'session_id' of tenant 'acme'"),
         (("t", "--up", "--tenant", "other"), 1, "no such 'session_id' of tenant 'other'"),
