@@ -8,6 +8,7 @@ Columns are matched by name, since each table has field ids of its own.
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
@@ -21,6 +22,8 @@ from atdp.lakehouse.errors import CatalogError
 from atdp.lakehouse.settings import LakeSettings
 from atdp.lakehouse.tables import NAMESPACE, TableDefinition, table_definitions
 
+_SQL_CATALOG: Final = "atdp.lakehouse.sql_catalog.MemoizedSqlCatalog"
+
 
 def open_catalog(settings: LakeSettings) -> Catalog:
     """Open the catalog, and create the namespace `atdp` in it where that is missing.
@@ -29,8 +32,9 @@ def open_catalog(settings: LakeSettings) -> Catalog:
         CatalogError: it cannot be reached or opened.
     """
     properties = {"uri": settings.uri, "warehouse": settings.warehouse, **settings.properties}
-    if "type" not in properties:
-        properties["type"] = "rest" if settings.uri.startswith(("http://", "https://")) else "sql"
+    if not {"type", "py-catalog-impl"} & properties.keys():
+        is_rest = settings.uri.startswith(("http://", "https://"))
+        properties |= {"type": "rest"} if is_rest else {"py-catalog-impl": _SQL_CATALOG}
     try:
         if (file := settings.sqlite_file) is not None:
             _prepare_sqlite(Path(file))
