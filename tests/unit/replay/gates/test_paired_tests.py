@@ -132,8 +132,14 @@ def test_a_higher_threshold_is_never_easier_to_exceed(
     p_low, p_high = (p_above(sample, each, reach=1.0) for each in (low, high))
     assert 0.0 <= p_low <= 1.0
     assert 0.0 <= p_high <= 1.0
-    assert p_low <= p_high + 1e-9 or p_low > 0.05
+    assert p_low <= p_high + 1e-9
     assert -1.0 <= lower_bound(sample, 0.05, reach=1.0) <= sample.mean() + 1e-9
+
+
+def test_what_is_no_complete_loss_exceeds_the_lowest_possible_mean() -> None:
+    for sample in (np.zeros(2), np.array([-1.0, 0.5, 1.0])):
+        assert p_above(sample, -1.0, reach=1.0) == 0.0
+    assert p_above(np.full(4, -1.0), -1.0, reach=1.0) == 1.0
 
 
 def test_a_difference_beside_the_threshold_is_rounding() -> None:

@@ -10,9 +10,9 @@ statistic takes the variance from the sample instead, which is too small where f
 losses in a hundred tasks would exclude a loss of 5 %, with a true error of 12 % in place of 5 %.
 Where no weights give that mean, because no task is below it, a wager decides that also counts the
 greatest loss that was possible and did not occur: small gains everywhere do not exclude a task in
-twenty that breaks down. Amounts without a bound, such as costs, are tested by the usual t
-statistic, which is nearer to its nominal error when they are skewed. `benchmarks/gates.py` measures
-the error rates.
+twenty that breaks down. Higher means are not excluded at a lower p-value than that. Amounts without
+a bound, such as costs, are tested by the usual t statistic, which is nearer to its nominal error
+when they are skewed. `benchmarks/gates.py` measures the error rates.
 """
 
 import math
@@ -41,13 +41,10 @@ def p_above(differences: Floats, threshold: float, *, reach: float | None = None
     deviations[np.abs(deviations) < _EQUAL] = 0.0
     if reach is None:
         return _student_p(deviations)
-    mean = float(deviations.mean())
-    if mean <= 0:
-        return _student_p(deviations)  # at least one half, by either test
-    if deviations.min() >= 0:
-        return _wager_p(deviations, reach + threshold)
-    error = math.sqrt(_variance_at_zero(deviations) / differences.size)
-    return float(special.stdtr(differences.size - 1, -mean / error))
+    # The hypothesis contains those of lower means, down to the one that no task is below.
+    lowest = min(threshold, float(differences.min()))
+    wager = _wager_p(differences - lowest, reach + lowest)
+    return wager if deviations.min() >= 0 else max(wager, _score_p(deviations))
 
 
 def lower_bound(differences: Floats, alpha: float, *, reach: float | None = None) -> float:
@@ -127,6 +124,15 @@ def _student_p(deviations: Floats) -> float:
     return float(special.stdtr(deviations.size - 1, -mean / error))
 
 
+def _score_p(deviations: Floats) -> float:
+    """Return the p-value of a mean of at most 0, of the score test; some deviation is below 0."""
+    mean = float(deviations.mean())
+    if mean <= 0:
+        return _student_p(deviations)  # at least one half, by either test
+    error = math.sqrt(_variance_at_zero(deviations) / deviations.size)
+    return float(special.stdtr(deviations.size - 1, -mean / error))
+
+
 def _variance_at_zero(deviations: Floats) -> float:
     """Return the variance under the weights of greatest empirical likelihood with mean 0.
 
@@ -151,6 +157,8 @@ def _wager_p(deviations: Floats, deepest: float) -> float:
     the capital reaches 1 / p with a probability of at most p (Markov; Waudby-Smith and Ramdas 2024,
     section 4). For gains and losses of equal size it is the sign test.
     """
+    if deepest <= 0:  # only a loss everywhere has so low a mean
+        return 0.0 if deviations.any() else 1.0
     return float(np.exp(-np.log1p(deviations / deepest).sum()))
 
 
