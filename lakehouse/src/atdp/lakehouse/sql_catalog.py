@@ -6,7 +6,7 @@ new snapshots loads all tables.
 """
 
 import threading
-from typing import Any, Final
+from typing import Final
 
 from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.table import Table
@@ -26,7 +26,7 @@ class MemoizedSqlCatalog(SqlCatalog):
 
     def _convert_orm_to_iceberg(self, orm_table: IcebergTables) -> Table:
         """Return a table of its own for each call, since a `Table` changes when it is refreshed."""
-        location: Any = orm_table.metadata_location
+        location = orm_table.metadata_location or ""  # the base class refuses a table without one
         with self._lock:
             known = self._tables.get(location)
         if known is None:
