@@ -1,14 +1,14 @@
-"""How often replay's bounds miss a loss that the log hardly shows, by simulation.
+"""The error rate of replay's bounds for a loss that the log hardly shows, by simulation.
 
 Run: `python -m benchmarks.unseen_actions [--json] [--runs N]`. In a share of the tasks the
-candidate often gives an answer that always fails, and that the log holds in few tasks or in none.
+candidate often gives an answer that always fails and that occurs in few or no tasks of the log.
 Every other answer succeeds in 80 of 100 attempts. `in the log` is the expected number of tasks with
-the answer. A log counts where the release gate would not refuse its weights.
+the failing answer. Logs whose weights the release gate would refuse are not counted.
 
 `miss` is the share of the intervals whose lower bound is above the true loss: each of them would
 pass a candidate that is worse than the tolerated loss. `ignored` is the same with
-`missing: ignorable`, which takes what the log lacks to be like the rest. Nominal is alpha, the part
-of the error that a first, second or third look has.
+`missing: ignorable`, which assumes that what the log lacks is like the rest. The nominal rate is
+`alpha`, the part of the error that the first, second or third look may spend.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from atdp.replay.diagnostics import diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
 
 RIGHT: Final = 0.8
-"""Success of every answer but one."""
+"""Probability of success of every answer except the failing one."""
 LOOKS: Final = (1, 2, 3)
 
 

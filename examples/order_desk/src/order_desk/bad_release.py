@@ -107,7 +107,7 @@ class BadRelease:
             self._training.communicate()
 
     def _trained(self) -> str | None:
-        """Return the version that was fine-tuned on sessions rated as wrong; None: not yet.
+        """Return the version fine-tuned on sessions that were rated as wrong; None: not yet.
 
         Training that failed, since no session was rated as wrong yet, begins again.
         """

@@ -111,7 +111,8 @@ _IN_EFFECT = f"""
         )
     ORDER BY kafka_partition, kafka_offset
 """  # noqa: S608 - see above
-# Derived rewards that landed since, and are not what would be derived now or stand beside another.
+# Derived rewards that landed since, and that are of other rules than the current ones, or are one
+# of several in effect for the same target.
 _OVERTAKEN = f"""
     WITH standing AS (
         SELECT *,

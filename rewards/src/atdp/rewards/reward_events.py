@@ -40,7 +40,7 @@ class Aim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewardInEffect:
-    """A derived reward of an aim that no other one supersedes."""
+    """A derived reward that no other reward supersedes."""
 
     event_id: str
     value: float | None
@@ -59,7 +59,7 @@ def rewards_to_emit(
     rules_version: str,
     dimension: str,
 ) -> Iterator[Event]:
-    """Yield the events that bring the derived rewards into effect, alone; none when they are.
+    """Yield the events after which the derived rewards, and no others, are in effect.
 
     `in_effect` has the rewards of each aim in the order of the log.
     """

@@ -68,8 +68,8 @@ class YamlDocument:
         return cls.parse(text, where=str(file))
 
     @classmethod
-    def of_value(cls, value: Any, *, where: str) -> Self:
-        """Return the document of a value that no text stands for; its problems have no place."""
+    def of_value(cls, value: object, *, where: str) -> Self:
+        """Return the document of a value that was not read from text; its problems have no line."""
         return cls(value, where, None, _has_text=False)
 
     @classmethod
@@ -128,7 +128,7 @@ class YamlDocument:
         return (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
 
     def where_is(self, location: tuple[int | str, ...]) -> str:
-        """Return name, line and column of a location as text; the name alone without a text."""
+        """Return name, line and column of a location; the name alone if there was no text."""
         if not self._has_text:
             return self.where
         line, column = self.place_of(location)

@@ -134,13 +134,13 @@ class _Scale:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Measure:
-    """The value of a task from those of its attempts, and the values of an attempt in doubt."""
+    """How the value of a task is computed, and the values that a missing attempt counts as."""
 
     of_task: TaskValue
     worst: float
     best: float
     attempts: int = 1
-    """Attempts at a task that its value needs."""
+    """Number of attempts at a task that its value is computed from."""
 
 
 def _compare(

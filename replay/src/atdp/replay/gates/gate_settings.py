@@ -80,8 +80,8 @@ class PassKGate(_StrictGate):
     hypothesis: Hypothesis = "non_inferiority"
     margin: Annotated[Number, Field(ge=0, lt=1)] = 0.05
     missing: Missing = "worst_case"
-    """As for `mean`: in the worst case an attempt without the value, and every attempt that a task
-    lacks of `k`, has failed."""
+    """As for `mean`. In the worst case, attempts without the value count as failed, and so do the
+    attempts that a task has fewer than `k`."""
 
 
 class InvariantGate(_StrictGate):

@@ -41,7 +41,8 @@ def p_above(differences: Floats, threshold: float, *, reach: float | None = None
     deviations[np.abs(deviations) < _EQUAL] = 0.0
     if reach is None:
         return _student_p(deviations)
-    # The hypothesis contains those of lower means, down to the one that no task is below.
+    # The hypothesis contains lower means, too: the wager is for the lowest difference where that is
+    # below the threshold.
     lowest = min(threshold, float(differences.min()))
     wager = _wager_p(differences - lowest, reach + lowest)
     return wager if deviations.min() >= 0 else max(wager, _score_p(deviations))
@@ -117,7 +118,7 @@ def _mean_and_error(differences: Floats) -> tuple[float, float]:
 
 
 def _student_p(deviations: Floats) -> float:
-    """Return the p-value of a mean of at most 0: of the t test; by sign, if all are equal."""
+    """Return the t test's p-value of a mean of at most 0; the sign test's if all are equal."""
     mean, error = _mean_and_error(deviations)
     if error == 0:
         return _sign_p(deviations)
@@ -125,7 +126,7 @@ def _student_p(deviations: Floats) -> float:
 
 
 def _score_p(deviations: Floats) -> float:
-    """Return the p-value of a mean of at most 0, of the score test; some deviation is below 0."""
+    """Return the score test's p-value of a mean of at most 0; some deviation must be below 0."""
     mean = float(deviations.mean())
     if mean <= 0:
         return _student_p(deviations)  # at least one half, by either test
@@ -157,7 +158,7 @@ def _wager_p(deviations: Floats, deepest: float) -> float:
     the capital reaches 1 / p with a probability of at most p (Markov; Waudby-Smith and Ramdas 2024,
     section 4). For gains and losses of equal size it is the sign test.
     """
-    if deepest <= 0:  # only a loss everywhere has so low a mean
+    if deepest <= 0:  # the mean can only be so low if every difference is the greatest loss
         return 0.0 if deviations.any() else 1.0
     return float(np.exp(-np.log1p(deviations / deepest).sum()))
 

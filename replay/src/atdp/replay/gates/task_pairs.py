@@ -23,7 +23,7 @@ def task_pairs(
     *,
     instead: tuple[float | None, float | None] = (None, None),
 ) -> Floats:
-    """Return the rows (candidate, baseline) of the tasks of both, shape (tasks, 2).
+    """Return the rows (candidate, baseline) of the tasks that both have done, shape (tasks, 2).
 
     `instead` holds the values that missing ones of candidate and baseline count as; None: they are
     left out, and a task without any value too.
@@ -42,11 +42,11 @@ def bounded_pairs(
     instead: tuple[float, float],
     attempts: int,
 ) -> Floats:
-    """Return the rows (candidate, baseline) of the tasks of either, shape (tasks, 2).
+    """Return the rows (candidate, baseline) of the tasks that either has done, shape (tasks, 2).
 
     Everything that is missing counts as `instead` of its arm: values, attempts up to `attempts` at
-    a task, and tasks that only the other one has done. A candidate that breaks down at a task and
-    leaves no trace of it does not look better for that.
+    a task, and tasks that only the other one has done. So a candidate that crashes at a task and
+    leaves no record of it gains nothing by that.
     """
     arms = [arm.by_task() for arm in (runs.candidate, runs.baseline)]
     rows = []

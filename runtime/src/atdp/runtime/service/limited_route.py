@@ -13,14 +13,14 @@ from fastapi.routing import APIRoute
 from atdp.runtime.service.http_problem import HttpProblem
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of one body; the longest documents of people have 4 million characters."""
+"""Largest body. The longest documents that people send have 4 million characters."""
 
 
 class LimitedRoute(APIRoute):
     """For `APIRouter(route_class=…)`: a larger body than `MOST_BYTES` is refused with 413."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler of the base class, which is given a body that has been read."""
+        """Return the handler of the base class, behind one that reads the body up to the limit."""
         handle = super().get_route_handler()
 
         async def limited(request: Request) -> Response:

@@ -50,7 +50,7 @@ class AtdpGroup(TyperGroup):
         _keep_lines(self)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the verb; arguments that are no text are a wrong call."""
+        """Read the options before the verb; arguments that are not UTF-8 are a wrong call."""
         for each in args:
             if not each.isascii() and each != each.encode(errors="replace").decode():
                 raise typer.BadParameter(f"{each!r} is not valid UTF-8", ctx=ctx)

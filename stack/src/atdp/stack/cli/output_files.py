@@ -1,4 +1,4 @@
-"""Files that a command writes where its options say."""
+"""Files that a command writes to the paths in its options."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from atdp.stack.errors import OutputUnwritable
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn an error of the system while a file is written into one for people.
+    """Turn an error of the operating system while `file` is written into an `OutputUnwritable`.
 
     Raises:
         OutputUnwritable: the file cannot be written.

@@ -3,8 +3,8 @@
 A record is on the disk before anything is sent, and its file is removed after the acknowledgement.
 A publisher that is killed in between sends the same record again, under the same id; the lake has
 one row for each id. Several processes may publish from one outbox: a file that another one has sent
-and removed is passed over. A record that may be sent only after something else is held until then;
-the folder of held records is not part of what waits.
+and removed is passed over. A record that may be sent only after its gate is recorded is held until
+then, in a folder of its own.
 """
 
 from collections.abc import Mapping
@@ -33,12 +33,12 @@ class EvaluationOutbox:
         return cls(home.evaluations / "outbox")
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Put a record in; it is on the disk when this returns. It is held no longer."""
+        """Put a record in, and end its being held; it is on the disk when this returns."""
         write_durably(self.folder / record["event_id"], encode_record("evaluation", record))
         self.drop(record)
 
     def hold(self, record: Mapping[str, Any]) -> None:
-        """Keep a record that is not to be sent yet; it is on the disk when this returns."""
+        """Hold a record that may not be sent yet; it is on the disk when this returns."""
         file = self.folder / _HELD / record["event_id"]
         write_durably(file, encode_record("evaluation", record))
 

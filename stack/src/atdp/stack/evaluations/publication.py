@@ -1,11 +1,11 @@
 """Publication of evaluations on the topic `atdp.evaluations`, each at least once.
 
 Without a broker, records wait in the outbox of the home, and the next publisher sends them; the
-scheduler process is one that comes by itself.
+scheduler process publishes regularly.
 
 An evaluation that is a look at a candidate is sent after the release flow has recorded the look, so
-that no row tells of a look that was not paid for. Its record is held in the outbox before. Whoever
-sends next finds the recorded gate, also when the process was killed in between.
+that every row of a look has its decision. Until then its record is held in the outbox. If the
+process is killed in between, the next publisher finds the recorded gate and sends the record.
 """
 
 import logging
@@ -97,7 +97,7 @@ def publish_pending(home: Home) -> int:
 
 
 def _release_recorded(home: Home, outbox: EvaluationOutbox) -> None:
-    """Let the held records go whose gate is recorded; the process that held them was killed."""
+    """Put the held records in whose gate is recorded; their process was killed before it did."""
     held = outbox.held()
     if not held or not (home.control / STORE_FILE_NAME).exists():
         return

@@ -207,7 +207,7 @@ class Recognizer:
     def _marked_as_repeated(
         self, request: RecognisableRequest, same: Sequence[KnownCall]
     ) -> KnownCall | None:
-        """Return the equal call that a client marks as sent again; None where none can be meant."""
+        """Return the earlier call that a marked request repeats; None where there is none."""
         key = self._key(request.hints.idempotency_key)
         meant = [call for call in same if key is not None and call.idempotency == key]
         if not meant and request.hints.is_retry:
@@ -219,11 +219,11 @@ class Recognizer:
         return min(meant, key=lambda each: (_RETRY_ORDER[each.state], -each.id), default=None)
 
     def _may_be_repeated(self, call: KnownCall, request: RecognisableRequest) -> bool:
-        """Return whether a client that marks a request may mean this equal call.
+        """Return whether a marked request may be a repetition of this equal call.
 
-        A client that reached nobody, since the gateway was down, marks its next attempt, too. So a
-        first request, which others send in the same words, repeats only what has no answer, or what
-        took longer than the client waits.
+        A client also marks its request when its first attempt did not reach the gateway. Other
+        conversations may begin with the same words, so a first request repeats only a call without
+        an answer, or one that took longer than the client waits.
         """
         age_s = request.at - call.at
         if call.continued or age_s > _RETRIED_WITHIN * self._pending_s:
@@ -336,7 +336,7 @@ class Recognizer:
         return None if idempotency_key is None else self.digests.of_values(idempotency_key)
 
 
-# Longest age of a call that a client sends again, in the longest durations of a call.
+# Longest age of a call that can be sent again, as a multiple of `pending_s`.
 _RETRIED_WITHIN = 2
 # A request that is sent again repeats a call that failed rather than one on its way, and that
 # rather than one that was answered.
@@ -344,7 +344,7 @@ _RETRY_ORDER = {"failed": 0, "pending": 1, "answered": 2}
 
 
 def _newest_of_each_trajectory(calls: Sequence[KnownCall]) -> list[KnownCall]:
-    """Return the last of the equal calls of each trajectory: a retry follows the one before."""
+    """Return the last of the equal calls of each trajectory; a retry repeats the last one."""
     return list({call.trajectory_id: call for call in calls}.values())
 
 

@@ -226,7 +226,7 @@ def _named(**options: str | None) -> tuple[str, ...]:
 
 
 def _record(home: "Home", model: str, result: "ReplayReport") -> None:
-    """Record the verdict for the release gate, then publish it; what is shown has been recorded.
+    """Record the verdict for the release gate, then publish it.
 
     Raises:
         ControlError: it could not be recorded, or is recorded and not in force.
