@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from atdp.stack.schedules.schedule_definition import ScheduleDefinition
+from atdp.stack.errors import ScheduleError
+from atdp.stack.schedules.refused_definition import REFUSED
+from atdp.stack.schedules.schedule_definition import ScheduleDefinition, problems_of
 from atdp.stack.schedules.schedule_state import Run, run_id
 
 
@@ -37,8 +39,17 @@ class RunOrder:
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "RunOrder":
-        """Return the order of its JSON form."""
-        return _ADAPTER.validate_python(fields)
+        """Return the order of its JSON form.
+
+        Raises:
+            ScheduleError: this version refuses its definition.
+        """
+        try:
+            return _ADAPTER.validate_python(fields)
+        except ValidationError as error:
+            raise ScheduleError(
+                REFUSED, f"this version of atdp refuses the order for a run: {problems_of(error)}"
+            ) from error
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form, which is kept until the run has ended."""

@@ -33,6 +33,7 @@ from dbos import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from atdp.runtime import Home, utc_now
+from atdp.stack.errors import ScheduleError
 from atdp.stack.schedules.run_attempts import Attempts
 from atdp.stack.schedules.run_facts import (
     Facts,
@@ -54,6 +55,9 @@ _ATTEMPTS_TO_TELL: Final = 8
 _TO_THE_VERDICT: Final[tuple[PartName, ...]] = ("resolve", "pin", "evaluate")
 _OPEN: Final = ["PENDING", "ENQUEUED", "DELAYED"]
 _FAILED: Final = ("ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+
+
+_log = logging.getLogger("atdp.schedules")
 
 
 class RunInterrupted(BaseException):
@@ -88,7 +92,10 @@ class DurableRuns(DBOSConfiguredInstance):
         DBOS.launch()
         for left in DBOS.list_workflows(status=_OPEN, load_output=False):
             if left.app_version != _FORM_OF_RUNS and left.input is not None:
-                self.start(RunOrder.from_json(left.input["args"][0]))
+                try:
+                    self.start(RunOrder.from_json(left.input["args"][0]))
+                except ScheduleError as error:  # the scheduler ends the run
+                    _log.warning("a run is not begun again: %s", error)
                 DBOS.cancel_workflow(left.workflow_id)
 
     def close(self) -> None:

@@ -4,7 +4,8 @@ An operator may do everything; over HTTP it may not define commands, because who
 could then run any program on this machine. An evaluator sees and runs the schedules that read the
 trajectories of its tenant alone. It defines and changes those that have no effect beyond them: a
 pinned dataset and a file of gates may be another's, `record` is part of a release that may serve
-other tenants, and a webhook is a request from this machine to any address. A schedule that a caller
+other tenants, and a webhook is a request from this machine to any address. A definition that this
+version refuses may do any of this, so an operator replaces or removes it. A schedule that a caller
 may not see does not exist for it.
 """
 
@@ -14,6 +15,7 @@ from datetime import datetime
 
 from atdp.runtime import ANY_TENANT, Principal
 from atdp.stack.errors import ScheduleError, StackError
+from atdp.stack.schedules.refused_definition import RefusedDefinition, StoredDefinition
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
 from atdp.stack.schedules.schedule_state import AppliedSchedule, Run, ScheduleStatus
@@ -118,7 +120,7 @@ class CallersSchedules:
     def _seen(self, schedule: str) -> str:
         return self.show(schedule).definition.id
 
-    def _sees(self, definition: ScheduleDefinition) -> bool:
+    def _sees(self, definition: StoredDefinition) -> bool:
         return self._everything or definition.tenants == (self._caller.tenant,)
 
     def _sees_run(self, run: Run) -> bool:
@@ -163,4 +165,6 @@ class CallersSchedules:
             if not self._everything:
                 if not self._sees(present):
                     raise ScheduleError("schedule_exists", f"the id {name} is taken; use another")
+                if isinstance(present, RefusedDefinition):
+                    raise ScheduleDenied(f"an operator has to act: {present.message}")
                 self._check(present)

@@ -11,6 +11,11 @@ from datetime import datetime
 from typing import assert_never
 
 from atdp.stack.errors import ScheduleError
+from atdp.stack.schedules.refused_definition import (
+    RefusedDefinition,
+    StoredDefinition,
+    accepted,
+)
 from atdp.stack.schedules.schedule_clock import next_tick
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_events import (
@@ -20,7 +25,7 @@ from atdp.stack.schedules.schedule_events import (
     RunEnded,
     RunRequested,
     RunStarted,
-    ScheduleBody,
+    ScheduleChange,
     ScheduleDefined,
     ScheduleEvent,
     SchedulePaused,
@@ -39,7 +44,7 @@ _DATA_FIELDS = {"on", "model", "where", "tenants"}
 class ScheduleRecord:
     """One schedule. Times of its clock up to `clock_from` have been dealt with."""
 
-    definitions: list[ScheduleDefinition]
+    definitions: list[StoredDefinition]
     """Every version, the first one is version 1."""
     stage: ScheduleStage
     changed_at: datetime
@@ -54,9 +59,18 @@ class ScheduleRecord:
     """Logical times of the runs that have not ended."""
 
     @property
-    def definition(self) -> ScheduleDefinition:
-        """The definition in force."""
+    def newest(self) -> StoredDefinition:
+        """The newest definition, which may be refused."""
         return self.definitions[-1]
+
+    @property
+    def definition(self) -> ScheduleDefinition:
+        """The definition in force.
+
+        Raises:
+            ScheduleError: the newest one is refused, so none is in force.
+        """
+        return accepted(self.newest)
 
     @property
     def version(self) -> int:
@@ -65,15 +79,15 @@ class ScheduleRecord:
 
     def status(self, now: datetime) -> ScheduleStatus:
         """Return the schedule as it is at `now`."""
-        last = max(self.runs, default=None)
-        active = self.stage == "active"
+        last, newest = max(self.runs, default=None), self.newest
+        due = self.stage == "active" and isinstance(newest, ScheduleDefinition)
         return ScheduleStatus(
-            definition=self.definition,
+            definition=newest,
             version=self.version,
             stage=self.stage,
             changed_at=self.changed_at,
             actor=self.actor,
-            next_at=next_tick(self.definition, max(now, self.clock_from)) if active else None,
+            next_at=next_tick(self.definition, max(now, self.clock_from)) if due else None,
             last_run=None if last is None else self.runs[last],
             open_runs=len(self.open_times),
         )
@@ -145,6 +159,10 @@ class ScheduleBook:
                 self._moved_on(event, body)
             case KeyTaken():
                 self.keys[body.schedule, body.key] = body.logical_time
+            case ScheduleDefined():
+                self._defined(event, body.definition)
+            case RefusedDefinition():
+                self._defined(event, body)
             case _:
                 self._changed(event, body)
 
@@ -180,10 +198,7 @@ class ScheduleBook:
         )
         record.open_times.discard(logical_time)
 
-    def _changed(self, event: ScheduleEvent, body: ScheduleBody) -> None:
-        if isinstance(body, ScheduleDefined):
-            self._defined(event, body.definition)
-            return
+    def _changed(self, event: ScheduleEvent, body: ScheduleChange) -> None:
         record = self.schedules[event.stream.removeprefix("schedule/")]
         match body:
             case TicksSkipped():
@@ -204,7 +219,7 @@ class ScheduleBook:
                 assert_never(body)
         record.changed_at, record.actor = event.at, event.actor
 
-    def _defined(self, event: ScheduleEvent, definition: ScheduleDefinition) -> None:
+    def _defined(self, event: ScheduleEvent, definition: StoredDefinition) -> None:
         record = self.schedules.get(definition.id)
         if record is None:
             self.schedules[definition.id] = ScheduleRecord(
@@ -217,14 +232,20 @@ class ScheduleBook:
             )
             return
         returns = record.stage == "removed"
-        if returns or _differ(record.definition, definition, _CLOCK_FIELDS):
+        if returns or _differ(record.newest, definition, _CLOCK_FIELDS):
             record.clock_from = event.at
-        if returns or _differ(record.definition, definition, _DATA_FIELDS):
+        if returns or _differ(record.newest, definition, _DATA_FIELDS):
             record.data_since, record.data_from = event.at, None
         record.definitions.append(definition)
         record.stage = "active" if returns else record.stage
         record.changed_at, record.actor = event.at, event.actor
 
 
-def _differ(one: ScheduleDefinition, other: ScheduleDefinition, names: set[str]) -> bool:
-    return any(getattr(one, name) != getattr(other, name) for name in names)
+def _differ(one: StoredDefinition, other: StoredDefinition, names: set[str]) -> bool:
+    return _stored(one, names) != _stored(other, names)
+
+
+def _stored(definition: StoredDefinition, names: set[str]) -> dict[str, object]:
+    if isinstance(definition, RefusedDefinition):
+        return {name: definition.fields.get(name) for name in names}
+    return definition.model_dump(mode="json", include=names)

@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
 
 from atdp.replay import ReplayConfig, ReplayError, Verdict, settings_of
 from atdp.runtime import YamlDocument, tenant_problem, utc_now
@@ -259,6 +267,14 @@ class ScheduleDefinition(BaseModel):
 
 _GATES_NEED = "gates names a file below the home, such as gates/orders.yaml"
 _COUNT_NEEDS = "count needs `on: judged_trajectories`"
+
+
+def problems_of(error: ValidationError) -> str:
+    """Return each wrong field of a definition with its problem, as text."""
+    return "; ".join(
+        ": ".join([*map(str, each["loc"]), each["msg"].removeprefix("Value error, ")])
+        for each in error.errors(include_url=False)
+    )
 
 
 class ScheduleFile(BaseModel):

@@ -14,6 +14,7 @@ from typing import Final, Literal, Self, TypeAlias, TypeVar
 
 from atdp.runtime import Home, utc_now
 from atdp.stack.errors import ScheduleError
+from atdp.stack.schedules.refused_definition import StoredDefinition
 from atdp.stack.schedules.schedule_book import ScheduleBook, ScheduleRecord
 from atdp.stack.schedules.schedule_clock import ticks_until
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
@@ -122,7 +123,7 @@ class ScheduleDesk:
         """Return a schedule, also a removed one; refused with `unknown_schedule`."""
         return self._known(schedule).status(self._now())
 
-    def definition(self, schedule: str, version: int) -> ScheduleDefinition:
+    def definition(self, schedule: str, version: int) -> StoredDefinition:
         """Return a version of a schedule, such as that of a run."""
         return self._known(schedule).definitions[version - 1]
 
@@ -304,7 +305,7 @@ def _change(
 ) -> Literal["added", "changed", "unchanged"]:
     if present is None:
         return "added"
-    return "unchanged" if present.definition == definition else "changed"
+    return "unchanged" if present.newest == definition else "changed"
 
 
 def _present(book: ScheduleBook, schedule: str) -> ScheduleRecord:

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from atdp.schemas import canonical_json
 from atdp.stack.errors import ScheduleError
-from atdp.stack.schedules.schedule_definition import ScheduleDefinition
+from atdp.stack.schedules.refused_definition import RefusedDefinition
+from atdp.stack.schedules.schedule_definition import ScheduleDefinition, problems_of
 from atdp.stack.schedules.schedule_state import RunCause, RunOutcome, run_id
 
 SCHEMA = 1
@@ -98,16 +99,13 @@ class KeyTaken:
     logical_time: datetime
 
 
-ScheduleBody: TypeAlias = (
-    ScheduleDefined
-    | SchedulePaused
-    | ScheduleResumed
-    | ScheduleRemoved
-    | DataObserved
-    | TicksSkipped
+ScheduleChange: TypeAlias = (
+    SchedulePaused | ScheduleResumed | ScheduleRemoved | DataObserved | TicksSkipped
 )
-"""Events of a schedule's own stream."""
-EventBody: TypeAlias = ScheduleBody | RunRequested | RunStarted | RunEnded | KeyTaken
+"""Events of a schedule's own stream after its definition."""
+EventBody: TypeAlias = (
+    ScheduleDefined | ScheduleChange | RunRequested | RunStarted | RunEnded | KeyTaken
+)
 
 _ADAPTERS: dict[str, TypeAdapter[EventBody]] = {
     each.__name__: TypeAdapter(each) for each in get_args(EventBody)
@@ -116,13 +114,17 @@ _ADAPTERS: dict[str, TypeAdapter[EventBody]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScheduleEvent:
-    """One event. `number` counts from 1 without gaps in its stream; `at` is an aware UTC time."""
+    """One event. `number` counts from 1 without gaps in its stream; `at` is an aware UTC time.
+
+    The body is a `RefusedDefinition` where the stored event defines a schedule as this version
+    refuses it; such an event is read and never written.
+    """
 
     stream: str
     number: int
     at: datetime
     actor: str
-    body: EventBody
+    body: EventBody | RefusedDefinition
 
     @property
     def type(self) -> str:
@@ -131,6 +133,8 @@ class ScheduleEvent:
 
     def state(self) -> bytes:
         """Return the stored form, without stream, number and type."""
+        if isinstance(self.body, RefusedDefinition):
+            raise TypeError(f"{self.stream}: a refused definition is read and never written")
         fields = _ADAPTERS[self.type].dump_python(self.body, mode="json")
         at = self.at.isoformat(timespec="microseconds")
         return canonical_json(
@@ -153,7 +157,7 @@ def stored_event(stream: str, number: int, name: str, state: bytes) -> ScheduleE
             number=number,
             at=datetime.fromisoformat(fields["at"]),
             actor=fields["actor"],
-            body=_ADAPTERS[name].validate_python(fields["body"]),
+            body=_stored_body(stream, name, fields["body"]),
         )
     except (ValueError, KeyError, TypeError, ValidationError) as error:
         raise ScheduleError(
@@ -161,6 +165,17 @@ def stored_event(stream: str, number: int, name: str, state: bytes) -> ScheduleE
             f"event {number} of {stream} cannot be read by this version of atdp ({error!r:.200}); "
             "use the version that wrote it, or a later one",
         ) from error
+
+
+def _stored_body(stream: str, name: str, fields: dict[str, Any]) -> EventBody | RefusedDefinition:
+    if name != ScheduleDefined.__name__:
+        return _ADAPTERS[name].validate_python(fields)
+    defined = fields["definition"]
+    try:
+        return ScheduleDefined(definition=ScheduleDefinition.model_validate(defined))
+    except ValidationError as error:
+        schedule = stream.removeprefix(schedule_stream(""))
+        return RefusedDefinition(id=schedule, fields=dict(defined), problem=problems_of(error))
 
 
 def schedule_stream(schedule: str) -> str:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from atdp.stack.schedules.refused_definition import RefusedDefinition, StoredDefinition
 from atdp.stack.schedules.schedule_definition import RunReceiver, ScheduleDefinition
 from atdp.stack.schedules.schedule_state import Run, ScheduleStatus
 
@@ -14,10 +15,7 @@ def status_row(status: ScheduleStatus) -> dict[str, Any]:
     return {
         "id": definition.id,
         "stage": status.stage,
-        "runs_on": clock_text(definition),
-        "model": definition.model,
-        "candidate": definition.candidate,
-        "baseline": definition.baseline,
+        **_named_by(definition),
         "tenants": list(definition.tenants),
         "next_at": time_text(status.next_at),
         "last_run": None if last is None else time_text(last.logical_time),
@@ -26,15 +24,19 @@ def status_row(status: ScheduleStatus) -> dict[str, Any]:
         "version": status.version,
         "changed_at": time_text(status.changed_at),
         "actor": status.actor,
+        "problem": status.problem,
     }
 
 
-def definition_row(definition: ScheduleDefinition, *, with_receivers: bool) -> dict[str, Any]:
+def definition_row(definition: StoredDefinition, *, with_receivers: bool) -> dict[str, Any]:
     """Return what a definition sets beside the defaults, as a file for `schedule apply` has it.
 
     Part of the URL of a webhook may be a secret. Without `with_receivers`, only hosts and names of
-    programs are shown.
+    programs are shown, and of a refused definition, which may hold them anywhere, the id. With
+    them, a refused definition is shown as it is stored.
     """
+    if isinstance(definition, RefusedDefinition):
+        return dict(definition.fields) if with_receivers else {"id": definition.id}
     row = definition.model_dump(mode="json", exclude_defaults=True)
     if definition.notify and not with_receivers:
         row["notify"] = [_receiver_name(each) for each in definition.notify]
@@ -83,6 +85,18 @@ def time_text(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
+
+
+def _named_by(definition: StoredDefinition) -> dict[str, Any]:
+    """Return when a schedule runs and what it compares; null where that is refused."""
+    if isinstance(definition, RefusedDefinition):
+        return dict.fromkeys(("runs_on", "model", "candidate", "baseline"))
+    return {
+        "runs_on": clock_text(definition),
+        "model": definition.model,
+        "candidate": definition.candidate,
+        "baseline": definition.baseline,
+    }
 
 
 def _receiver_name(receiver: RunReceiver) -> dict[str, str]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 from atdp.replay import Verdict
-from atdp.stack.schedules.schedule_definition import ScheduleDefinition
+from atdp.stack.schedules.refused_definition import RefusedDefinition, StoredDefinition
 
 RunCause: TypeAlias = Literal["clock", "data", "external", "manual", "backfill"]
 RunStage: TypeAlias = Literal["requested", "running", "completed"]
@@ -63,17 +63,25 @@ class Run:
 class ScheduleStatus:
     """A schedule as it is now."""
 
-    definition: ScheduleDefinition
+    definition: StoredDefinition
     version: int
     stage: ScheduleStage
     changed_at: datetime
     actor: str
     """The person or service that changed it last."""
     next_at: datetime | None
-    """Next logical time of the clock; None without `cron`, and while the schedule is paused."""
+    """Next logical time of the clock; None without `cron`, while the schedule is paused, and where
+    its definition is refused."""
     last_run: Run | None
     open_runs: int
     """Runs that have not ended."""
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why nothing runs by the definition, with what to do; None: it is accepted."""
+        if isinstance(self.definition, RefusedDefinition):
+            return self.definition.message
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 One round reads what is new in the store, requests what clock and data ask for, and starts open runs
 as far as the limits allow. Everything is derived from the store, so a round that is killed anywhere
 is made up for by the next one; and starting a run that was started already has no effect. One
-schedule that cannot be dealt with does not keep the others from their runs.
+schedule that cannot be dealt with, such as one with a refused definition, does not keep the others
+from their runs.
 """
 
 import logging
@@ -15,16 +16,24 @@ from typing import Final, Protocol
 
 from atdp.control import ControlError
 from atdp.lakehouse import LakehouseError
+from atdp.replay import Verdict
 from atdp.runtime import PlatformError
 from atdp.stack.errors import ScheduleError, StackError
+from atdp.stack.schedules.refused_definition import REFUSED, RefusedDefinition
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_requests import DataPoint, clock_requests, data_requests
 from atdp.stack.schedules.schedule_book import ScheduleBook, ScheduleRecord
 from atdp.stack.schedules.schedule_clock import next_tick
 from atdp.stack.schedules.schedule_definition import DataTrigger, ScheduleDefinition
-from atdp.stack.schedules.schedule_events import EventBody, RunEnded, RunRequested
+from atdp.stack.schedules.schedule_events import (
+    EventBody,
+    RunEnded,
+    RunRequested,
+    RunStarted,
+    run_stream,
+)
 from atdp.stack.schedules.schedule_metrics import SchedulerMetrics
-from atdp.stack.schedules.schedule_state import Run
+from atdp.stack.schedules.schedule_state import RunOutcome
 from atdp.stack.schedules.schedule_store import ScheduleStore
 
 _MOST_RUNS: Final = 4
@@ -95,9 +104,8 @@ class Scheduler:
         schedules = self._book.schedules
         for name, record in sorted(schedules.items()):
             if record.stage == "active":
-                with self._problem_of(name, "clock"):
-                    self._look_at_clock(record, now)
-                self._look_at_data(record, now)
+                with self._problem_of(name, "definition"):
+                    self._look_at(record.definition, record, now)
         self._read()
         self._start_runs()
         present = {name for name, record in schedules.items() if record.stage == "active"}
@@ -127,8 +135,16 @@ class Scheduler:
                 raise
             # Somebody changed the schedule or requested one of the runs: the next round sees it.
 
-    def _look_at_clock(self, record: ScheduleRecord, now: datetime) -> None:
-        definition = record.definition
+    def _look_at(
+        self, definition: ScheduleDefinition, record: ScheduleRecord, now: datetime
+    ) -> None:
+        with self._problem_of(definition.id, "clock"):
+            self._look_at_clock(definition, record, now)
+        self._look_at_data(definition, record, now)
+
+    def _look_at_clock(
+        self, definition: ScheduleDefinition, record: ScheduleRecord, now: datetime
+    ) -> None:
         if definition.cron is None:
             return
         if record.clock_from > now + _CLOCK_AHEAD:
@@ -145,8 +161,9 @@ class Scheduler:
         if known[1] is not None and known[1] <= now:
             self._append(clock_requests(record, now), now)
 
-    def _look_at_data(self, record: ScheduleRecord, now: datetime) -> None:
-        definition = record.definition
+    def _look_at_data(
+        self, definition: ScheduleDefinition, record: ScheduleRecord, now: datetime
+    ) -> None:
         looked_at = self._looked_at.get(definition.id)
         if definition.on is None or definition.on == "external":
             return
@@ -178,9 +195,14 @@ class Scheduler:
 
         The rank is the number of the run among those of its schedule that are at work, or 0 for one
         that an earlier process began, or whose deadline has passed. Runs at work that have ended
-        are settled.
+        are settled. Runs of a schedule whose definition is refused wait until it is replaced or
+        removed; then those that were requested by a refused definition end.
         """
-        orders = [_order(run, record) for run in record.open_runs()]
+        is_refused = isinstance(record.newest, RefusedDefinition)
+        if is_refused and record.stage != "removed":
+            return []
+        most = 1 if is_refused else record.definition.max_concurrent
+        orders = self._orders(record)
         begun = {run.id for run in record.open_runs() if run.stage == "running"}
         rank, waiting = 0, []
         for order in orders:
@@ -192,9 +214,23 @@ class Scheduler:
                 continue
             at_once = order.run_id in begun or order.deadline < self.now()
             rank += not at_once
-            if at_once or rank <= record.definition.max_concurrent:
+            if at_once or rank <= most:
                 waiting.append((0 if at_once else rank, order.requested_at, order))
         return waiting
+
+    def _orders(self, record: ScheduleRecord) -> list[RunOrder]:
+        """Return the orders of the open runs; those of a refused definition end with ERROR."""
+        orders = []
+        for run in record.open_runs():
+            definition = record.definitions[run.version - 1]
+            if isinstance(definition, RefusedDefinition):
+                stream = run_stream(run.schedule, run.logical_time)
+                ended = (stream, RunEnded(outcome=_refused_outcome(definition)))
+                began = [] if run.stage == "running" else [(stream, RunStarted())]
+                self._append([*began, ended], self.now())
+            else:
+                orders.append(RunOrder.of(run, definition))
+        return orders
 
     @contextmanager
     def _problem_of(self, name: str, of: str) -> Iterator[None]:
@@ -212,5 +248,8 @@ class Scheduler:
             self._problems.pop((name, of), None)
 
 
-def _order(run: Run, record: ScheduleRecord) -> RunOrder:
-    return RunOrder.of(run, record.definitions[run.version - 1])
+def _refused_outcome(definition: RefusedDefinition) -> RunOutcome:
+    text = "This version of atdp refuses the definition with which the run was requested"
+    return RunOutcome(
+        verdict=Verdict.ERROR, reasons=(REFUSED,), text=f"{text}: {definition.problem}"
+    )

@@ -15,6 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from atdp.runtime import Callers, ConcurrencyLimit, Home, HttpProblem, LimitedRoute
 from atdp.stack.errors import ScheduleError
+from atdp.stack.schedules.refused_definition import REFUSED
 from atdp.stack.schedules.schedule_access import CallersSchedules, ScheduleDenied
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
@@ -31,6 +32,7 @@ _STATUSES: Final = {
     "schedule_removed": 410,
     "key_reused": 409,
     "conflict": 409,
+    REFUSED: 409,
     "store": 503,
 }
 """Status of the answer to an error of the desk; 422 for the others."""

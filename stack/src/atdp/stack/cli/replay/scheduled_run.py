@@ -50,9 +50,10 @@ def refuse_further_options(context: typer.Context) -> None:
 
 def _wait_s(schedules: "CallersSchedules", run: "Run") -> float:
     from atdp.runtime import utc_now
+    from atdp.stack.schedules.refused_definition import accepted
 
-    deadline_s = schedules.show(run.schedule).definition.deadline_s
-    end = run.requested_at + timedelta(seconds=deadline_s) + _AFTER_DEADLINE
+    definition = accepted(schedules.show(run.schedule).definition)
+    end = run.requested_at + timedelta(seconds=definition.deadline_s) + _AFTER_DEADLINE
     return max(0.0, (end - utc_now()).total_seconds())
 
 

@@ -39,6 +39,8 @@ def list_schedules(
 ) -> None:
     r"""List the schedules, with the next time of the clock and the last run.
 
+    A schedule whose stored definition this version refuses is listed with the problem.
+
     \b
     Example:
       atdp schedule list
@@ -52,7 +54,14 @@ def list_schedules(
     if not rows and chosen is Format.TABLE:
         typer.echo("There is no schedule yet; `atdp schedule add` makes one.")
         return
-    print_rows(rows, list(rows[0]) if rows and chosen is not Format.TABLE else _COLUMNS, chosen)
+    if chosen is not Format.TABLE:
+        print_rows(rows, list(rows[0]) if rows else _COLUMNS, chosen)
+        return
+    refused = [row["problem"] for row in rows if row["problem"] is not None]
+    rows = [row if row["problem"] is None else {**row, "stage": "refused"} for row in rows]
+    print_rows(rows, _COLUMNS, chosen)
+    for problem in refused:
+        typer.echo(problem, err=True)
 
 
 def show(

@@ -194,16 +194,12 @@ def _definition(values: Mapping[str, Any]) -> "ScheduleDefinition":
     from pydantic import ValidationError
 
     from atdp.stack.errors import ScheduleError
-    from atdp.stack.schedules.schedule_definition import ScheduleDefinition
+    from atdp.stack.schedules.schedule_definition import ScheduleDefinition, problems_of
 
     try:
         return ScheduleDefinition.model_validate(values)
     except ValidationError as error:
-        problems = [
-            ": ".join([*map(str, each["loc"]), each["msg"].removeprefix("Value error, ")])
-            for each in error.errors(include_url=False)
-        ]
-        raise ScheduleError("bad_definition", "; ".join(problems)) from error
+        raise ScheduleError("bad_definition", problems_of(error)) from error
 
 
 def _settings(texts: Sequence[str]) -> dict[str, object]:
