@@ -28,7 +28,8 @@ PROMPT, NEW = 100, 64
 
 def make_model(folder: Path) -> Path:
     from atdp.inference.tokenizer import train_tokenizer
-    from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+    from atdp.trainer.model import new_model, save_model, save_tokenizer
+    from atdp.trainer.model_shape import ModelShape
 
     tokenizer = train_tokenizer([], 261)
     save_tokenizer(tokenizer, folder, context=2048)

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from atdp.trainer.algo.losses import Clip, policy_loss
+from atdp.trainer.algo.losses import policy_loss
+from atdp.trainer.algo.trust_region import Clip
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import token_logprobs
 from atdp.trainer.model import CausalLM

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from atdp.runtime.home import Home
 from atdp.stack.stack_state import StackState
-from atdp.trainer.model import ModelShape
+from atdp.trainer.model_shape import ModelShape
 from order_desk.run import DemoResult, run_demo
 from order_desk.settings import DemoSettings
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from atdp.runtime.home import Home
-from atdp.trainer.model import ModelShape
+from atdp.trainer.model_shape import ModelShape
 from order_desk.online_run import OnlineResult, run_online_demo
 from order_desk.online_settings import OnlineDemoSettings
 from order_desk.settings import DemoSettings

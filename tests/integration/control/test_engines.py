@@ -24,7 +24,8 @@ from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.replay import PolicyVersion
 from atdp.replay.stack_engines import StackEngines
-from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.testing import served
 
 

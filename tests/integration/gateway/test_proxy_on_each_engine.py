@@ -36,7 +36,8 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A randomly initialised model directory, small enough to answer in milliseconds."""
     torch = pytest.importorskip("torch")
     from atdp.inference.tokenizer import train_tokenizer
-    from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+    from atdp.trainer.model import new_model, save_model, save_tokenizer
+    from atdp.trainer.model_shape import ModelShape
 
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("tiny")

@@ -60,7 +60,8 @@ from atdp.stack.schedules.run_facts import Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_parts import StackParts
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
-from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
 

@@ -47,7 +47,7 @@ from atdp.stack.cli.app import build
 from atdp.stack.consent.consent_api import consent_router
 from atdp.stack.topics import ensure_topics
 from atdp.trainer.errors import SourceError
-from atdp.trainer.model import ModelShape
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.options import TrainOptions, TrainResult
 from atdp.trainer.training import train
 

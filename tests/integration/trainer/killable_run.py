@@ -27,7 +27,8 @@ from atdp.inference.tokenizer import train_tokenizer
 from atdp.trainer.checkpoint import CheckpointStore, TrainerState
 from atdp.trainer.groups import GroupRules
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
-from atdp.trainer.model import CausalLM, ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import CausalLM, new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.registry import Lineage, Published, WeightRegistry
 from atdp.trainer.run_publications import RunPublications

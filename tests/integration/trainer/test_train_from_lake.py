@@ -18,7 +18,7 @@ from atdp.runtime.home import Home
 from atdp.schemas import Action, Event, Reward
 from atdp.trainer import lake_source
 from atdp.trainer.errors import RegistryError, SourceError, TrainerError
-from atdp.trainer.model import ModelShape
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.options import OnBegin, OnProgress, TrainOptions, TrainResult
 from atdp.trainer.registry import WeightRegistry
 from atdp.trainer.run_lock import RunBusyError, lock_run

@@ -15,7 +15,8 @@ from atdp.inference.transformers_model import load_causal_lm
 from atdp.inference.worker.decoder import Floats, PrefillRow
 from atdp.inference.worker.decoder_choice import load_decoder
 from atdp.inference.worker.qwen3 import Qwen3Decoder
-from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 
 VOCAB = 261
 TOKENS = st.lists(st.integers(0, 3), min_size=1, max_size=12).map(

@@ -22,7 +22,7 @@ from atdp.trainer.planner import is_full, make_plan
 from atdp.trainer.position import StreamPosition
 from atdp.trainer.run_settings import Pace, RunSettings
 from atdp.trainer.source import MemorySource, Poll
-from atdp.trainer.stale_logprobs import StaleRule
+from atdp.trainer.stale_rules import StaleRule
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn, refusal_for_rl
 
 from .test_grpo_run import plan as written_plan, start, trajectories

@@ -16,7 +16,8 @@ from atdp.trainer.errors import CheckpointError
 from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import GroupCandidates, GroupRules, VersionAges
 from atdp.trainer.grpo_run import GrpoRun, RunHooks
-from atdp.trainer.model import ModelShape, new_model
+from atdp.trainer.model import new_model
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.plan import StepPlan
 from atdp.trainer.planner import make_plan
 from atdp.trainer.position import StreamPosition

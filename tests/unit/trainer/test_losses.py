@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from atdp.trainer.algo.diagnostics import drift, effective_share
-from atdp.trainer.algo.losses import Clip, policy_loss
+from atdp.trainer.algo.losses import policy_loss
+from atdp.trainer.algo.trust_region import Clip
 from atdp.trainer.step import StepRules
 
 

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from atdp.inference.tokenizer import train_tokenizer
-from atdp.trainer.algo.losses import Clip, policy_loss
+from atdp.trainer.algo.losses import policy_loss
+from atdp.trainer.algo.trust_region import Clip
 from atdp.trainer.attention import packed_attention
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import token_logprobs
-from atdp.trainer.model import CausalLM, ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import CausalLM, new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.packing import pack
 
 

@@ -16,12 +16,8 @@ from atdp.trainer.model import CausalLM, new_model
 from atdp.trainer.reward_comparison import RewardComparison, RewardSums
 from atdp.trainer.run_settings import Pace
 from atdp.trainer.source import MemorySource
-from atdp.trainer.stale_logprobs import (
-    StaleLogprobs,
-    StaleRule,
-    change_of_stale,
-    stale_loss_tokens,
-)
+from atdp.trainer.stale_logprobs import StaleLogprobs, change_of_stale, stale_loss_tokens
+from atdp.trainer.stale_rules import StaleRule
 from atdp.trainer.step import StepRules, policy_step
 from atdp.trainer.trajectory import TrainingTrajectory, Turn
 

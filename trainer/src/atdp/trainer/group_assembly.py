@@ -44,7 +44,7 @@ from atdp.trainer.groups import (
     SetAside,
     VersionAges,
 )
-from atdp.trainer.stale_logprobs import refusal_of_stale
+from atdp.trainer.stale_rules import refusal_of_stale
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, refusal_for_rl
 from atdp.trainer.turn_credit import has_reward, returns_of
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from atdp.trainer.algo.returns import Credit
 from atdp.trainer.position import Start
-from atdp.trainer.stale_logprobs import StaleRule
+from atdp.trainer.stale_rules import StaleRule
 from atdp.trainer.trajectory import TrainingTrajectory
 
 Comparison = Literal["group", "running", "auto"]

@@ -7,7 +7,6 @@ same weights give the same bytes, so that the SHA-256 in a manifest identifies w
 
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from atdp.inference import (
     load_causal_lm,
 )
 from atdp.trainer.attention import PACKED_ATTENTION
+from atdp.trainer.model_shape import ModelShape
 
 CausalLM = Any
 """A transformers causal language model (the library publishes no types)."""
@@ -38,24 +38,6 @@ _CONFIG_NOISE = (
 """Keys that are irrelevant to a causal LM, or that change from run to run."""
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ModelShape:
-    """The size of a new Qwen3 model.
-
-    The default has about 0.85 million weights with a vocabulary of 512 tokens. The names of the
-    fields are part of the hash of the settings, which run names have stored.
-    """
-
-    hidden: int = 128
-    layers: int = 4
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 32
-    intermediate: int = 384
-    context: int = 2048
-    """Longest sequence in tokens, prompt and output together."""
 
 
 def new_model(shape: ModelShape, tokenizer: Tokenizer, *, seed: int) -> CausalLM:

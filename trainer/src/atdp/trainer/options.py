@@ -8,15 +8,15 @@ from typing import Any, Final
 from atdp.runtime import Home
 from atdp.schemas import TokenFidelity
 from atdp.trainer.algo.advantages import AdvantageKind
-from atdp.trainer.algo.losses import Correction
 from atdp.trainer.algo.returns import Credit
+from atdp.trainer.algo.trust_region import Correction
 from atdp.trainer.errors import OptionsError
 from atdp.trainer.groups import Comparison
-from atdp.trainer.model import ModelShape
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.rating_comparison import RatingComparison
 from atdp.trainer.registry import Published, TrainingKind, check_name
 from atdp.trainer.reward_comparison import RewardComparison
-from atdp.trainer.stale_logprobs import StaleRule
+from atdp.trainer.stale_rules import StaleRule
 
 OnProgress = Callable[[int, int, Mapping[str, Any]], None]
 """Called after every step with the steps done, the steps asked for, and the step's metrics."""

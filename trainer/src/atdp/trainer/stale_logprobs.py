@@ -17,7 +17,6 @@ all (governance sets their loss mask to 0). For the others there are three rules
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,23 +26,11 @@ from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import token_logprobs
 from atdp.trainer.model import CausalLM
 from atdp.trainer.packing import pack
-from atdp.trainer.trajectory import TrainingTrajectory, Turn
+from atdp.trainer.stale_rules import StaleRule
+from atdp.trainer.trajectory import Turn
 
-StaleRule = Literal["recompute", "ratio-one", "skip"]
 _HELD_MODELS = 2
 """Models in memory besides the trained one. Data of a step are of a few neighbouring versions."""
-
-
-def refusal_of_stale(trajectory: TrainingTrajectory, rule: StaleRule) -> str | None:
-    """Return why a rule excludes a trajectory; None when it does not."""
-    stale = [turn for turn in trajectory.turns if turn.stale_from is not None]
-    if not stale or rule == "ratio-one":
-        return None
-    if rule == "skip":
-        return "tokens replaced by governance"
-    if any(len(turn.versions) != 1 for turn in stale):
-        return "stale log-probabilities of several weight versions"
-    return None
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from atdp.trainer.algo.diagnostics import Drift, drift
-from atdp.trainer.algo.losses import Clip, Correction, PolicyTerms, likelihood_loss, policy_loss
+from atdp.trainer.algo.losses import PolicyTerms, likelihood_loss, policy_loss
+from atdp.trainer.algo.trust_region import Clip, Correction
 from atdp.trainer.errors import TrainingError
 from atdp.trainer.linearize import Row
 from atdp.trainer.logprob import TokenLogprobs, token_logprobs

@@ -24,7 +24,8 @@ from atdp.inference import (
     load_causal_lm,
     train_tokenizer,
 )
-from atdp.trainer.model import ModelShape, new_model, save_model, save_tokenizer
+from atdp.trainer.model import new_model, save_model, save_tokenizer
+from atdp.trainer.model_shape import ModelShape
 from atdp.trainer.sft_loop import SftRules, train_on_rows
 from atdp.trainer.sft_rows import conversation_row
 

@@ -21,32 +21,14 @@ do not change, since every trust region ends far below e^20.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
-Correction = Literal["bypass", "decoupled"]
+from atdp.trainer.algo.trust_region import Clip
 
 MAX_LOG_RATIO = 20.0
 """Nats, either way. e^20 and its square are finite in float32; beyond 44 the square, beyond 88 the
 ratio itself overflows."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Clip:
-    """The trust region of the importance ratio.
-
-    The names of the fields are part of the hash of the settings, which runs have stored.
-    """
-
-    low: float = 0.2
-    high: float = 0.28
-    """Clip-higher, DAPO 2503.14476."""
-    dual: float | None = 3.0
-    """Bounds the loss of bad tokens that became much more likely (Ye et al. 1912.09729); None
-    switches it off."""
-    band: tuple[float, float] = (0.5, 5.0)
-    """Decoupled only: keep tokens whose proximal/behaviour weight lies within, ends included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
