@@ -18,7 +18,9 @@ from atdp.stack.learning.held_out_evaluation import ReplayEvaluator
 from atdp.stack.learning.learning_files import LearningFiles
 from atdp.stack.learning.learning_ports import LearningEvent, LearningPorts
 from atdp.stack.learning.settings import LearningSettings
+from atdp.stack.learning.train_options import train_options
 from atdp.stack.learning.trainer_process import TrainerProcess
+from atdp.stack.learning.training_run import TrainingRun
 from atdp.stack.learning.weight_versions import RegistryVersions
 
 _ROUND_S = 0.5
@@ -34,17 +36,25 @@ def learn(
 ) -> None:
     """Learn until `stop` is set or the run is over; the trainer is then paused. Main thread only.
 
-    The settings become those of the home, unless the model has no live version: a misspelt name
-    must not be one that learns from then on.
+    The settings become those of the home, unless the model has no live version or the trainer
+    refuses them: a misspelt name must not be one that learns from then on.
 
     Raises:
-        LearningError: another process learns this model, or no version is live.
+        LearningError: another process learns this model, no version is live, or the trainer refuses
+            the settings.
     """
     with _lock(files), _open_loop(files, settings, report) as loop:
-        loop.live_line()
+        _check_training(files, settings, loop.live_line().lineage[-1])
         settings.write(files.settings)
         while not stop.is_set() and loop.advance():
             stop.wait(_ROUND_S)
+
+
+def _check_training(files: LearningFiles, settings: LearningSettings, live: str) -> None:
+    """Raise what the trainer would refuse, which otherwise appears in its log only."""
+    digest = settings.training_digest
+    first = TrainingRun(number=1, base=live, training_digest=digest, reason="the first")
+    train_options(files.home, settings, first)
 
 
 def _lock(files: LearningFiles) -> IO[bytes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from atdp.runtime import Home
 from atdp.stack.errors import LearningError
+from atdp.trainer import TrainerError, check_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,17 @@ class LearningFiles:
 
     home: Home
     model: str
+
+    def __post_init__(self) -> None:
+        """Refuse a name that cannot be a model's, such as one that leads out of the folder.
+
+        Raises:
+            LearningError: the weight registry refuses the name.
+        """
+        try:
+            check_name("model", self.model)
+        except TrainerError as error:
+            raise LearningError(f"There is no such model: {error}.") from error
 
     @property
     def folder(self) -> Path:
@@ -63,7 +75,7 @@ def learning_of(home: Home, model: str | None) -> LearningFiles:
     """Return the files of the model that is named, else of the only one that learns in the home.
 
     Raises:
-        LearningError: no model is named, and the home has none or several.
+        LearningError: no model is named, and the home has none or several, or see `LearningFiles`.
     """
     if model is not None:
         return LearningFiles(home, model)

@@ -1,7 +1,6 @@
 """The settings of learning from use, kept in the home so that a restart needs no options."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
@@ -60,16 +59,12 @@ class LearningSettings:
     """Seconds after a promotion at which the engine is reused, whatever still runs on it."""
 
     def __post_init__(self) -> None:
-        """Check values whose errors would otherwise appear after hours."""
-        training = self.training
-        share = training.get("share_per_tenant", 1.0)
+        """Check values whose errors would otherwise appear after hours.
+
+        `train_options` checks those of the trainer.
+        """
         rules = (
-            (0 < training.get("learning_rate", 1.0) < math.inf, "the learning rate is above 0"),
-            (0 < training.get("discount", 1.0) <= 1, "the discount is above 0 and at most 1"),
-            (0 < share <= 1, "the share of a tenant is above 0 and at most 1"),
-            (share == 1 or self.tenant is None, "a single tenant has a share of 1"),
             (0 < self.hold_out < 1, "the share to hold out must be above 0 and below 1"),
-            (self.publish_every >= 1, "a version is published after 1 or more updates"),
             (self.max_staleness >= 1, "training must be allowed to be 1 or more versions ahead"),
             (0 <= self.margin < 1, "the margin is 0 or more, and below 1"),
             (0 < self.canary_alpha < 0.5, "the error of a canary is above 0 and below 0.5"),
