@@ -134,7 +134,7 @@ class _Scale:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Measure:
-    """How the value of a task is computed, and the values that a missing attempt counts as."""
+    """The computation of a task's value, and the values that a missing attempt counts as."""
 
     of_task: TaskValue
     worst: float
