@@ -4,6 +4,7 @@ from .admission import (
     InadmissibleReason as InadmissibleReason,
     why_inadmissible as why_inadmissible,
 )
+from .conditions import condition_problems as condition_problems
 from .connection import (
     Connection as Connection,
     QueryLimits as QueryLimits,

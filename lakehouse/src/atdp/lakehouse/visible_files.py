@@ -118,12 +118,17 @@ def attach_tables(
         local_paths += _create_view(duck, name, table, files, withheld if governed else Withheld())
     duck.execute("SET TimeZone = 'UTC'")
     duck.execute(f"SET allowed_paths = [{', '.join(map(sql_literal, local_paths))}]")
-    has_views = only is None and scope.purpose != AUDIT
-    for folder, names in (("macros", MACROS), ("views", VIEWS)) if has_views else ():
+    if only is None and scope.purpose != AUDIT:
+        create_views(duck)
+    return chosen
+
+
+def create_views(duck: duckdb.DuckDBPyConnection) -> None:
+    """Create the macros and views in a DuckDB instance that has the tables."""
+    for folder, names in (("macros", MACROS), ("views", VIEWS)):
         for each in names:
             file = resources.files(f"atdp.lakehouse.{folder}").joinpath(f"{each}.sql")
             duck.execute(file.read_text("utf-8"))
-    return chosen
 
 
 def lock_down(duck: duckdb.DuckDBPyConnection, *, memory: str) -> None:

@@ -100,6 +100,12 @@ def test_a_wrong_field_is_refused_with_a_message_about_it(
             r"yaml:10:5: .*settings: margin: Input should be a finite",
         ),
         ("margin: 0.02", "mraginn: 1", r"the settings: there is no setting 'mraginn'"),
+        (
+            "count: 500",
+            "where: rewrd > 0\n    count: 500",
+            r'yaml:16:5: schedules\.1\.where: .*column "rewrd" not found',
+        ),
+        ("count: 500", "where: 'reward >'", r"yaml:16:5: schedules\.1\.where: .*syntax error"),
     ],
 )
 def test_a_wrong_file_names_line_and_column(file: Path, old: str, new: str, message: str) -> None:

@@ -64,9 +64,9 @@ class World:
     def since(
         self, trigger: DataTrigger, definition: ScheduleDefinition, position: int
     ) -> list[DataPoint]:
-        if definition.where == "broken":
+        if definition.model == "broken":
             raise ScheduleError("store", "the lake is closed")
-        if definition.where == "unknown":
+        if definition.model == "unknown":
             raise ZeroDivisionError("a value of the lake")
         if trigger == "judged_trajectories":
             return self.points
@@ -232,7 +232,7 @@ def test_an_external_schedule_is_only_requested_by_others(world: World) -> None:
 
 
 def test_a_schedule_that_fails_does_not_keep_others_from_their_runs(world: World) -> None:
-    world.desk.add(on_data("new_snapshot", id="broken", where="broken"))
+    world.desk.add(on_data("new_snapshot", id="broken", model="broken"))
     world.desk.add(hourly())
     assert world.after(HOUR) == ["22 13:00"]
     assert world.scheduler.problem() == "broken (data): the lake is closed"
@@ -253,7 +253,7 @@ def test_a_removed_schedule_ends_its_open_runs_and_requests_no_others(world: Wor
 
 
 def test_an_error_of_a_library_does_not_keep_others_from_their_runs(world: World) -> None:
-    world.desk.add(on_data("new_snapshot", id="broken", where="unknown"))
+    world.desk.add(on_data("new_snapshot", id="broken", model="unknown"))
     world.desk.add(hourly())
     assert world.after(HOUR) == ["22 13:00"]
     assert (

@@ -220,6 +220,8 @@ def test_nobody_defines_a_command_over_http(office: Office) -> None:
         ("POST", "", {**NIGHTLY, "id": "../etc"}, (422, "invalid_request")),
         ("POST", "", {**NIGHTLY, "settings": {"margn": 1}}, (422, "invalid_request")),
         ("POST", "", {**NIGHTLY, "on": "external"}, (422, "invalid_request")),
+        ("POST", "", {**NIGHTLY, "id": "new", "where": "rewrd > 0"}, (422, "bad_definition")),
+        ("PUT", "/nightly", {**NIGHTLY, "where": "reward >"}, (422, "bad_definition")),
         ("PUT", "/other", NIGHTLY, (422, "other_id")),
         ("GET", "/no-such", None, (404, "unknown_schedule")),
         ("POST", "/no-such/runs", {}, (404, "unknown_schedule")),

@@ -5,7 +5,7 @@ immutable; a changed one is another version of the schedule, and runs keep the v
 they were requested.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -24,7 +24,7 @@ from pydantic import (
 )
 
 from atdp.replay import ReplayConfig, ReplayError, Verdict, settings_of
-from atdp.runtime import YamlDocument, tenant_problem, utc_now
+from atdp.runtime import DocumentError, YamlDocument, tenant_problem, utc_now
 
 DataTrigger: TypeAlias = Literal[
     "new_snapshot", "judged_trajectories", "new_candidate", "policy_activated"
@@ -292,6 +292,25 @@ class ScheduleFile(BaseModel):
         return self
 
 
+def condition_problems_of(schedules: Sequence[ScheduleDefinition]) -> Mapping[int, str]:
+    """Return what is wrong with the conditions of definitions, by index.
+
+    The check takes DuckDB and needs no lake. It is made when somebody defines a schedule, and not
+    when a stored one is read.
+    """
+    conditions = {index: each.where for index, each in enumerate(schedules) if each.where}
+    if not conditions:
+        return {}
+    from atdp.lakehouse import condition_problems
+
+    problems = condition_problems(set(conditions.values()))
+    return {
+        index: f"where: {problems[where]}"
+        for index, where in conditions.items()
+        if where in problems
+    }
+
+
 def read_schedules(file: Path) -> tuple[ScheduleDefinition, ...]:
     """Return the schedules of a YAML file.
 
@@ -299,4 +318,12 @@ def read_schedules(file: Path) -> tuple[ScheduleDefinition, ...]:
         DocumentError: it cannot be read, or is not such a file; the message names line and column
             of each problem.
     """
-    return YamlDocument.read(file).as_model(ScheduleFile).schedules
+    document = YamlDocument.read(file)
+    schedules = document.as_model(ScheduleFile).schedules
+    problems = [
+        f"{document.where_is(('schedules', index, 'where'))}: schedules.{index}.{problem}"
+        for index, problem in condition_problems_of(schedules).items()
+    ]
+    if problems:
+        raise DocumentError("; ".join(problems))
+    return schedules
