@@ -32,15 +32,22 @@ def test_the_most_exact_pattern_and_the_newest_begun_entry_count() -> None:
 
 
 def test_a_set_of_characters_is_a_wildcard() -> None:
+    patterns = ("gpt-?", "gpt-[", "gpt-[45]o", "gpt-4o", "gpt-[!]45678]o", "gpt-9o*")
     text = "prices:\n" + "".join(
-        f'- {{model: "{model}", from: 2026-01-01, input: 1, output: 1}}\n'
-        for model in ("gpt-[45]o", "gpt-4o", "gpt-[!]45678]o", "gpt-[")
+        f'- {{model: "{pattern}", from: 2026-01-01, input: 1, output: 1}}\n' for pattern in patterns
     )
     book = parse_price_book(text, "prices.yaml")
-    models = ("gpt-4o", "gpt-5o", "gpt-9o", "gpt-[")
-    found = [entry and entry.model for model in models
-             if (entry := book.entry(model, date(2026, 1, 1)))]  # fmt: skip
-    assert found == ["gpt-4o", "gpt-[45]o", "gpt-[!]45678]o", "gpt-["]
+    found = {}
+    for model in ("gpt-4o", "gpt-5o", "gpt-1o", "gpt-9o", "gpt-["):
+        entry = book.entry(model, date(2026, 1, 1))
+        found[model] = entry and entry.model
+    assert found == {
+        "gpt-4o": "gpt-4o",
+        "gpt-5o": "gpt-[45]o",
+        "gpt-1o": "gpt-[!]45678]o",
+        "gpt-9o": "gpt-9o*",
+        "gpt-[": "gpt-[",
+    }
 
 
 def test_cached_and_reasoning_tokens_have_prices_of_their_own(tmp_path: Path) -> None:
