@@ -85,8 +85,10 @@ def test_a_missing_file_and_tools_that_are_no_tools_are_errors(tmp_path: Path) -
         Counterfactual.read(None, tools)
 
 
-def verdict(statuses: dict[str, int], lower: float, settings: CassetteSettings = SETTINGS) -> str:
-    judged, reasons = judge_cassette_replay(statuses, comparison(lower), settings)
+def verdict(
+    statuses: dict[str, int], lower: float, settings: CassetteSettings = SETTINGS, tasks: int = 10
+) -> str:
+    judged, reasons = judge_cassette_replay(statuses, tasks, comparison(lower), settings)
     return f"{judged.value} {' '.join(reason.code for reason in reasons)}"
 
 
@@ -104,6 +106,15 @@ def test_only_the_policy_fail_gives_fail() -> None:
     assert verdict({"completed": 9, "out_of_steps": 1}, 0.2, FAIL) == "FAIL diverged"
     assert verdict({"completed": 10}, -1.0, FAIL) == "PASS no_divergence"
     assert verdict({}, 0.2, FAIL) == "INCONCLUSIVE nothing_replayable"
+
+
+def test_few_recordings_show_that_something_changed_and_not_that_nothing_did() -> None:
+    thin = verdict({"completed": 24}, 0.2, FAIL, tasks=9)
+    assert thin == "INCONCLUSIVE few_tasks no_divergence"
+    assert verdict({"completed": 1}, 0.2, FAIL, tasks=1) == thin
+    assert verdict({"diverged": 1}, 0.2, FAIL, tasks=1) == "FAIL diverged"
+    two = CassetteSettings(divergence="fail", min_tasks=2)
+    assert verdict({"completed": 2}, 0.2, two, tasks=2) == "PASS no_divergence"
 
 
 def test_without_a_baseline_on_enough_tasks_there_is_no_verdict() -> None:

@@ -49,7 +49,8 @@ def _measure_cassettes(session: ReplaySession) -> Measured:
     itself = session.self_replays()
     statuses: dict[str, int] = dict(sorted(Counter(run.status for run in runs).items()))
     comparison = compare_by_task(run_ratios(runs), run_ratios(itself), settings)
-    verdict, reasons = judge_cassette_replay(statuses, comparison, settings)
+    tasks = {(run.key[0], run.task_id or run.key[1]) for run in runs}
+    verdict, reasons = judge_cassette_replay(statuses, len(tasks), comparison, settings)
     measures = RecordingMeasures(
         agreement=agreement_curve([agreements(run) for run in runs]),
         self_agreement=agreement_curve([agreements(run) for run in itself]),

@@ -40,7 +40,8 @@ class CassetteSettings(BaseModel):
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """One-sided error of the bounds."""
     min_tasks: Annotated[int, Field(ge=2)] = 10
-    """Tasks with several recordings by one agent that the comparison needs."""
+    """Tasks with several recordings by one agent that the comparison needs; under `fail`, tasks
+    that PASS needs."""
     seed: int = 0
     """Of the candidate's sampling where its temperature is above 0."""
     temperature: Annotated[float, Field(ge=0)] = 0.0

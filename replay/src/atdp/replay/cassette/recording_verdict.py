@@ -16,14 +16,20 @@ Judgement = tuple[Verdict, tuple[Reason, ...]]
 
 
 def judge_cassette_replay(
-    statuses: Mapping[str, int], comparison: Comparison | None, settings: CassetteSettings
+    statuses: Mapping[str, int],
+    tasks: int,
+    comparison: Comparison | None,
+    settings: CassetteSettings,
 ) -> Judgement:
-    """Return the verdict of replays by their statuses, and of the agreement beside the A/A one."""
+    """Return the verdict of replays by their statuses, and of the agreement beside the A/A one.
+
+    `tasks` is the number of different tasks that were replayed.
+    """
     replays, completed = sum(statuses.values()), statuses.get("completed", 0)
     if not replays:
         return _nothing()
     if settings.divergence == "fail":
-        return _judge_equality(replays, completed)
+        return _judge_equality(replays, completed, tasks, settings.min_tasks)
     shortages = []
     if completed < settings.min_coverage * replays:
         shortages.append(
@@ -70,16 +76,23 @@ def judge_agreement(comparison: Comparison | None, settings: CassetteSettings) -
     return Verdict.INCONCLUSIVE, (reason,)
 
 
-def _judge_equality(replays: int, completed: int) -> Judgement:
-    if completed == replays:
-        reason = Reason(code="no_divergence", text=f"all {replays} replays followed the recording")
+def _judge_equality(replays: int, completed: int, tasks: int, min_tasks: int) -> Judgement:
+    if completed < replays:
+        reason = Reason(
+            code="diverged",
+            text=f"{replays - completed} of {replays} replays left their recording, "
+            "and the policy `fail` permits none",
+        )
+        return Verdict.FAIL, (reason,)
+    reason = Reason(code="no_divergence", text=f"all {replays} replays followed the recording")
+    if tasks >= min_tasks:
         return Verdict.PASS, (reason,)
-    reason = Reason(
-        code="diverged",
-        text=f"{replays - completed} of {replays} replays left their recording, "
-        "and the policy `fail` permits none",
+    few = Reason(
+        code="few_tasks",
+        text=f"{tasks} tasks could be replayed, and {min_tasks} are needed; pin recordings of more "
+        "tasks, or set min_tasks",
     )
-    return Verdict.FAIL, (reason,)
+    return Verdict.INCONCLUSIVE, (few, reason)
 
 
 def _nothing() -> Judgement:
