@@ -114,6 +114,23 @@ def test_where_codes_are_verdicts_a_wrong_call_is_none(home: Path, verb: tuple[s
     assert (done.exit_code, "--no-such-option" in done.stderr) == (3, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("replay", "rnu"), 3),
+        (("replay",), 3),
+        (("replay", "--no-such-option"), 3),
+        (("control", "canary", "juge"), 3),
+        (("replay", "list", "--no-such-option"), 2),
+        (("keys", "lst"), 2),
+    ],
+)
+def test_a_verb_that_does_not_exist_gives_no_verdict(
+    home: Path, words: tuple[str, ...], code: int
+) -> None:
+    assert RUNNER.invoke(build(), list(words)).exit_code == code
+
+
 @pytest.mark.parametrize(("verb", "code"), [("trigger", 3), ("runs", 0)])
 def test_where_codes_are_verdicts_output_that_nobody_reads_is_none(
     home: Path, verb: str, code: int

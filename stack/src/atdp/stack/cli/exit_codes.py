@@ -2,13 +2,14 @@
 
 Most verbs: 1 for an error, 2 for a wrong call, 0 when the reader of the output has ended. Verbs
 whose codes 0, 1 and 2 are verdicts: 3 for all of these, so that a misspelt option is not taken for
-INCONCLUSIVE, nor output that nobody read for PASS.
+INCONCLUSIVE, nor output that nobody read for PASS. The same holds for a verb that is misspelt or
+missing in a group with such a verb.
 """
 
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 ERROR = 1
 CLOSED_OUTPUT = 0
@@ -23,6 +24,22 @@ class VerdictCommand(TyperCommand):
         """Mark the call before its arguments are read; the contexts of one call share `meta`."""
         ctx.meta[_KEY] = True
         return super().parse_args(ctx, args)
+
+
+class VerdictGroup(TyperGroup):
+    """A group of verbs; until the verb is known, it may be one whose exit codes are verdicts."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Declare it before the call is read."""
+        if any(isinstance(each, VerdictCommand) for each in self.commands.values()):
+            ctx.meta[_KEY] = True
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the verb, which declares its own codes."""
+        resolved = super().resolve_command(ctx, args)
+        ctx.meta.pop(_KEY, None)
+        return resolved
 
 
 def exit_code(context: typer.Context, usual: int) -> int:
