@@ -72,7 +72,9 @@ def ending_run(home: Home, verdict: Verdict) -> Iterator[None]:
             while not desk.show("nightly").open_runs:
                 assert time.monotonic() < deadline, "no run was requested"
             [run] = desk.runs("nightly")
-        outcome = RunOutcome(verdict=verdict, reasons=("because",), text="v2 is as it is.")
+        outcome = RunOutcome(
+            verdict=verdict, reasons=("because",), text="v2 is as it is.", report="runs/1.html"
+        )
         store = ScheduleStore(home)
         RunLog(store, lambda: run.requested_at).ended(RunOrder.of(run, DEFINITION), outcome)
         store.close()
@@ -133,7 +135,7 @@ def test_who_waits_for_a_run_gets_its_verdict_as_the_exit_code(
     for waited in (first, schedule(*words)):  # the second finds the run ended
         assert (waited.exit_code, waited.stdout) == (
             verdict.exit_code,
-            f"nightly@{T}: {verdict}: v2 is as it is.\n",
+            f"nightly@{T}: {verdict}: v2 is as it is.\n{home.root}/runs/1.html\n",
         )
 
 
@@ -158,7 +160,8 @@ def test_another_clock_asks_for_a_run_and_gets_its_verdict_as_often_as_it_asks(
     assert "No scheduler is at work" in first.stderr
     assert again.stderr == ""
     for result in (first, again):
-        assert (result.exit_code, result.stdout) == (1, f"nightly@{T}: FAIL: v2 is as it is.\n")
+        shown = f"nightly@{T}: FAIL: v2 is as it is.\n{home.root}/runs/1.html\n"
+        assert (result.exit_code, result.stdout) == (1, shown)
     assert [each["cause"] for each in rows("runs", "nightly")] == ["external"]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atdp.stack.cli.callers import KeyOption
+from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -128,8 +129,9 @@ def print_run(run: "Run", form: Format | None) -> None:
     elif run.outcome is None:
         typer.echo(f"{run.id} is {run.stage}; `atdp schedule runs {run.schedule}` shows its end")
     else:
-        report = "" if run.outcome.report is None else f"\n<home>/{run.outcome.report}"
-        typer.echo(f"{run.id}: {run.outcome.verdict}: {run.outcome.text}{report}")
+        typer.echo(f"{run.id}: {run.outcome.verdict}: {run.outcome.text}")
+        if run.outcome.report is not None:
+            typer.echo(str(existing_home().root / run.outcome.report))
 
 
 def _print_runs(runs: "tuple[Run, ...]", form: Format, nothing: str) -> None:
