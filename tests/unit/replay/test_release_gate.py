@@ -82,7 +82,8 @@ _COMPARED = {"clears_threshold", "shown_worse", "gain_below_margin", "interval_s
 @pytest.mark.parametrize(
     ("strength", "tasks", "config"),
     [(0.6, 40, {}), (0.6, 40, {"min_ess": 500}), (2.5, 40, {}), (6.0, 40, {}), (0.6, 5, {}),
-     (0.6, 40, {"max_weight_share": 0.001}), (0.6, 40, {"min_coverage": 0.9}), (0.6, 0, {})],
+     (0.6, 40, {"max_weight_share": 0.001}), (0.6, 40, {"min_coverage": 0.9}), (0.6, 0, {}),
+     (0.6, 40, {"min_tasks": 100}), (6.0, 40, {"min_ess": 2.0, "max_weight_share": 1.0})],
 )  # fmt: skip
 def test_whether_evidence_is_too_thin_does_not_depend_on_how_high_the_rewards_are(
     judged: Judge, strength: float, tasks: int, config: dict[str, float]

@@ -46,7 +46,7 @@ class Receiver:
     status: int = 200
     received: list[tuple[Message, bytes]] = field(default_factory=list)
     content: Iterable[bytes] = ()
-    """What it answers after the header."""
+    """The parts of the content that follow the header of each answer."""
 
 
 @pytest.fixture
@@ -126,12 +126,13 @@ def test_an_answer_that_drips_is_no_delivery(
 ) -> None:
     monkeypatch.setattr("atdp.stack.schedules.run_notices._WEBHOOK_TIMEOUT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
 
         def drip() -> None:
             connection, _ = server.accept()
             with connection, suppress(ConnectionError):
                 connection.sendall(b"HTTP/1.1 200 OK\r\n")
-                while True:
+                for _ in range(1000):
                     connection.sendall(b"x: y\r\n")
                     time.sleep(0.01)
 
