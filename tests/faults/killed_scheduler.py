@@ -159,12 +159,12 @@ def without_kept_results(
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What is around the scheduler of a life: the parts of runs, the data, a step of its own."""
+    """The parts of runs and the data source that a scheduler uses in one life."""
 
     parts: RunParts
     data: DataSource
     each_step: Callable[[], bool] = lambda: True
-    """Is called in each step; False: not everything is done yet."""
+    """Called after each round; False: there is still something to do."""
 
 
 def live(

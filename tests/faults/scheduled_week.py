@@ -1,9 +1,10 @@
-"""A week of schedules to be killed: data arrive by the clock, and Kafka is away for two days.
+"""A program that works a simulated week of schedules, in which it is killed and Kafka is down.
 
 `python -m tests.faults.scheduled_week`, with the options of `killed_scheduler`. Candidates,
-snapshots, rewards and policies are functions of the virtual clock. Evaluations go through the real
-outbox to a broker that is a folder. With `--unguarded outbox` they are sent without it. Receivers
-refuse the first notice of some runs.
+snapshots, rewards and policies arrive by the virtual clock; Kafka does not answer for two days.
+Evaluations go through the real outbox to a broker that is a folder. With `--unguarded outbox` each
+run has an outbox of its own, from which nothing is sent later. Receivers refuse the first notice of
+some runs.
 """
 
 import json
@@ -37,13 +38,13 @@ EVERY: dict[DataTrigger, timedelta] = {
     "new_candidate": timedelta(hours=11),
     "policy_activated": timedelta(hours=26),
 }
-"""Time between two new data."""
+"""Time between two arrivals of data for each trigger."""
 AWAY = (START + timedelta(days=2), START + timedelta(days=4))
-"""Kafka does not answer."""
+"""Begin and end of the time in which Kafka does not answer."""
 
 
 def arrived(trigger: DataTrigger, now: datetime) -> list[DataPoint]:
-    """Return everything of a trigger that has come until now."""
+    """Return all data of a trigger that have arrived by `now`."""
     every = EVERY[trigger]
     return [
         DataPoint(
@@ -84,7 +85,7 @@ class FolderBroker:
 
 
 class PublishedParts(JournalledParts):
-    """Parts that publish: what is evaluated is the candidate that is newest when it is resolved."""
+    """Parts that publish evaluations; a run evaluates the newest candidate at its beginning."""
 
     def __init__(self, life: Life, unguarded: str) -> None:
         super().__init__(life)

@@ -47,7 +47,7 @@ def schedules() -> list[ScheduleDefinition]:
 
 
 def live_through(folder: Path, hours: int, *options: object) -> list[int]:
-    """Live from START for so many hours; returns how each life ended."""
+    """Run the program from START for `hours`; returns the exit code of each life."""
     with ScheduleDesk(Home(folder), now=lambda: START) as desk:
         for definition in schedules():
             desk.add(definition)
@@ -74,7 +74,7 @@ def runs_of(folder: Path) -> dict[str, list[Run]]:
 
 
 def rows_of(folder: Path) -> Counter[tuple[str, str]]:
-    """Land what the broker has, and return the number of rows by schedule and time."""
+    """Land the messages of the broker; returns the number of rows by schedule and logical time."""
     lake = open_lake(folder)
     log = LogDouble(lake, role="evaluations", partitions=1)
     files = sorted((folder / "broker").glob("[!.]*"))

@@ -30,7 +30,7 @@ class FakeJudge:
         """good, slow, 429, 500, 401, nonsense, empty, or the text of the answer."""
         self.slow_s = 5.0
         self.go = threading.Event()
-        """Ends the waiting of a slow judge."""
+        """A slow judge answers when this is set."""
         self.retry_after: str | None = None
         self.model: str | None = None
         """The model that the answers name; None: the one that was asked for."""

@@ -441,7 +441,7 @@ def test_a_function_whose_worker_was_killed_ends_with_what_it_started(rig: Evalu
         stdout=subprocess.PIPE,
         start_new_session=True,
     ) as orphan:
-        # The end of the output comes when the function's own child is gone, too.
+        # The output ends when the child that the function started has ended, too.
         written, _ = orphan.communicate(b"{}", timeout=40)
     assert (written, orphan.returncode) == (b"", -signal.SIGKILL)
 

@@ -41,7 +41,7 @@ class LandingProducer:
         self.change: Callable[[Event], Event] = lambda event: event
         self.sent = 0
         self.on_its_way: list[Event] | None = None
-        """Takes what is sent while it has not landed yet; None: everything lands at once."""
+        """Events that were sent and have not landed yet; None: events land at once."""
 
     def send(self, events: Sequence[Event]) -> None:
         if self.kill == "before":
@@ -56,7 +56,7 @@ class LandingProducer:
             raise Killed
 
     def arrive(self) -> None:
-        """Land what is on its way."""
+        """Land the events that were sent."""
         events, self.on_its_way = self.on_its_way or [], None
         self._log.land(events)
 

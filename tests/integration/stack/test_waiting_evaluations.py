@@ -1,4 +1,4 @@
-"""A scheduler that idles sends what waits for Kafka when the broker is there again."""
+"""A scheduler without schedules sends the records in the outbox when Kafka answers again."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sched
 
 
 def ids_on(bootstrap: str, name: str, wanted: set[str]) -> set[str]:
-    """Return the ids of the records on a topic, read until the wanted ones are among them."""
+    """Return the ids of the records on a topic; reads until it has the wanted ones."""
     config = {"bootstrap.servers": bootstrap, "group.id": str(NOW), "auto.offset.reset": "earliest"}
     consumer, found = Consumer(config), set[str]()
     consumer.subscribe([name])

@@ -43,7 +43,8 @@ def test_governing_surrogates_again_may_rename_them_but_reveals_nothing(
     assert once is not None
     again = StringGovernor(pattern_policy, KEY).text(once, "t").text
     assert again is not None
-    # A value of one digit has ten surrogates, so that its name's name may be itself by chance.
+    # A value of one digit has only ten possible surrogates. So the surrogate of its surrogate may
+    # be the value itself by chance.
     is_digit = len(once) == len(text) and sum(map(str.__ne__, once, text)) == 1
     assert again != text or once == text or is_digit
     # Each value consistently: the same text becomes the same text.

@@ -28,7 +28,7 @@ def lake(empty_home: Home, tmp_path: Path) -> Lake:
 
 
 def copy_lake(source: Home, target: Home) -> None:
-    """Copy a lake without rows; catalog and metadata hold absolute places."""
+    """Copy a lake without rows, and change the absolute paths in its catalog and its metadata."""
     shutil.copytree(source.warehouse, target.warehouse)
     places = (str(source.root), str(target.root))
     for file in target.warehouse.rglob("*.metadata.json"):

@@ -27,7 +27,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def catalogs(tmp_path: Path) -> Iterator[tuple[MemoizedSqlCatalog, MemoizedSqlCatalog]]:
-    """Return two catalogs of one database, as two processes have them."""
+    """Return two catalogs of one database, which share no memory, like those of two processes."""
     properties = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}"}
     both = (MemoizedSqlCatalog("one", **properties), MemoizedSqlCatalog("one", **properties))
     both[0].create_namespace("ns")

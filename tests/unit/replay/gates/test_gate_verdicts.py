@@ -154,7 +154,7 @@ def test_attempts_that_a_task_lacks_never_help_pass_k() -> None:
     unmeasured = arm("b", lambda t, a: None if (t, a) == (0, 1) else 5.0)
     assert codes(judged(tenant(steady, unmeasured), gate)) == ["shown"]
     assert codes(judged(tenant(unmeasured, steady), gate)) == ["not_shown"]
-    # What the baseline lacks may have been a success, whatever number a success needs.
+    # In the worst case the missing attempt of the baseline has succeeded.
     failing = arm("c", lambda t, a: 0.0 if (t, a) == (0, 1) else 5.0)
     evidence = judged(tenant(failing, unmeasured), gate).evidence
     assert evidence.lower == judged(tenant(failing, steady), gate).evidence.lower

@@ -1,4 +1,4 @@
-"""An evaluation by hand that is recorded: no row tells of a look that the release flow lacks."""
+"""A recorded evaluation is published only after the release flow has recorded its gate."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ def waiting(home: Home) -> int:
 
 
 def killed_while_recording(home: Home, record: Callable[[], None]) -> None:
-    """Publish in a child process, which is killed when it has made `record`."""
+    """Publish in a child process that is killed after it has called `record`."""
 
     def record_and_die() -> None:
         record()
