@@ -87,7 +87,7 @@ def demo_online(
     from order_desk.settings import DemoSettings
 
     form = choose_format(form, as_json)
-    settings = OnlineDemoSettings(start=DemoSettings(seed=seed), framework=agent)
+    settings = OnlineDemoSettings(framework=agent).with_seed(seed)
     result = run_online_demo(_new_home(home), settings, _console(form))
     _end(result.summary.to_json(), result.summary.promises, form)
 

@@ -1,7 +1,8 @@
 """The sizes of the online demo. The defaults fit ten minutes on two cores; tests use less."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from order_desk.agent_framework import AgentFramework
 from order_desk.settings import DemoSettings
@@ -34,11 +35,13 @@ RECOGNISED_SQL = "agent_id = 'unnamed'"
 class OnlineDemoSettings:
     """Traffic, learning and release of one run."""
 
-    start: DemoSettings = field(default_factory=DemoSettings)
-    """Warm start and seed, as in `atdp demo`."""
+    start: DemoSettings = field(default_factory=lambda: DemoSettings(sft_steps=1500))
+    """Warm start and seed, as in `atdp demo`, with fewer supervised steps."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 6000
-    arrivals_per_s: float = 13.0
+    sessions: int = 3500
+    arrivals_per_s: float = 8.0
+    """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
+    minute, evaluations too, and versions would be decided later than at a lower rate."""
     longest_s: float = 440.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
@@ -56,7 +59,9 @@ class OnlineDemoSettings:
     publish_every: int = 4
     max_staleness: int = 8
     epochs: int = 3
-    hold_out: float = 0.2
+    hold_out: float = 0.4
+    """Large, because held-out ratings decide when a version may be released: training has enough
+    of them before replay has."""
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
     canary_alpha: float = 0.1
@@ -76,6 +81,10 @@ class OnlineDemoSettings:
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
     target: float = 0.6
+
+    def with_seed(self, seed: int) -> Self:
+        """Return the same settings with another seed."""
+        return replace(self, start=replace(self.start, seed=seed))
 
     @property
     def gateway_environment(self) -> Mapping[str, str]:
