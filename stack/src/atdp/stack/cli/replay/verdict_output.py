@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, Protocol
 
 import typer
 
+from atdp.stack.cli.elapsed_line import elapsed_line
 from atdp.stack.cli.output import Format, Row, print_record, print_rows
 from atdp.stack.cli.output_files import writing
 
@@ -60,13 +61,15 @@ class VerdictFiles:
     def judging(self) -> Iterator[None]:
         """Keep a JUnit file that says ERROR, beside the block that makes the report.
 
-        So a file of an earlier verdict is not taken for that of a call that was killed.
+        So a file of an earlier verdict is not taken for that of a call that was killed. A terminal
+        shows how long the block takes.
         """
         from atdp.replay import junit_error
 
         self._write_junit(lambda: junit_error("the evaluation has not ended"))
         try:
-            yield
+            with elapsed_line("judging"):
+                yield
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
             self._write_junit(lambda: junit_error(message))
