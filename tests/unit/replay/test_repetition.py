@@ -106,6 +106,17 @@ def test_a_run_that_scored_nothing_cannot_be_repeated_but_read(home: Home) -> No
         repeat_run(home, report.run_id)
 
 
+def test_scores_that_were_deleted_are_there_again_after_the_same_evaluation(
+    home: Home, report: ReplayReport, stored: Path
+) -> None:
+    (stored / SCORES).unlink()
+    assert not StoredRuns.of(home).is_kept(report.run_id)
+    with pytest.raises(RepeatError, match="or evaluate again"):
+        repeat_run(home, report.run_id)
+    assert run(home, margin=0.02).run_id == report.run_id
+    assert repeat_run(home, report.run_id).canonical() == report.canonical()
+
+
 def test_other_scores_are_noticed(home: Home, report: ReplayReport, stored: Path) -> None:
     file = stored / SCORES
     scores = RecordedScores.from_bytes(file.read_bytes())

@@ -77,7 +77,7 @@ class StoredRuns:
 
     def is_kept(self, run_id: str) -> bool:
         """Return whether a run can be repeated from what is stored here."""
-        return (self.path(run_id) / REPORT).exists()
+        return all((self.path(run_id) / name).exists() for name in (REPORT, SCORES))
 
     def page(self, run_id: str) -> Path:
         """Return the path of the page about a run; it exists after `write_page`."""
