@@ -84,7 +84,6 @@ def demo_online(
     """
     from order_desk.online_run import run_online_demo
     from order_desk.online_settings import OnlineDemoSettings
-    from order_desk.settings import DemoSettings
 
     form = choose_format(form, as_json)
     settings = OnlineDemoSettings(framework=agent).with_seed(seed)
