@@ -1,15 +1,11 @@
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
-from hypothesis import settings, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from atdp.control import CanaryCounts, CanaryPolicy, DecisionRefused
-from atdp.control.candidate_decisions import look_for, looks_taken
+from atdp.control import CanaryCounts
+from atdp.control.candidate_decisions import look_for
 from atdp.control.commands import (
-    Bootstrap,
     Command,
     Observe,
     Promote,
@@ -18,85 +14,24 @@ from atdp.control.commands import (
     RegisterCandidate,
     Resume,
     RollBack,
-    StartCanary,
 )
 from atdp.control.decider import decide
-from atdp.control.events import Body, GateRecorded
-from atdp.control.state import ReleaseStage, ReleaseState, evolve, fold
+from atdp.control.events import GateRecorded
+from atdp.control.state import ReleaseStage, ReleaseState, evolve
 from atdp.replay import Verdict
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-POLICY = CanaryPolicy(min_sessions=10)
-
-
-def looks(canary: int, stable: int, *, n: int = 400) -> CanaryCounts:
-    return CanaryCounts(
-        canary_sessions=n, canary_judged=n, canary_successes=canary,
-        stable_sessions=n, stable_judged=n, stable_successes=stable,
-    )  # fmt: skip
-
-
-def passed(version: str = "v2", **change: Any) -> RecordGate:
-    gate = GateRecorded(
-        version=version,
-        weights_sha256=f"sha-{version}",
-        baseline="v1",
-        verdict=Verdict.PASS,
-        reason_codes=("clears_threshold",),
-        report_sha256=f"report-{version}",
-        run_id="run",
-        dataset="orders",
-        snapshots={"events": 1},
-        policy_versions=("default@1",),
-        tenants=("acme", "globex"),
-        predicted_reward=0.5,
-        decided_at=NOW,
-        look=1,
-    )
-    return RecordGate(gate=replace(gate, **change))
-
-
-def canary(
-    version: str = "v2", steps: tuple[float, ...] = (0.5,), at: datetime = NOW
-) -> StartCanary:
-    return StartCanary(
-        version=version,
-        weights_sha256=f"sha-{version}",
-        steps=steps,
-        salt="s",
-        policy=POLICY,
-        at=at,
-    )
-
-
-BOOTSTRAP = Bootstrap(
-    model="orderdesk",
-    tenants=("acme", "globex"),
-    version="v1",
-    weights_sha256="sha-v1",
-    reason="first",
+from .release_commands import (
+    BOOTSTRAP,
+    NOW,
+    REGISTER,
+    TO_CANARY,
+    TO_LIVE,
+    after,
+    canary,
+    looks,
+    passed,
+    refused,
 )
-REGISTER = RegisterCandidate(version="v2", weights_sha256="sha-v2", parent="v1")
-TO_CANARY: tuple[Command, ...] = (BOOTSTRAP, REGISTER, passed(), canary())
-TO_LIVE: tuple[Command, ...] = (
-    *TO_CANARY,
-    Observe(version="v2", counts=looks(300, 100)),
-    Promote(version="v2"),
-)
-
-
-def after(*commands: Command) -> ReleaseState:
-    line = ReleaseState()
-    for command in commands:
-        for event in decide(line, command):
-            line = evolve(line, event)
-    return line
-
-
-def refused(line: ReleaseState, command: Command) -> str:
-    with pytest.raises(DecisionRefused) as refusal:
-        decide(line, command)
-    return refusal.value.code
 
 
 def test_a_candidate_goes_through_gate_and_canary_to_live() -> None:
@@ -306,152 +241,3 @@ def test_the_next_look_is_one_more_than_the_recorded_ones_unless_it_is_on_the_sa
 def test_saying_it_twice_records_it_once(again: Command) -> None:
     assert decide(after(BOOTSTRAP, REGISTER, passed()), again) == ()
     assert decide(after(*TO_LIVE), Promote(version="v2")) == ()
-
-
-class AnyOrder(RuleBasedStateMachine):
-    """Any commands in any order, against a model that remembers only what was accepted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.line = ReleaseState()
-        self.events: list[Body] = []
-        self.clock = NOW
-        self.reports = 0
-        self.ever_live: list[str] = []
-        self.shares: list[float] = []
-
-    def give(self, command: Command) -> bool:
-        try:
-            events = decide(self.line, command)
-        except DecisionRefused:
-            return False
-        for event in events:
-            self.line = evolve(self.line, event)
-        self.events.extend(events)
-        return bool(events)
-
-    versions = st.sampled_from(["v1", "v2", "v3", "v4"])
-
-    @rule(version=versions)
-    def bootstrap(self, version: str) -> None:
-        self.give(replace(BOOTSTRAP, version=version, weights_sha256=f"sha-{version}"))
-
-    @rule(version=versions)
-    def register(self, version: str) -> None:
-        self.give(RegisterCandidate(version=version, weights_sha256=f"sha-{version}"))
-
-    @rule(
-        version=versions,
-        baseline=versions,
-        verdict=st.sampled_from(Verdict),
-        tenants=st.sets(st.sampled_from(["acme", "globex", "initech"])),
-        ahead=st.sampled_from([0, 0, 0, 1, -1]),
-    )
-    def evaluate(
-        self, version: str, baseline: str, verdict: Verdict, tenants: set[str], ahead: int
-    ) -> None:
-        self.reports += 1
-        recorded = self.give(
-            passed(version, baseline=baseline, verdict=verdict, tenants=tuple(sorted(tenants)),
-                   report_sha256=f"r{self.reports}", decided_at=self.clock,
-                   look=self.next_look(version, baseline) + ahead)
-        )  # fmt: skip
-        assert not (recorded and ahead)
-
-    def next_look(self, version: str, baseline: str) -> int:
-        known = self.line.versions.get(version)
-        return 1 + (looks_taken(known, baseline) if known else 0)
-
-    @rule(version=versions)
-    def evaluate_well(self, version: str) -> None:
-        if self.line.live:
-            self.reports += 1
-            self.give(
-                passed(
-                    version,
-                    baseline=self.line.live.version,
-                    report_sha256=f"r{self.reports}",
-                    decided_at=self.clock,
-                    look=self.next_look(version, self.line.live.version),
-                )
-            )
-
-    @rule(hours=st.integers(1, 200))
-    def wait(self, hours: int) -> None:
-        self.clock += timedelta(hours=hours)
-
-    @rule(
-        version=versions, steps=st.sampled_from([(0.5,), (0.2, 0.5), (0.5, 0.2), (0.1, 0.5, 0.9)])
-    )
-    def start(self, version: str, steps: tuple[float, ...]) -> None:
-        live = self.line.live
-        if self.give(canary(version, steps, self.clock)):
-            assert live is not None
-            gates = [g for g in self.events if isinstance(g, GateRecorded) and g.version == version]
-            for tenant in self.line.tenants:
-                last = [g for g in gates if g.baseline == live.version and tenant in g.tenants][-1]
-                assert last.verdict is Verdict.PASS
-                assert self.clock - last.decided_at <= timedelta(days=7)
-
-    @precondition(lambda self: self.line.canary is not None)
-    @rule(good=st.booleans(), skewed=st.booleans())
-    def look(self, good: bool, skewed: bool) -> None:
-        running = self.line.canary
-        assert running is not None
-        n1 = 400
-        n0 = round(n1 / running.share * (1 - running.share))
-        counts = CanaryCounts(
-            canary_sessions=n1, canary_judged=n1, canary_successes=n1 if good else 0,
-            stable_sessions=n0 * (3 if skewed else 1), stable_judged=n0, stable_successes=n0 // 2,
-        )  # fmt: skip
-        self.give(Observe(version=running.version, counts=counts))
-
-    @rule(version=versions)
-    def rise(self, version: str) -> None:
-        before = self.line.canary
-        if self.give(RaiseShare(version=version)):
-            assert before is not None
-            assert before.passed
-            assert self.line.canary is not None
-            assert self.line.canary.step == before.step + 1
-
-    @rule(version=versions)
-    def resume(self, version: str) -> None:
-        self.give(Resume(version=version, reason="look again"))
-
-    @rule(version=versions)
-    def promote(self, version: str) -> None:
-        before = self.line.canary
-        if self.give(Promote(version=version)):
-            assert before is not None
-            assert (before.version, before.passed, before.at_last_step) == (version, True, True)
-
-    @rule(version=versions)
-    def roll_back(self, version: str) -> None:
-        live, tried = self.line.live, self.line.canary
-        possible = (tried is not None and version == tried.version) or (
-            live is not None and version == live.version and len(self.line.lineage) > 1
-        )
-        assert self.give(RollBack(version=version, reason="because")) == possible
-        if possible:
-            assert self.line.versions[version].stage is ReleaseStage.ROLLED_BACK
-            assert not self.give(RollBack(version=version, reason="because"))
-
-    @invariant()
-    def one_is_live_and_at_most_one_is_tried(self) -> None:
-        stages = [v.stage for v in self.line.versions.values()]
-        assert stages.count(ReleaseStage.LIVE) == (1 if self.line.live else 0)
-        assert stages.count(ReleaseStage.CANARY) + stages.count(ReleaseStage.PAUSED) == (
-            1 if self.line.canary else 0
-        )
-        if self.line.live:
-            assert self.line.versions[self.line.live.version].stage is ReleaseStage.LIVE
-            assert self.line.lineage[-1] == self.line.live.version
-
-    @invariant()
-    def the_state_is_the_fold_of_the_events(self) -> None:
-        assert fold(self.events) == self.line
-
-
-AnyOrder.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
-TestAnyOrder = AnyOrder.TestCase
