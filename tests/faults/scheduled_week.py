@@ -17,6 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from tests.evaluation_records import evaluation_record
+
 from atdp.control import OutboxMessage, PublishFailed
 from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
@@ -132,30 +134,15 @@ class PublishedParts(JournalledParts):
 
 def record_of(order: RunOrder, facts: Facts, at: datetime) -> dict[str, Any]:
     occasion = EvaluationOccasion(schedule=order.definition.id, logical_time=order.logical_time)
-    return {
-        "event_id": occasion.event_id(facts["evaluation"]),
-        "tenant_id": "acme",
-        "run_id": facts["evaluation"],
-        "report_sha256": "0" * 64,
-        "schedule": order.definition.id,
-        "logical_time": order.logical_time,
-        "model": "orderdesk",
-        "candidate": facts["candidate"],
-        "baseline": "v0",
-        "dataset": "orders",
-        "dataset_sha256": "0" * 64,
-        "verdict": "PASS",
-        "mode": "superiority",
-        "margin": 0.0,
-        "alpha": 0.05,
-        "estimator": "cwpdis",
-        "trajectories": 1,
-        "usable": 1,
-        "coverage": 1.0,
-        "tasks": 1,
-        "report_json": "{}",
-        "occurred_at": at,
-    }
+    return evaluation_record(
+        occasion.event_id(facts["evaluation"]),
+        at,
+        run_id=facts["evaluation"],
+        schedule=order.definition.id,
+        logical_time=order.logical_time,
+        candidate=facts["candidate"],
+        baseline="v0",
+    )
 
 
 def week(life: Life, unguarded: str) -> Surroundings:

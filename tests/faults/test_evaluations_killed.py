@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from tests.evaluation_records import evaluation_record
 
 from atdp.lakehouse import Lake, connect, open_lake
 from atdp.lakehouse.lake_writer import SOURCES
@@ -44,29 +46,9 @@ EvaluationOutbox(Path(sys.argv[4])).publish_to(topic)
 """
 
 
-def evaluation(number: int) -> dict[str, object]:
-    return {
-        "event_id": deterministic_event_id(NOW, str(number)),
-        "tenant_id": "acme",
-        "run_id": f"{number:064x}",
-        "report_sha256": "0" * 64,
-        "model": "orderdesk",
-        "candidate": "v2",
-        "baseline": "v1",
-        "dataset": "orders",
-        "dataset_sha256": "0" * 64,
-        "verdict": "PASS",
-        "mode": "superiority",
-        "margin": 0.0,
-        "alpha": 0.05,
-        "estimator": "cwpdis",
-        "trajectories": 1,
-        "usable": 1,
-        "coverage": 1.0,
-        "tasks": 1,
-        "report_json": "{}",
-        "occurred_at": NOW,
-    }
+def evaluation(number: int) -> dict[str, Any]:
+    event_id = deterministic_event_id(NOW, str(number))
+    return evaluation_record(event_id, NOW, run_id=f"{number:064x}")
 
 
 def landed(lake: Lake, table: str) -> tuple[int, int]:

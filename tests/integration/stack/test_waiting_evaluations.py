@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from tests.evaluation_records import evaluation_record
+from tests.release_decisions import bootstrapped, record_decisions
 
 from atdp.control import ReleaseStore, line_name
-from atdp.control.events import Bootstrapped
-from atdp.control.store import number_decisions
 from atdp.runtime import Home, KafkaSettings, write_durably
 from atdp.schemas import decode_record, deterministic_event_id
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
@@ -57,43 +57,11 @@ def test_what_waits_is_sent_without_a_further_evaluation_or_decision(
     ensure_topics(KafkaSettings(kafka_bootstrap), replication=1)
     event_id = deterministic_event_id(NOW, str(home.root))
     outbox = EvaluationOutbox.of(home)
-    outbox.add(
-        {
-            "event_id": event_id,
-            "tenant_id": "acme",
-            "run_id": "1" * 64,
-            "report_sha256": "0" * 64,
-            "model": "orderdesk",
-            "candidate": "v2",
-            "baseline": "v1",
-            "dataset": "orders",
-            "dataset_sha256": "0" * 64,
-            "verdict": "PASS",
-            "mode": "superiority",
-            "margin": 0.0,
-            "alpha": 0.05,
-            "estimator": "cwpdis",
-            "trajectories": 1,
-            "usable": 1,
-            "coverage": 1.0,
-            "tasks": 1,
-            "report_json": "{}",
-            "occurred_at": NOW,
-        }
-    )
-    line = line_name(home.root.name)
-    body = Bootstrapped(
-        model="orderdesk",
-        tenants=("acme",),
-        version="v1",
-        weights_sha256="0" * 64,
-        engine="inference-0",
-        evidence_ttl_s=100,
-        reason="first",
-    )
+    outbox.add(evaluation_record(event_id, NOW))
+    model = home.root.name
+    record_decisions(home, model, NOW, bootstrapped(model))
     with ReleaseStore(home.control) as store:
-        store.append(number_decisions(line, 0, [body], at=NOW, actor="test"))
-        (decided,) = store.history(line)
+        (decided,) = store.history(line_name(model))
     processes.start("scheduler")
     wait_until(lambda: processes.state("scheduler") == "ok")
     assert len(outbox.waiting()) == 1

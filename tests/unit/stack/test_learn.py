@@ -6,10 +6,8 @@ from threading import Event
 from typing import Any
 
 import pytest
+from tests.release_decisions import bootstrapped, record_decisions
 
-from atdp.control import ReleaseStore, line_name
-from atdp.control.events import Bootstrapped
-from atdp.control.store import number_decisions
 from atdp.runtime import Home, KeyStore, try_lock
 from atdp.stack.errors import LearningError
 from atdp.stack.learning.learn import learn
@@ -36,18 +34,7 @@ def test_a_model_that_nobody_has_put_live_leaves_no_settings(files: LearningFile
 
 
 def test_settings_that_the_trainer_refuses_are_not_kept(files: LearningFiles) -> None:
-    live = Bootstrapped(
-        model=files.model,
-        tenants=("acme",),
-        version="v1",
-        weights_sha256="0" * 64,
-        engine="inference-0",
-        evidence_ttl_s=100,
-        reason="first",
-    )
-    with ReleaseStore(files.home.control) as store:
-        line, now = line_name(files.model), datetime.now(UTC)
-        store.append(number_decisions(line, 0, [live], at=now, actor="test"))
+    record_decisions(files.home, files.model, datetime.now(UTC), bootstrapped(files.model))
     with pytest.raises(LearningError, match="learning rate"):
         learn_without_reports(files, training={"learning_rate": 0.0})
     assert not files.settings.exists()

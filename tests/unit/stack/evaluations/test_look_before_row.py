@@ -7,11 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.release_decisions import bootstrapped, record_decisions, registered
 
-from atdp.control import DecisionRefused, EffectFailed, ReleaseStore, line_name
+from atdp.control import DecisionRefused, EffectFailed
 from atdp.control.candidate_decisions import gate_of_report
-from atdp.control.events import Body, Bootstrapped, CandidateRegistered
-from atdp.control.store import number_decisions
 from atdp.replay import ReplayReport
 from atdp.runtime import Home
 from atdp.stack.evaluations import publication
@@ -21,40 +20,14 @@ from atdp.stack.evaluations.publication import publish_pending, publish_recorded
 from .test_publication import judged
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
-LINE = line_name("orderdesk")
-
-
-def decide(home: Home, *bodies: Body) -> None:
-    with ReleaseStore(home.control) as store:
-        after = len(store.history(LINE))
-        store.append(number_decisions(LINE, after, bodies, at=NOW, actor="test"))
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
     home = Home(tmp_path / "home")
-    decide(
-        home,
-        Bootstrapped(
-            model="orderdesk",
-            tenants=("acme",),
-            version="v1",
-            weights_sha256="0" * 64,
-            engine="inference-0",
-            evidence_ttl_s=100,
-            reason="first",
-        ),
-        CandidateRegistered(
-            version="v2",
-            weights_sha256="a" * 64,
-            parent="v1",
-            run_id=None,
-            snapshots={},
-            policy_versions=(),
-            trajectories_used=None,
-        ),
-    )
+    candidate = registered("v2", weights_sha256="a" * 64)
+    record_decisions(home, "orderdesk", NOW, bootstrapped("orderdesk"), candidate)
     return home
 
 
@@ -79,7 +52,7 @@ def killed_while_recording(home: Home, record: Callable[[], None]) -> None:
 
 
 def recorded(home: Home, report: ReplayReport) -> None:
-    decide(home, gate_of_report(report, NOW))
+    record_decisions(home, "orderdesk", NOW, gate_of_report(report, NOW))
 
 
 def test_a_kill_before_the_gate_is_recorded_leaves_no_row(

@@ -6,14 +6,9 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.release_decisions import bootstrapped, record_decisions, registered
 
-from atdp.control.events import (
-    Body,
-    Bootstrapped,
-    CandidateRegistered,
-    CandidateRejected,
-)
-from atdp.control.store import ReleaseStore, line_name, number_decisions
+from atdp.control.events import Body, CandidateRejected
 from atdp.runtime import Home, MemoryRegister, RegisterEntry
 from atdp.stack.schedules.data_triggers import DataTriggers
 from atdp.stack.schedules.part_process import PartFailed, PartProcess, ProcessParts
@@ -36,31 +31,11 @@ def order(candidate: str | None = None, **fields: Any) -> RunOrder:
     )
 
 
-def registered(version: str) -> CandidateRegistered:
-    return CandidateRegistered(
-        version=version,
-        weights_sha256="0" * 64,
-        parent="v1",
-        run_id=None,
-        snapshots={},
-        policy_versions=(),
-        trajectories_used=None,
-    )
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     """A home in which v1 is live, v2 and v3 are candidates, and v4 was rejected."""
     bodies: list[Body] = [
-        Bootstrapped(
-            model="m",
-            tenants=("acme",),
-            version="v1",
-            weights_sha256="0" * 64,
-            engine="inference-0",
-            evidence_ttl_s=100,
-            reason="first",
-        ),
+        bootstrapped("m"),
         registered("v2"),
         registered("v3"),
         registered("v4"),
@@ -68,10 +43,8 @@ def home(tmp_path: Path) -> Home:
             version="v4", weights_sha256="0" * 64, reason_codes=("worse",), report_sha256=None
         ),
     ]
-    with ReleaseStore(Home(tmp_path).control) as store:
-        store.append(number_decisions(line_name("m"), 0, bodies, at=NOON, actor="test"))
-        others = [registered("v9")]
-        store.append(number_decisions(line_name("other"), 0, others, at=NOON, actor="test"))
+    record_decisions(Home(tmp_path), "m", NOON, *bodies)
+    record_decisions(Home(tmp_path), "other", NOON, registered("v9"))
     return Home(tmp_path)
 
 
