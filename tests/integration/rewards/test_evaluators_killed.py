@@ -19,12 +19,6 @@ Worker = Callable[..., int]
 SCRIPT = Path(__file__).with_name("killable_evaluator.py")
 
 
-@pytest.fixture
-def judge() -> Iterator[FakeJudge]:
-    with FakeJudge().serving() as serving:
-        yield serving
-
-
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     process = subprocess.Popen(
