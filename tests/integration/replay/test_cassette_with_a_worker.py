@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.integration.replay.test_replay_on_a_lake import serving, write_models
 from typer.testing import CliRunner, Result
 
 from atdp.lakehouse import create_dataset, open_lake
@@ -29,6 +28,8 @@ from atdp.schemas import (
     message_from_chat,
 )
 from atdp.stack.cli.app import build
+
+from .acting_models import serving, write_models
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("memory_registers")]
 

@@ -6,31 +6,21 @@ prediction can be compared with the result.
 """
 
 import json
-import random
-import threading
-import time
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import torch
 import typer
-import uvicorn
 from typer.testing import CliRunner
 
 from atdp.control import ReleaseFlow, ReleaseStore, RouteTable, line_name, read_manifest
 from atdp.control.events import Bootstrapped, CandidateRegistered, GateRecorded
 from atdp.control.store import number_decisions
-from atdp.inference.tokenizer import train_tokenizer
-from atdp.inference.worker.app import create_app
-from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.lakehouse import create_dataset, load_dataset, open_lake
-from atdp.lakehouse.testing import LogDouble, SampleTrajectory
+from atdp.lakehouse.testing import LogDouble
 from atdp.replay import (
     ReplayConfig,
     ReplayDataError,
@@ -45,12 +35,6 @@ from atdp.replay.errors import LineageError
 from atdp.runtime import utc_now
 from atdp.runtime.home import Home
 from atdp.schemas import (
-    Action,
-    Generation,
-    Message,
-    Part,
-    Sampling,
-    VersionSpan,
     decode_record,
 )
 from atdp.stack.cli.app import build
@@ -60,157 +44,13 @@ from atdp.stack.schedules.run_facts import Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_parts import StackParts
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
-from atdp.trainer.model import new_model, save_model, save_tokenizer
-from atdp.trainer.model_shape import ModelShape
-from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
+
+from .acting_models import ATTEMPTS, TASKS, Acted, act, serving, state_lineage, write_models
 
 pytestmark = pytest.mark.usefixtures("memory_registers")
 
-TASKS, ATTEMPTS, TURNS, TOKENS = 40, 5, 2, 2
 NO_WORSE = ReplayConfig(mode="non_inferiority", margin=0.1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Acted(SampleTrajectory):
-    """A trajectory of real model calls: (prompt, output, log-probabilities) for each turn."""
-
-    calls: tuple["Call", ...] = ()
-
-    def _generation(self, step: int) -> Action:
-        prompt, output, logprobs = self.calls[step]
-        return Action(
-            type="generation",
-            message=Message(role="assistant", parts=(Part(text="…"),)),
-            generation=Generation(
-                model="tiny",
-                prompt_token_ids=prompt,
-                output_token_ids=output,
-                output_logprobs=logprobs,
-                policy_versions=(VersionSpan(version=self.weights, start=0, end=len(output)),),
-                sampling=Sampling(temperature=1.0, top_p=1.0, top_k=-1, min_p=0.0),
-                tokenizer_hash="a" * 64,
-                finish_reason="length",
-            ),
-        )
-
-
-def write_models(weights: Path) -> None:
-    """v1: random; v2: a little different; v3: something else altogether; v4: a copy of v1."""
-    torch.set_num_threads(1)
-    tokenizer = train_tokenizer(["7 rope? the total is 42"] * 3, vocab_size=280)
-    common = weights / "tokenizer"
-    save_tokenizer(tokenizer, common, context=256)
-    shape = ModelShape(
-        hidden=32, layers=1, heads=2, kv_heads=1, head_dim=16, intermediate=64, context=256
-    )
-    for version, seed, noise in (("v1", 1, 0.0), ("v2", 1, 0.04), ("v3", 5, 0.0), ("v4", 1, 0.0)):
-        model = new_model(shape, tokenizer, seed=seed)
-        generator = torch.Generator().manual_seed(3)
-        with torch.no_grad():
-            for weight in model.parameters():
-                if weight.dim() > 1:
-                    weight.mul_(12 if version == "v3" else 4)
-                    weight.add_(torch.randn(weight.shape, generator=generator), alpha=noise)
-        save_model(model, weights / "tiny" / version, tokenizer_from=common)
-        state_lineage(weights / "tiny" / version)
-
-
-def state_lineage(
-    version: Path,
-    *,
-    parent: str | None = None,
-    trained_on: Mapping[TrajectoryKey, str | None] | None = None,
-) -> None:
-    """Write the files that the registry has beside the weights, as far as replay reads them."""
-    manifest = {"model": "tiny", "version": version.name, "parent": parent}
-    (version / "manifest.json").write_text(json.dumps(manifest))
-    write_trained_on(version, trained_on or {})
-
-
-@contextmanager
-def serving(model: Path, version: str) -> Iterator[str]:
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(WorkerOptions(model_dir=model, weight_version=version, seed=7)),
-            port=0,
-            log_level="error",
-            lifespan="on",
-        )
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 120
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(60)
-
-
-Call = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]
-"""Prompt, output, and log-probabilities of the output."""
-
-
-def generate(
-    client: httpx.Client, url: str, histories: list[tuple[int, ...]], *, draw: str
-) -> list[Call]:
-    """Return one model call for each history; `draw` names the draws."""
-    # Every draw has a seed of its own, because an engine's own draws depend on the requests that
-    # share a batch. The comparison of prediction and result holds for nineteen draws in twenty.
-    seeds = [zlib.crc32(f"{draw}/{i}".encode()) for i in range(len(histories))]
-    body = {
-        "input_ids": [list(history) for history in histories],
-        "sampling_params": [
-            {
-                "max_new_tokens": TOKENS,
-                "temperature": 1.0,
-                "ignore_eos": True,
-                "sampling_seed": seed,
-            }
-            for seed in seeds
-        ],
-        "return_logprob": True,
-    }
-    answers = client.post(f"{url}/generate", json=body).raise_for_status().json()
-    return [
-        (
-            history,
-            tuple(answer["output_ids"]),
-            tuple(row[0] for row in answer["meta_info"]["output_token_logprobs"]),
-        )
-        for history, answer in zip(histories, answers, strict=True)
-    ]
-
-
-def act(url: str, *, version: str) -> list[Acted]:
-    """Attempt every task several times, in two turns each.
-
-    The reward depends on the very last token.
-    """
-    rng = random.Random(4)
-    prompts = [tuple(rng.randrange(5, 250) for _ in range(4)) for _ in range(TASKS)]
-    histories = [prompts[i // ATTEMPTS] for i in range(TASKS * ATTEMPTS)]
-    turns: list[list[Call]] = []
-    with httpx.Client(timeout=120, trust_env=False) as client:
-        for turn in range(TURNS):
-            turns.append(generate(client, url, histories, draw=f"{version}/{turn}"))
-            histories = [(*prompt, *output, 9) for prompt, output, _ in turns[-1]]
-    return [
-        Acted(
-            tenant="acme" if i % 2 else "globex",
-            name=f"t{i // ATTEMPTS}-{i % ATTEMPTS}",
-            task=f"task-{i // ATTEMPTS}",
-            turns=TURNS,
-            weights=version,
-            reward=float(calls[-1][1][-1] % 2),
-            calls=tuple(calls),
-        )
-        for i, calls in enumerate(zip(*turns, strict=True))
-    ]
 
 
 @dataclass(frozen=True, slots=True)
