@@ -48,7 +48,7 @@ from online_learning import (  # type: ignore[import-not-found]  # a script besi
 )
 
 from atdp.inference.worker.served_model import ServedModel
-from atdp.replay import ReplayConfig, ReplayReport, Verdict, replay
+from atdp.replay import THIN_EVIDENCE, ReplayConfig, ReplayReport, Verdict, replay
 from atdp.replay.dataset import PinnedDataset
 from atdp.replay.estimators import Floats
 from atdp.replay.run import PolicyVersion
@@ -65,23 +65,12 @@ from order_desk.settings import DemoSettings
 
 MARGIN = 0.1
 _ONE_SIDED = 1.645
-"""Normal quantile of 95 %, one-sided: the error that is stated with a measured difference."""
+"""One-sided 95 % quantile of the normal distribution, for the error of a measured difference."""
 BETTER_STEPS = (1, 2, 4, 6, 9, 12, 16, 20)
 WORSE_STEPS = (1, 2, 3, 4, 6, 8)
 NOISES = (0.001, 0.003, 0.01, 0.02)
 MORE_SFT_STEPS = (5, 15, 40)
 STYLE_STEPS = (15, 40, 100)
-_THIN = {
-    "no_usable_trajectory",
-    "no_weights",
-    "no_estimate",
-    "low_coverage",
-    "few_tasks",
-    "low_effective_sample_size",
-    "one_weight_dominates",
-    "weights_off_one",
-}
-"""Reasons that refuse an evaluation, whatever the interval."""
 RIGHT_SHARES = {"more right": 0.8, "as right": 0.25, "less right": 0.0}
 
 
@@ -320,7 +309,7 @@ def judged(
         predicted=difference.estimate if difference else None,
         lower=difference.lower if difference else None,
         upper=difference.upper if difference else None,
-        sufficient=not _THIN & {reason.code for reason in report.reasons},
+        sufficient=THIN_EVIDENCE.isdisjoint(reason.code for reason in report.reasons),
         effective_sample_size=weights.least_ess if weights else None,
         mean_weight=weights.mean_weight if weights else None,
         measured=float(np.mean(after) - np.mean(before)),
