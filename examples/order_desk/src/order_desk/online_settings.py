@@ -38,11 +38,11 @@ class OnlineDemoSettings:
     start: DemoSettings = field(default_factory=lambda: DemoSettings(sft_steps=1500))
     """Warm start and seed, as in `atdp demo`, with fewer supervised steps."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 3500
+    sessions: int = 3800
     arrivals_per_s: float = 8.0
     """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
     minute, evaluations too, and versions would be decided later than at a lower rate."""
-    longest_s: float = 440.0
+    longest_s: float = 470.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""

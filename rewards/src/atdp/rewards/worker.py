@@ -25,7 +25,7 @@ _log = logging.getLogger("atdp.rewards")
 
 _PAUSE_S = 1.0
 _REST = 4.0
-"""Pause after a step, in durations of the step, where that is longer."""
+"""Pause after a step, in multiples of its CPU time, where that is longer."""
 _FAILURE_PAUSE_S = 5.0
 _IDLE_PAUSE_S = 5.0
 _LANDING_S = 30.0
@@ -88,8 +88,8 @@ def run(
     while not service.stop.is_set():
         if log.has_grown():
             changed_at = time.monotonic()
-        began = time.monotonic()
-        pause_s = _PAUSE_S if began - changed_at < _LANDING_S else _IDLE_PAUSE_S
+        worked_s = time.process_time()
+        pause_s = _PAUSE_S if time.monotonic() - changed_at < _LANDING_S else _IDLE_PAUSE_S
         try:
             if rewarder.step():
                 changed_at = time.monotonic()
@@ -98,8 +98,9 @@ def run(
             _log.warning("rewards are derived again: %s", error)
             metrics.failures.inc()
             pause_s = _FAILURE_PAUSE_S
-        # On a busy machine, the worker leaves most of a core to the others.
-        service.stop.wait(max(pause_s, _REST * (time.monotonic() - began)))
+        # The worker leaves most of a core to the others. The time that has passed is not what
+        # counts: it grows with the work of others, and rewards would be the later for it.
+        service.stop.wait(max(pause_s, _REST * (time.process_time() - worked_s)))
 
 
 if __name__ == "__main__":

@@ -45,6 +45,9 @@ from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 _log = logging.getLogger("atdp.trainer")
 
+_REST = 3.0
+"""Pause after a poll that found too little, in multiples of its CPU time."""
+
 
 def _no_version(version: str) -> CausalLM:
     raise PlanError(f"the weights of {version} are needed, and this run has no registry")
@@ -118,12 +121,12 @@ class GrpoRun:
         while self._state.step < pace.steps:
             if paused := pace.pause():
                 break
-            polled_at_s = time.monotonic()
+            worked_s = time.process_time()
             plan = self._next_plan()
             if plan is None:
                 if not pace.follow or time.monotonic() - waited_since > pace.give_up_after_s:
                     break
-                _wait(pace, time.monotonic() - polled_at_s)
+                _wait(pace, time.process_time() - worked_s)
                 continue
             if not self._do_step(plan):
                 continue  # another plan is made without what may not be used any more
@@ -284,12 +287,13 @@ class GrpoRun:
         return plans[-1].refused if plans else {}
 
 
-def _wait(pace: Pace, polled_for_s: float) -> None:
-    """Wait for data as long as the last poll took; less when the run is to pause.
+def _wait(pace: Pace, poll_cpu_s: float) -> None:
+    """Wait for data, in proportion to the CPU time of the last poll; less when the run is to pause.
 
-    So a follower leaves the machine, which also serves, at least half of the time.
+    So a follower leaves most of a core to what serves. The CPU time is counted, since the time that
+    has passed grows with the work of others, and with it the wait would.
     """
-    until_s = time.monotonic() + max(pace.poll_every_s, polled_for_s)
+    until_s = time.monotonic() + max(pace.poll_every_s, _REST * poll_cpu_s)
     while (left_s := until_s - time.monotonic()) > 0 and not pace.pause():
         time.sleep(min(left_s, pace.poll_every_s))
 
