@@ -297,10 +297,10 @@ def test_a_followed_stream_is_waited_for_and_then_trained(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("paused_at_s", [None, 40.0])
-def test_a_follower_polls_at_most_half_of_the_time_and_pauses_while_it_waits(
+def test_a_follower_rests_in_proportion_to_the_cpu_time_of_a_poll_and_pauses_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paused_at_s: float | None
 ) -> None:
-    now_s, polls_s = 0.0, []
+    now_s, cpu_s, polls_s = 0.0, 0.0, []
 
     def pass_time(seconds: float) -> None:
         nonlocal now_s
@@ -308,11 +308,13 @@ def test_a_follower_polls_at_most_half_of_the_time_and_pauses_while_it_waits(
 
     class SlowSource(MemorySource):
         def poll(self, position: StreamPosition) -> Poll:
+            nonlocal cpu_s
             polls_s.append(now_s)
             pass_time(30.0)
+            cpu_s += 10.0
             return super().poll(position)
 
-    clock = SimpleNamespace(monotonic=lambda: now_s, sleep=pass_time)
+    clock = SimpleNamespace(monotonic=lambda: now_s, process_time=lambda: cpu_s, sleep=pass_time)
     monkeypatch.setattr("atdp.trainer.grpo_run.time", clock)
     pace = Pace(
         steps=1,
