@@ -38,11 +38,11 @@ class OnlineDemoSettings:
     start: DemoSettings = field(default_factory=lambda: DemoSettings(sft_steps=1500))
     """Warm start and seed, as in `atdp demo`, with fewer supervised steps."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 3800
-    arrivals_per_s: float = 8.0
+    sessions: int = 4095
+    arrivals_per_s: float = 9.0
     """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
     minute, evaluations too, and versions would be decided later than at a lower rate."""
-    longest_s: float = 470.0
+    longest_s: float = 455.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
@@ -56,7 +56,8 @@ class OnlineDemoSettings:
     """Time without a call after which the gateway ends a session. Longer than a call takes."""
     learning_rate: float = 8e-4
     trajectories_per_step: int = 16
-    publish_every: int = 4
+    publish_every: int = 2
+    """Small, because replay can judge a version only as long as it is near the live one."""
     max_staleness: int = 8
     epochs: int = 3
     hold_out: float = 0.4
