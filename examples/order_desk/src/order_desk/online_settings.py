@@ -35,14 +35,14 @@ RECOGNISED_SQL = "agent_id = 'unnamed'"
 class OnlineDemoSettings:
     """Traffic, learning and release of one run."""
 
-    start: DemoSettings = field(default_factory=lambda: DemoSettings(sft_steps=1500))
-    """Warm start and seed, as in `atdp demo`, with fewer supervised steps."""
+    start: DemoSettings = field(default_factory=DemoSettings)
+    """Warm start and seed, as in `atdp demo`."""
     framework: AgentFramework = AgentFramework.AGENTS_SDK
-    sessions: int = 4095
+    sessions: int = 3960
     arrivals_per_s: float = 9.0
     """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
     minute, evaluations too, and versions would be decided later than at a lower rate."""
-    longest_s: float = 455.0
+    longest_s: float = 440.0
     """Time after which no new user comes, so that a slow machine ends in time."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
