@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 from atdp.replay import Verdict
 from atdp.runtime import Home
 from atdp.stack.schedules import run_workflow
+from atdp.stack.schedules.refused_definition import accepted
 from atdp.stack.schedules.run_facts import Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_workflow import RunInterrupted
@@ -36,7 +37,7 @@ class Lives:
     @property
     def order(self) -> RunOrder:
         desk = self.runner.desk
-        return RunOrder.of(desk.run("s", NOON), desk.show("s").definition)
+        return RunOrder.of(desk.run("s", NOON), accepted(desk.show("s").definition))
 
     @property
     def outcome(self) -> RunOutcome | None:

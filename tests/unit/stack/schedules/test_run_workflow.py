@@ -13,6 +13,7 @@ from dbos._dbos import _get_or_create_dbos_registry
 from atdp.replay import ReplayDataError, Verdict
 from atdp.runtime import Home
 from atdp.stack.errors import StackError
+from atdp.stack.schedules.refused_definition import accepted
 from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_log import RunLog
 from atdp.stack.schedules.run_order import RunOrder
@@ -93,7 +94,7 @@ class Runner:
         name = f"s{len(self.desk.list())}"
         self.desk.add(ScheduleDefinition(id=name, on="external", model="m", **fields))
         run = self.desk.trigger(name, NOON)
-        order = RunOrder.of(run, self.desk.show(name).definition)
+        order = RunOrder.of(run, accepted(self.desk.show(name).definition))
         self.runs.start(order)
         self.runs.start(order)
         wait_until(lambda: self.runs.has_ended(run.id))
