@@ -2,17 +2,14 @@
 
 import json
 import random
-import threading
-import time
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import torch
-import uvicorn
 
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
@@ -28,6 +25,7 @@ from atdp.schemas import (
 )
 from atdp.trainer.model import new_model, save_model, save_tokenizer
 from atdp.trainer.model_shape import ModelShape
+from atdp.trainer.testing import served
 from atdp.trainer.trained_on import write_trained_on
 from atdp.trainer.trajectory import TrajectoryKey
 
@@ -91,27 +89,8 @@ def state_lineage(
     write_trained_on(version, trained_on or {})
 
 
-@contextmanager
-def serving(model: Path, version: str) -> Iterator[str]:
-    server = uvicorn.Server(
-        uvicorn.Config(
-            create_app(WorkerOptions(model_dir=model, weight_version=version, seed=7)),
-            port=0,
-            log_level="error",
-            lifespan="on",
-        )
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 120
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join(60)
+def serving(model: Path, version: str) -> AbstractContextManager[str]:
+    return served(create_app(WorkerOptions(model_dir=model, weight_version=version, seed=7)))
 
 
 Call = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]

@@ -1,4 +1,4 @@
-"""What `atdp learn` decides about, in memory: engines, versions, the trainer and the lake."""
+"""In-memory engines, versions, trainer and lake, for tests of the decision loop of `atdp learn`."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

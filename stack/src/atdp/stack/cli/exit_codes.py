@@ -27,16 +27,16 @@ class VerdictCommand(TyperCommand):
 
 
 class VerdictGroup(TyperGroup):
-    """A group of verbs; until the verb is known, it may be one whose exit codes are verdicts."""
+    """A group of verbs. If one of them gives verdicts, an unknown verb counts as such a one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Declare it before the call is read."""
+        """Mark the call of a group with such a verb before its arguments are read."""
         if any(isinstance(each, VerdictCommand) for each in self.commands.values()):
             ctx.meta[_KEY] = True
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the verb, which declares its own codes."""
+        """Find the verb and remove the mark; a verb that gives verdicts sets it again."""
         resolved = super().resolve_command(ctx, args)
         ctx.meta.pop(_KEY, None)
         return resolved
