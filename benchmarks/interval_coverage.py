@@ -27,10 +27,12 @@ from typing import Final
 import numpy as np
 
 from atdp.replay import ReplayConfig
+from atdp.replay.bounded_estimates import bounded_estimates
+from atdp.replay.bounded_returns import all_scored
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.intervals import Interval
-from atdp.replay.value_estimates import ratio_estimate
+from atdp.replay.weight_limit import with_weight_limit
 
 KINDS: Final = ("style", "tasks", "better", "worse", "rare", "partial")
 RATES: Final = (0.05, 0.3, 0.6, 0.95)
@@ -179,18 +181,18 @@ def measure(world: World, cell: Cell, config: ReplayConfig, *, runs: int, seed: 
     codes = np.repeat(np.arange(cell.tasks), cell.attempts)
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        candidate, baseline = sample(world, cell, rng)
+        candidate, baseline = (with_weight_limit(each, config) for each in sample(world, cell, rng))
         misses.logs += 1
         if cell.tasks >= config.min_tasks and not refused(diagnose(candidate), config):
-            estimate = ratio_estimate(
-                config.estimator,
-                candidate,
-                baseline,
+            estimates = bounded_estimates(
+                all_scored(candidate),
+                all_scored(baseline),
                 codes=codes,
                 state_values=np.zeros(candidate.mask.shape),
                 config=config,
             )
-            misses.add(estimate.difference, truth)
+            decisive = next(each for each in estimates if each.name == config.estimator)
+            misses.add(decisive.difference, truth)
     return misses
 
 

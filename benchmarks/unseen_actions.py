@@ -1,14 +1,15 @@
 """The error rate of replay's bounds for a loss that the log hardly shows, by simulation.
 
-Run: `python -m benchmarks.unseen_actions [--json] [--runs N]`. In a share of the tasks the
-candidate often gives an answer that always fails and that occurs in few or no tasks of the log.
+Run: `python -m benchmarks.unseen_actions [--json] [--runs N]`. In a share of the tasks
+there is an answer that always fails, which the candidate gives more or less often than the log.
 Every other answer succeeds in 80 of 100 attempts. `in the log` is the expected number of tasks with
 the failing answer. Logs whose weights the release gate would refuse are not counted.
 
-`miss` is the share of the intervals whose lower bound is above the true loss: each of them would
-pass a candidate that is worse than the tolerated loss. `ignored` is the same with
-`missing: ignorable`, which assumes that what the log lacks is like the rest. The nominal rate is
-`alpha`, the part of the error that the first, second or third look may spend.
+`above` is the share of the intervals whose lower bound is above the true difference: each of them
+would pass a candidate that is worse than the tolerated loss. `below` is the share of those whose
+upper bound is below it. `ignored` is `above` with `missing: ignorable`, which assumes that what the
+log lacks is like the rest, and does not cut weights. The nominal rate is `alpha`, the part of the
+error that the first, second or third look may spend.
 """
 
 import argparse
@@ -20,9 +21,10 @@ import numpy as np
 
 from atdp.replay import ReplayConfig
 from atdp.replay.bounded_estimates import bounded_estimates
-from atdp.replay.bounded_returns import BoundedReturns
+from atdp.replay.bounded_returns import all_scored
 from atdp.replay.diagnostics import diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
+from atdp.replay.weight_limit import with_weight_limit
 
 RIGHT: Final = 0.8
 """Probability of success of every answer except the failing one."""
@@ -54,10 +56,12 @@ HABITS: Final = (
     Habit(50, 1, 0.3, 0.01, 0.05), Habit(100, 1, 0.3, 0.01, 0.2), Habit(100, 1, 0.5, 0.005, 0.4),
     Habit(40, 4, 0.3, 0.01, 0.2), Habit(100, 1, 0.3, 0.03, 0.5), Habit(40, 4, 0.1, 0.03, 0.5),
     Habit(100, 1, 1.0, 0.03, 0.1), Habit(40, 4, 0.1, 0.5, 0.9), Habit(100, 1, 0.3, 0.1, 0.5),
+    Habit(400, 1, 1.0, 0.001, 0.15), Habit(100, 1, 1.0, 0.02, 0.3), Habit(200, 1, 0.5, 0.02, 0.3),
+    Habit(60, 1, 1.0, 0.05, 0.3), Habit(50, 4, 0.5, 0.7, 0.1), Habit(400, 1, 1.0, 0.9, 0.3),
 )  # fmt: skip
 
 
-def sample(habit: Habit, rng: np.random.Generator) -> tuple[BoundedReturns, BoundedReturns]:
+def sample(habit: Habit, rng: np.random.Generator) -> tuple[LoggedReturns, LoggedReturns]:
     """Draw a log, and return it for the candidate and for the behaviour policy."""
     shape = (habit.tasks, habit.attempts)
     possible = rng.random((habit.tasks, 1)) < habit.share
@@ -69,36 +73,40 @@ def sample(habit: Habit, rng: np.random.Generator) -> tuple[BoundedReturns, Boun
         (1.0 - habit.candidate) / (1.0 - habit.behaviour),
     )
     ratio = np.log(np.where(possible, of_answer, 1.0)).reshape(-1)
-    return _returns(ratio, reward), _returns(np.zeros(ratio.size), reward)
+    return _log(ratio, reward), _log(np.zeros(ratio.size), reward)
 
 
-def _returns(log_ratio: Floats, reward: Floats) -> BoundedReturns:
-    logged = LoggedReturns(
+def _log(log_ratio: Floats, reward: Floats) -> LoggedReturns:
+    return LoggedReturns(
         log_ratio=log_ratio[:, None],
         reward=reward[:, None],
         mask=np.ones((reward.size, 1), dtype=bool),
     )
-    return BoundedReturns(scored=logged, low=logged, logged=logged, high=logged)
 
 
 @dataclass(kw_only=True, slots=True)
 class Misses:
-    """Counts of the logs that the gate would not refuse, and of the lower bounds that miss."""
+    """Counts of the logs that the gate would not refuse, and of the bounds that miss."""
 
     judged: int = 0
-    missed: int = 0
+    above: int = 0
+    """Lower bounds above the truth."""
+    below: int = 0
+    """Upper bounds below the truth."""
 
-    @property
-    def share(self) -> float:
-        """The share of the judged logs; 0 for none."""
-        return self.missed / max(self.judged, 1)
+    def share(self, count: int) -> float:
+        """Return a count as a share of the judged logs; 0 for none."""
+        return count / max(self.judged, 1)
 
 
 def measure(habit: Habit, config: ReplayConfig, *, runs: int, seed: int = 1) -> Misses:
     """Return the misses over `runs` logs."""
     misses, codes = Misses(), np.repeat(np.arange(habit.tasks), habit.attempts)
     for run in range(runs):
-        candidate, baseline = sample(habit, np.random.default_rng([seed, run]))
+        candidate, baseline = (
+            all_scored(with_weight_limit(each, config))
+            for each in sample(habit, np.random.default_rng([seed, run]))
+        )
         weights = diagnose(candidate.scored)
         if weights.ess < config.min_ess or weights.max_weight_share > config.max_weight_share:
             continue
@@ -111,7 +119,8 @@ def measure(habit: Habit, config: ReplayConfig, *, runs: int, seed: int = 1) -> 
         )
         decisive = next(each for each in estimates if each.name == config.decisive_estimate)
         misses.judged += 1
-        misses.missed += decisive.difference.lower > habit.truth
+        misses.above += decisive.difference.lower > habit.truth
+        misses.below += decisive.difference.upper < habit.truth
     return misses
 
 
@@ -123,7 +132,7 @@ def main() -> None:
     rows = []
     if not options.json:
         print(f"{'tasks':>6}{'att.':>5}{'loss':>8}{'in the log':>12}{'look':>6}", end="")
-        print(f"{'alpha':>8}{'logs':>7}{'miss':>8}{'ignored':>10}")
+        print(f"{'alpha':>8}{'logs':>7}{'above':>8}{'below':>8}{'ignored':>10}")
     for habit in HABITS:
         for look in LOOKS:
             config = ReplayConfig(look=look)
@@ -132,14 +141,19 @@ def main() -> None:
                 habit, ReplayConfig(look=look, missing="ignorable"), runs=options.runs
             )
             row = (habit.tasks, habit.attempts, -habit.truth, habit.logged, look,
-                   config.spent_alpha, bounded.judged, bounded.share, ignored.share)  # fmt: skip
+                   config.spent_alpha, bounded.judged, bounded.share(bounded.above),
+                   bounded.share(bounded.below), ignored.share(ignored.above))  # fmt: skip
             rows.append(row)
             if not options.json:
-                print("{:>6}{:>5}{:>8.3f}{:>12.2f}{:>6}{:>8.4f}{:>7}{:>8.3f}{:>10.3f}".format(*row))
+                print(
+                    "{:>6}{:>5}{:>8.3f}{:>12.2f}{:>6}{:>8.4f}{:>7}{:>8.3f}{:>8.3f}{:>10.3f}".format(
+                        *row
+                    )
+                )
     if options.json:
         print(json.dumps(rows))
         return
-    print(f"misses {max(row[7] / row[5] for row in rows):.1f} × alpha in the worst row")
+    print(f"misses {max(max(row[7:9]) / row[5] for row in rows):.1f} × alpha in the worst row")
 
 
 if __name__ == "__main__":

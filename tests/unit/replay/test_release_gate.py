@@ -51,7 +51,7 @@ def test_too_small_an_effective_sample_is_inconclusive_however_good_the_estimate
 
 def test_a_few_large_weights_make_the_interval_wide_and_not_only_refused(judged: Judge) -> None:
     report = judged(2.5)
-    assert "low_effective_sample_size" in codes(report)
+    assert "weights_off_one" in codes(report)
     estimate = report.evaluation.estimate("cwpdis")
     assert estimate is not None
     assert estimate.difference.lower < 0 < estimate.difference.upper

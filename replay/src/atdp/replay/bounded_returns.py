@@ -16,7 +16,7 @@ those of Manski, "Nonparametric Bounds on Treatment Effects" (1990).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from atdp.replay.config import ReplayConfig
 from atdp.replay.decision_arrays import TokenScores, logged_returns
 from atdp.replay.estimators import Bools, Floats, LoggedReturns
 from atdp.replay.records import LoggedTrajectory
+from atdp.replay.weight_limit import with_weight_limit
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +41,11 @@ class BoundedReturns:
     high: LoggedReturns
 
 
+def all_scored(returns: LoggedReturns) -> BoundedReturns:
+    """Return the arrays of a log in which every trajectory is scored."""
+    return BoundedReturns(scored=returns, low=returns, logged=returns, high=returns)
+
+
 def bounded_returns(
     scored: Sequence[LoggedTrajectory],
     unscored: Sequence[LoggedTrajectory],
@@ -49,9 +55,9 @@ def bounded_returns(
     config: ReplayConfig,
 ) -> BoundedReturns:
     """Return the arrays of the policy `version`; `scores` are those of the scored trajectories."""
-    returns = logged_returns(scored, scores)
+    returns = with_weight_limit(logged_returns(scored, scores), config)
     if not unscored:
-        return BoundedReturns(scored=returns, low=returns, logged=returns, high=returns)
+        return all_scored(returns)
     rewards = np.array([t.reward for t in unscored], dtype=np.float64)
     own = produced_by(unscored, version)
     return BoundedReturns(
@@ -81,9 +87,9 @@ def _with_rows(returns: LoggedReturns, rewards: Floats) -> LoggedReturns:
     shape = (len(rewards), returns.mask.shape[1])
     reward = np.zeros(shape)
     reward[:, -1] = rewards
-    return LoggedReturns(
+    return replace(
+        returns,
         log_ratio=np.concatenate([returns.log_ratio, np.zeros(shape)]),
         reward=np.concatenate([returns.reward, reward]),
         mask=np.concatenate([returns.mask, np.ones(shape, dtype=bool)]),
-        gamma=returns.gamma,
     )

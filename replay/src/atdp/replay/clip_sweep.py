@@ -36,12 +36,12 @@ def clip_sweep(candidate: LoggedReturns, baseline: LoggedReturns) -> tuple[Clipp
             clip=clip,
             candidate=_clipped(candidate, clip),
             baseline=_clipped(baseline, clip),
-            ess=effective_sample_size(np.minimum(candidate.log_weight, np.log(clip))),
+            ess=effective_sample_size(np.minimum(candidate.uncut.log_weight, np.log(clip))),
         )
         for clip in CLIPS
     )
 
 
 def _clipped(logged: LoggedReturns, clip: float) -> float:
-    log_weight = np.minimum(logged.log_weight, np.log(clip))
+    log_weight = np.minimum(logged.uncut.log_weight, np.log(clip))
     return float(np.average(logged.returns, weights=np.exp(log_weight - log_weight.max())))

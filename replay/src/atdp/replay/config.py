@@ -15,6 +15,8 @@ Estimator = Literal["cwpdis", "wis", "wdr", "pdis", "dr"]
 Bound = Literal["approximate", "guaranteed"]
 MissingModel = Literal["worst_case", "ignorable"]
 
+SELF_NORMALISED = frozenset({"cwpdis", "wis", "wdr"})
+"""Names of the estimators that divide by the sum of the weights."""
 LONGEST_TIMEOUT_S = 86_400
 """Longest wait for one answer of an engine."""
 
@@ -151,6 +153,11 @@ class ReplayConfig:
     def spent_alpha(self) -> float:
         """The one-sided error that each bound of this look has."""
         return self.alpha / (self.look * (self.look + 1))
+
+    @property
+    def cuts_weights(self) -> bool:
+        """True where the decisive estimate has bounds for what a cut weight leaves out."""
+        return self.missing == "worst_case" and self.decisive_estimate in SELF_NORMALISED
 
     @property
     def decisive_estimate(self) -> str:

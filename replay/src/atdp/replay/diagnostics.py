@@ -28,6 +28,15 @@ class WeightDiagnostics:
     max_weight_share: float
     mean_weight: float
     mean_weight_stderr: float
+    weight_limit: float | None = None
+    """The limit to which larger weights were cut; None where there was no limit."""
+    cut: int = 0
+    """Trajectories whose weight was cut."""
+
+    @property
+    def cut_text(self) -> str:
+        """How many weights were cut, as the end of a line; empty for none."""
+        return f", {self.cut} with a weight cut to {self.weight_limit:.3g}" if self.cut else ""
 
     @property
     def least_ess(self) -> float:
@@ -42,7 +51,7 @@ def effective_sample_size(log_weight: Floats) -> float:
 
 
 def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
-    """Return the diagnostics of the cumulative weights.
+    """Return the diagnostics of the cumulative weights, which may be cut.
 
     The mean weight is infinite when a weight is too large for a float.
     """
@@ -61,4 +70,6 @@ def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
         max_weight_share=float(relative.max() / relative.sum()),
         mean_weight=float(weight.mean()),
         mean_weight_stderr=float(stderr) if np.isfinite(stderr) else float("inf"),
+        weight_limit=None if np.isinf(logged.weight_limit) else logged.weight_limit,
+        cut=int((logged.uncut.log_weight > final).sum()),
     )

@@ -25,7 +25,8 @@ a variance that grows exponentially with the horizon. `atdp.replay.diagnostics` 
 can be trusted.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +48,15 @@ class LoggedReturns:
 
     `log_ratio` is log π_e - log π_b of the taken action, `reward` the reward of the decision,
     `mask` true where a decision exists; outside the mask both are exactly 0. `gamma` is the
-    discount per decision, in (0, 1].
+    discount per decision, in (0, 1]. Weights above `weight_limit` are cut to it
+    (`atdp.replay.weight_limit`).
     """
 
     log_ratio: Floats
     reward: Floats
     mask: Bools
     gamma: float = 1.0
+    weight_limit: float = math.inf
 
     def __post_init__(self) -> None:
         if not self.log_ratio.shape == self.reward.shape == self.mask.shape or self.mask.ndim != 2:
@@ -77,12 +80,18 @@ class LoggedReturns:
     @property
     def cumulative_log_weight(self) -> Floats:
         """Log w_t, shape (n, T); constant after a trajectory's end."""
-        return np.cumsum(self.log_ratio, axis=1)
+        return np.minimum(np.cumsum(self.log_ratio, axis=1), math.log(self.weight_limit))
 
     @property
     def log_weight(self) -> Floats:
         """Log weight of each whole trajectory, shape (n,)."""
-        return np.asarray(self.log_ratio.sum(axis=1), dtype=np.float64)
+        whole = self.log_ratio.sum(axis=1)
+        return np.asarray(np.minimum(whole, math.log(self.weight_limit)), dtype=np.float64)
+
+    @property
+    def uncut(self) -> "LoggedReturns":
+        """The same log with its whole weights."""
+        return replace(self, weight_limit=math.inf)
 
     @property
     def discount(self) -> Floats:

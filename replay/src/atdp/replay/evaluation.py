@@ -17,7 +17,12 @@ from atdp.replay.bounded_estimates import (
     bounded_estimates,
     compare_unscored,
 )
-from atdp.replay.bounded_returns import BoundedReturns, bounded_returns, produced_by
+from atdp.replay.bounded_returns import (
+    BoundedReturns,
+    all_scored,
+    bounded_returns,
+    produced_by,
+)
 from atdp.replay.clip_sweep import ClippedEstimate, clip_sweep
 from atdp.replay.config import ReplayConfig
 from atdp.replay.coverage import Coverage, Population
@@ -127,8 +132,8 @@ def evaluate(
         without_bounds=_named(
             _estimates(
                 scored,
-                _scored_only(of_candidate),
-                _scored_only(of_baseline),
+                all_scored(of_candidate.scored),
+                all_scored(of_baseline.scored),
                 values,
                 replace(config, missing="ignorable"),
             ),
@@ -141,7 +146,7 @@ def evaluate(
         clip_sweep=clip_sweep(of_candidate.scored, of_baseline.scored),
         candidate_weights=diagnose(of_candidate.scored),
         baseline_weights=diagnose(of_baseline.scored),
-        candidate_histogram=_histogram(of_candidate.scored.log_weight),
+        candidate_histogram=_histogram(of_candidate.scored.uncut.log_weight),
         likelihood=held_out_likelihood(scored, candidate, baseline, config),
         candidate_agreement=agreement(scored, candidate, version=versions[0]),
         baseline_agreement=agreement(scored, baseline, version=versions[1]),
@@ -166,11 +171,6 @@ def _estimates(
         state_values=padded,
         config=config,
     )
-
-
-def _scored_only(returns: BoundedReturns) -> BoundedReturns:
-    scored = returns.scored
-    return BoundedReturns(scored=scored, low=scored, logged=scored, high=scored)
 
 
 def _named(estimates: Sequence[Estimate], name: str) -> Estimate | None:

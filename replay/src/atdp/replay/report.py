@@ -15,7 +15,7 @@ from atdp.replay.junit import JUnitCase
 from atdp.replay.report_json import canonical_report, rounded_sha256
 from atdp.replay.verdict import Reason, Verdict
 
-FORMAT = "atdp.replay/2"
+FORMAT = "atdp.replay/3"
 """Version of the report and of the arithmetic behind it; part of the run id. Raise it when a number
 or a text may change."""
 
@@ -151,7 +151,7 @@ class ReplayReport:
         if weights:
             lines.append(
                 f"  effective sample size {weights.least_ess:.1f} "
-                f"of {weights.trajectories} trajectories"
+                f"of {weights.trajectories} trajectories{weights.cut_text}"
             )
         if unscored := self.evaluation.unscored:
             lines.append(

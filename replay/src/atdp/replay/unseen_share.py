@@ -25,13 +25,10 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
-from atdp.replay.config import ReplayConfig
+from atdp.replay.config import SELF_NORMALISED, ReplayConfig
 from atdp.replay.estimators import LoggedReturns, trajectory_weights
 from atdp.replay.intervals import Interval, TaskCodes
 from atdp.replay.value_estimates import Estimate
-
-SELF_NORMALISED = frozenset({"cwpdis", "wis", "wdr"})
-"""Names of the estimators that divide by the sum of the weights."""
 
 
 def unseen_share(returns: LoggedReturns, codes: TaskCodes, *, alpha: float) -> float:
@@ -56,37 +53,52 @@ def unseen_share(returns: LoggedReturns, codes: TaskCodes, *, alpha: float) -> f
 def with_unseen_share(
     estimate: Estimate, *, candidate: float, baseline: float, config: ReplayConfig
 ) -> Estimate:
-    """Return an estimate whose bounds allow any reward in the unseen shares of both policies."""
+    """Return an estimate whose bounds allow any reward in the unseen shares of both policies.
+
+    A value changes by the share of its distance from the lowest or the highest reward. The bounds
+    of the difference take the distance from the estimate, since the bounds of the value would
+    count its own uncertainty in their favour.
+    """
     if estimate.name not in SELF_NORMALISED or candidate == baseline == 0.0:
         return estimate
-    of_candidate = _widened(estimate.candidate, candidate, config)
-    of_baseline = _widened(estimate.baseline, baseline, config)
     difference, span = estimate.difference, config.reward_max - config.reward_min
+    fall = {
+        "candidate": candidate * _above_lowest(estimate.candidate.estimate, config),
+        "baseline": baseline * _above_lowest(estimate.baseline.estimate, config),
+    }
+    rise = {
+        "candidate": candidate * _below_highest(estimate.candidate.estimate, config),
+        "baseline": baseline * _below_highest(estimate.baseline.estimate, config),
+    }
     return replace(
         estimate,
-        candidate=of_candidate,
-        baseline=of_baseline,
+        candidate=_widened(estimate.candidate, candidate, config),
+        baseline=_widened(estimate.baseline, baseline, config),
         difference=Interval(
             estimate=difference.estimate,
             lower=max(
                 min(-span, difference.lower),
-                difference.lower
-                - (estimate.candidate.lower - of_candidate.lower)
-                - (of_baseline.upper - estimate.baseline.upper),
+                difference.lower - fall["candidate"] - rise["baseline"],
             ),
             upper=min(
                 max(span, difference.upper),
-                difference.upper
-                + (of_candidate.upper - estimate.candidate.upper)
-                + (estimate.baseline.lower - of_baseline.lower),
+                difference.upper + rise["candidate"] + fall["baseline"],
             ),
         ),
     )
 
 
+def _above_lowest(reward: float, config: ReplayConfig) -> float:
+    return max(0.0, reward - config.reward_min)
+
+
+def _below_highest(reward: float, config: ReplayConfig) -> float:
+    return max(0.0, config.reward_max - reward)
+
+
 def _widened(interval: Interval, share: float, config: ReplayConfig) -> Interval:
     return Interval(
         estimate=interval.estimate,
-        lower=interval.lower - share * max(0.0, interval.lower - config.reward_min),
-        upper=interval.upper + share * max(0.0, config.reward_max - interval.upper),
+        lower=interval.lower - share * _above_lowest(interval.lower, config),
+        upper=interval.upper + share * _below_highest(interval.upper, config),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atdp.replay import intervals
-from atdp.replay.config import ReplayConfig
+from atdp.replay.config import SELF_NORMALISED, ReplayConfig
 from atdp.replay.estimators import (
     Floats,
     LoggedReturns,
@@ -87,6 +87,8 @@ def ratio_estimate(
     robust estimators into the per-decision ones.
     """
     title, terms = _RATIO_ESTIMATORS[name]
+    if name not in SELF_NORMALISED:
+        candidate, baseline = candidate.uncut, baseline.uncut
     paired = paired_intervals(
         terms(candidate, state_values),
         terms(baseline, state_values),
@@ -165,7 +167,7 @@ def _value(
     """
     span = config.reward_max - config.reward_min
     scaled = (logged.returns - config.reward_min) / span
-    weight = trajectory_weights(logged)
+    weight = trajectory_weights(logged.uncut)
     low = min(1.0, lower_bound(weight * scaled))
     high = 1.0 - min(1.0, lower_bound(weight * (1.0 - scaled)))
     estimate = float(intervals.mean_by_task(weight * scaled, codes).mean())

@@ -34,11 +34,12 @@ ActionKind = Literal[
     "train",
 ]
 
-_UNDECIDABLE = frozenset({"likelihood_collapsed", "low_effective_sample_size"})
-"""Reasons of a replay that together mean a candidate far from the live version: what succeeded has
-become improbable, and nearly no logged session is like its own. More sessions do not change that.
-Where it holds for the candidate that is nearest to the live version, training begins again from the
-live version. The candidate is not rejected by it."""
+_IMPROBABLE = "likelihood_collapsed"
+_UNLIKE_THE_LOG = frozenset({"low_effective_sample_size", "weights_off_one"})
+"""Reasons of a replay. `_IMPROBABLE` together with one of `_UNLIKE_THE_LOG` means a candidate far
+from the live version: what succeeded has become improbable, and nearly no logged session is like
+its own. More sessions do not change that. Where it holds for the candidate that is nearest to the
+live version, training begins again from the live version. The candidate is not rejected by it."""
 _ENDED = (ReleaseStage.REJECTED, ReleaseStage.ROLLED_BACK)
 
 
@@ -185,7 +186,7 @@ def _doubted(state: LearningState) -> str | None:
     """Return a version that replay left undecided, when waiting for more sessions is of no use.
 
     It is of no use where doubt rejects the newest version, and where the earliest one is so far
-    from what served that the sessions say nothing about it (`_UNDECIDABLE`).
+    from what served that the sessions say nothing about it (`_UNLIKE_THE_LOG`).
     """
     evaluations = list(_undecided(state).items())
     if not evaluations:
@@ -194,8 +195,8 @@ def _doubted(state: LearningState) -> str | None:
         newest, latest = evaluations[-1]
         return newest if latest is not None and newest == newest_candidate(state) else None
     earliest, latest = evaluations[0]
-    hopeless = latest is not None and set(latest.reason_codes) >= _UNDECIDABLE
-    return earliest if hopeless else None
+    codes = set(latest.reason_codes) if latest is not None else set()
+    return earliest if _IMPROBABLE in codes and codes & _UNLIKE_THE_LOG else None
 
 
 def versions_ahead(ages: Mapping[str, int], published: Sequence[str], live: str) -> int:

@@ -1,0 +1,106 @@
+"""Weights above a limit are cut, and what is cut away counts among what the log lacks."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from atdp.replay.bounded_estimates import bounded_estimates
+from atdp.replay.bounded_returns import all_scored
+from atdp.replay.config import ReplayConfig
+from atdp.replay.diagnostics import diagnose
+from atdp.replay.estimators import Floats, LoggedReturns
+from atdp.replay.value_estimates import Estimate
+from atdp.replay.weight_limit import with_weight_limit
+
+CONFIG = ReplayConfig()
+
+
+def log_of(weights: Floats, rewards: Floats, config: ReplayConfig = CONFIG) -> LoggedReturns:
+    logged = LoggedReturns(
+        log_ratio=np.log(weights)[:, None],
+        reward=np.asarray(rewards, np.float64)[:, None],
+        mask=np.ones((len(weights), 1), dtype=bool),
+    )
+    return with_weight_limit(logged, config)
+
+
+def estimates(candidate: LoggedReturns, config: ReplayConfig = CONFIG) -> dict[str, Estimate]:
+    size = len(candidate.mask)
+    baseline = log_of(np.ones(size), candidate.returns, config)
+    made = bounded_estimates(
+        all_scored(candidate),
+        all_scored(baseline),
+        codes=np.arange(size),
+        state_values=np.zeros((size, 1)),
+        config=config,
+    )
+    return {each.name: each for each in made}
+
+
+def one_large(size: int = 100) -> tuple[Floats, Floats]:
+    """Return weights and rewards of a better candidate; one trajectory has a large weight."""
+    rewards = np.arange(size, dtype=np.float64) % 2.0
+    weights = 0.5 + rewards
+    weights[0] = 2472.0
+    return weights, rewards
+
+
+def test_the_limit_grows_with_the_root_of_the_trajectories_and_is_at_least_one() -> None:
+    limits = [log_of(np.ones(n), np.ones(n)).weight_limit for n in (1, 4, 100, 400)]
+    assert limits == [1.0, 1.0, 5.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    "options", [{"missing": "ignorable"}, {"estimator": "pdis"}, {"bound": "guaranteed"}]
+)
+def test_weights_stay_whole_where_no_bound_allows_for_what_is_cut(options: Any) -> None:
+    assert log_of(*one_large(), ReplayConfig(**options)).weight_limit == math.inf
+
+
+def test_one_trajectory_with_a_large_weight_does_not_hide_the_others() -> None:
+    whole = diagnose(log_of(*one_large()).uncut)
+    assert whole.ess < 1.2
+    cut = diagnose(log_of(*one_large()))
+    assert (cut.weight_limit, cut.cut) == (5.0, 1)
+    assert cut.ess > 60
+    assert cut.max_weight_share < CONFIG.max_weight_share
+    difference = estimates(log_of(*one_large()))["cwpdis"].difference
+    assert difference.lower > 0.0
+
+
+def test_unbiased_and_guaranteed_estimates_have_the_whole_weights() -> None:
+    limited, whole = log_of(*one_large()), log_of(*one_large()).uncut
+    for name in ("pdis", "dr", "betting", "bernstein"):
+        assert estimates(limited)[name] == estimates(whole)[name]
+    assert estimates(limited)["wis"] != estimates(whole)["wis"]
+
+
+@given(st.data())
+def test_the_bounds_of_a_cut_value_hold_for_any_policies_and_any_limit(data: st.DataObject) -> None:
+    # Both policies choose among a few actions, so their values are sums over these.
+    actions = data.draw(st.integers(2, 6))
+    share = st.lists(st.floats(1e-6, 1.0), min_size=actions, max_size=actions)
+    behaviour, candidate = (np.array(data.draw(share)) for _ in range(2))
+    behaviour, candidate = behaviour / behaviour.sum(), candidate / candidate.sum()
+    rewards = np.array(data.draw(st.lists(st.floats(0.0, 1.0), min_size=actions, max_size=actions)))
+    limit = data.draw(st.floats(1.0, 100.0))
+    weights = np.minimum(candidate / behaviour, limit)
+    seen, value = float(behaviour @ weights), float(candidate @ rewards)
+    least = float(behaviour @ (weights * rewards))
+    assert least <= value + 1e-12
+    assert value <= least + (1.0 - seen) + 1e-12
+
+
+def test_weights_are_cut_at_every_decision() -> None:
+    ratios = np.log([[30.0, 0.1, 1.0], [0.5, 0.5, 2.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]])
+    logged = LoggedReturns(log_ratio=ratios, reward=np.zeros((4, 3)), mask=np.ones((4, 3), bool))
+    cut = LoggedReturns(
+        log_ratio=ratios, reward=np.zeros((4, 3)), mask=np.ones((4, 3), bool), weight_limit=2.0
+    )
+    assert np.exp(cut.cumulative_log_weight[0]) == pytest.approx([2.0, 2.0, 2.0])
+    assert np.exp(cut.cumulative_log_weight[1]) == pytest.approx([0.5, 0.25, 0.5])
+    assert np.exp(logged.cumulative_log_weight[0]) == pytest.approx([30.0, 3.0, 3.0])
+    assert np.exp(cut.log_weight) == pytest.approx(np.exp(cut.cumulative_log_weight[:, -1]))
