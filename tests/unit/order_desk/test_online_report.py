@@ -61,6 +61,18 @@ SUMMARY = OnlineSummary(
     first_version="v1",
     sessions=SESSIONS,
     events=[
+        NotedEvent(
+            at_s=35.0,
+            kind="gate",
+            fields={
+                "version": "v2",
+                "baseline": "v1",
+                "verdict": "PASS",
+                "reasons": ["clears_threshold", "clears_threshold"],
+                "predicted": 0.5,
+                "sessions": 60,
+            },
+        ),
         NotedEvent(at_s=39.0, kind="promoted", fields={"version": "v2"}),
         NotedEvent(at_s=41.0, kind="bad release", fields={"version": "v3"}),
         NotedEvent(at_s=50.0, kind="rolled back", fields={"version": "v3", "reason": "worse"}),
@@ -126,7 +138,7 @@ def test_each_promise_can_be_broken() -> None:
             SUMMARY, evidence=replace(evidence, sessions=bribed)
         ),
         "the bad release served users and was taken back": replace(
-            SUMMARY, events=SUMMARY.events[:2]
+            SUMMARY, events=SUMMARY.events[:-1]
         ),
     }
     assert set(cases) == set(SUMMARY.promises)
@@ -141,6 +153,7 @@ def test_the_page_and_the_summary_show_the_run(tmp_path: Path) -> None:
     text, written = page.read_text("utf-8"), json.loads(file.read_text("utf-8"))
     assert text.count("<svg") == 4
     assert "released by mistake" in text
+    assert "gate: PASS for v2 against v1 (clears threshold), predicted success 50.0%" in text
     assert "the OpenAI Agents SDK" in text
     assert "<script" not in text
     assert written["success_after"]["success"] == 0.75

@@ -39,7 +39,7 @@ def in_words(event: NotedEvent) -> str:
     given = event.fields
     match event.kind:
         case "gate":
-            why = ", ".join(given["reasons"]).replace("_", " ")
+            why = ", ".join(dict.fromkeys(given["reasons"])).replace("_", " ")
             predicted = given["predicted"]
             text = "" if predicted is None else f", predicted success {predicted:.1%}"
             return (

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from atdp.runtime import write_durably
 from order_desk import online_plots
+from order_desk.learning_process import in_words
 from order_desk.online_summary import OnlineSummary
 from order_desk.report import page_template
 
@@ -25,6 +26,7 @@ def write_online_page(summary: OnlineSummary, file: Path) -> None:
         r=summary.ratings,
         e=summary.evidence,
         events=[each for each in summary.events if each.kind in _SHOWN],
+        in_words=in_words,
         plots=drawings,
     )
     write_durably(file, text)
