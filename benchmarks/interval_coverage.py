@@ -27,11 +27,11 @@ from typing import Final
 import numpy as np
 
 from atdp.replay import ReplayConfig
-from atdp.replay.bounded_estimates import bounded_estimates
-from atdp.replay.bounded_returns import all_scored
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.intervals import Interval
+from atdp.replay.unseen_share import unseen_share, with_unseen_share
+from atdp.replay.value_estimates import ratio_estimate
 from atdp.replay.weight_limit import with_weight_limit
 
 KINDS: Final = ("style", "tasks", "better", "worse", "rare", "partial")
@@ -184,15 +184,21 @@ def measure(world: World, cell: Cell, config: ReplayConfig, *, runs: int, seed: 
         candidate, baseline = (with_weight_limit(each, config) for each in sample(world, cell, rng))
         misses.logs += 1
         if cell.tasks >= config.min_tasks and not refused(diagnose(candidate), config):
-            estimates = bounded_estimates(
-                all_scored(candidate),
-                all_scored(baseline),
+            estimate = ratio_estimate(
+                config.estimator,
+                candidate,
+                baseline,
                 codes=codes,
                 state_values=np.zeros(candidate.mask.shape),
                 config=config,
             )
-            decisive = next(each for each in estimates if each.name == config.estimator)
-            misses.add(decisive.difference, truth)
+            bounded = with_unseen_share(
+                estimate,
+                candidate=unseen_share(candidate, codes, alpha=config.spent_alpha),
+                baseline=unseen_share(baseline, codes, alpha=config.spent_alpha),
+                config=config,
+            )
+            misses.add(bounded.difference, truth)
     return misses
 
 
