@@ -59,7 +59,7 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
         DemoError: a step failed.
         ControlError, StackError, TrainerError, LakehouseError, …: an error of the platform itself.
     """
-    began = time.monotonic()
+    began_s = time.monotonic()
     demo_console = DemoConsole(console)
     home.root.mkdir(parents=True, exist_ok=True)
     write_durably(home.reward_rules / f"{CONSENTING}.yaml", REWARD_RULES)
@@ -68,14 +68,14 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
         demo_console.step(1, "Start the stack; warm-start a small model on mediocre logs")
         environment = {**os.environ, **settings.gateway_environment, FIRST_POLICY: "demo"}
         with running_stack(home, environment, demo_console.note):
-            outcome = _drive(home, settings, demo_console)
+            outcome = _drive(home, settings, demo_console, began_s)
     demo_console.end_step()
     summary = OnlineSummary.of(
         outcome,
         home=home.root,
         settings=settings,
         at_peak=memory.at_peak,
-        wall_seconds=time.monotonic() - began,
+        wall_seconds=time.monotonic() - began_s,
         step_seconds=demo_console.step_seconds,
     )
     summary_json, report_html = home.root / "summary.json", home.root / "report.html"
@@ -97,7 +97,9 @@ def make_agent(framework: AgentFramework) -> Callable[[openai.AsyncOpenAI, str],
     return AgentsSdkDesk
 
 
-def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> OnlineOutcome:
+def _drive(
+    home: Home, settings: OnlineDemoSettings, console: DemoConsole, began_s: float
+) -> OnlineOutcome:
     """Run the steps that need the running stack; close its clients before returning."""
     start = settings.start
     with open_platform(home, concurrency=settings.places) as platform:
@@ -106,6 +108,7 @@ def _drive(home: Home, settings: OnlineDemoSettings, console: DemoConsole) -> On
         first = platform.flow.state().lineage[-1]
         title = "Users come all the time; `atdp learn` trains and releases beside them"
         console.step(2, title)
+        settings = settings.begun_after(time.monotonic() - began_s)
         traffic = UserTraffic(_plan(platform, settings), _crowd(settings))
         bad = BadRelease(platform=platform, settings=settings, first=first)
         with (

@@ -43,7 +43,10 @@ class OnlineDemoSettings:
     """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
     minute, evaluations too, and versions would be decided later than at a lower rate."""
     longest_s: float = 440.0
-    """Time after which no new user comes, so that a slow machine ends in time."""
+    """Time after the first user after which no new one comes."""
+    last_user_s: float = 560.0
+    """The same, from the beginning of the demo; so a slow machine, on which the warm start takes
+    longer, ends in time as well. The page is written half a minute after the last user."""
     patience_s: float = 0.0
     """Longest time after the last user for which learning goes on until it has a candidate."""
     places: int = 48
@@ -86,6 +89,10 @@ class OnlineDemoSettings:
     def with_seed(self, seed: int) -> Self:
         """Return the same settings with another seed."""
         return replace(self, start=replace(self.start, seed=seed))
+
+    def begun_after(self, seconds: float) -> Self:
+        """Return the settings for traffic that begins so many seconds after the demo."""
+        return replace(self, longest_s=max(1.0, min(self.longest_s, self.last_user_s - seconds)))
 
     @property
     def gateway_environment(self) -> Mapping[str, str]:
