@@ -79,6 +79,15 @@ def test_a_loss_that_the_log_hardly_shows_stays_inside_the_bounds(habit: Any, lo
         assert missed <= limit(config.spent_alpha, misses.judged) * misses.judged
 
 
+@pytest.mark.parametrize("habit", UNSEEN.HABITS[-3:], ids=str)
+def test_short_successes_do_not_hide_what_the_log_lacks_later(habit: Any) -> None:
+    config = ReplayConfig()
+    misses = UNSEEN.measure(habit, config, runs=100)
+    assert misses.judged >= 50
+    for missed in (misses.above, misses.below):
+        assert missed <= limit(config.spent_alpha, misses.judged) * misses.judged
+
+
 def test_four_looks_at_an_equal_candidate_are_paid_for() -> None:
     row = VERDICTS.simulate(
         VERDICTS.Scenario(name="looks", tasks=12, ess=0.8, looks=4), runs=10, seed=1

@@ -117,6 +117,12 @@ def trajectory_weights(logged: LoggedReturns) -> Floats:
     return np.asarray(np.exp(np.minimum(logged.log_weight, _LARGEST_LOG_WEIGHT)), dtype=np.float64)
 
 
+def decision_weights(logged: LoggedReturns) -> Floats:
+    """Return the weights w_t, shape (n, T). Weights too large for a float are cut."""
+    log_weight = np.minimum(logged.cumulative_log_weight, _LARGEST_LOG_WEIGHT)
+    return np.asarray(np.exp(log_weight), dtype=np.float64)
+
+
 def pdis_terms(logged: LoggedReturns) -> Terms:
     """Return the numerator terms Σ_t γ^t w_t r_t and denominator terms 1 of PDIS, each (n, 1).
 
