@@ -1,5 +1,6 @@
 """A run is stored with what it read, and repeated from it to the same bytes."""
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from atdp.replay.errors import ScoringError
 from atdp.replay.estimators import Floats
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.recorded_scores import RecordedScores
+from atdp.replay.report_json import rounded_canonical_json
 from atdp.replay.scoring import Scorer
 from atdp.replay.stored_runs import REPORT, SCORES
 from atdp.runtime import Home, utc_now
@@ -146,6 +148,21 @@ def test_a_report_that_was_changed_is_not_read(home: Home, stored: Path) -> None
         file.write_bytes(changed)
         with pytest.raises(RepeatError, match="stored report"):
             StoredRuns.of(home).report(stored.name)
+
+
+def test_a_report_of_an_older_version_is_neither_read_nor_repeated(
+    home: Home, stored: Path
+) -> None:
+    fields = json.loads((stored / REPORT).read_bytes())
+    fields["inputs"]["format"] = "atdp.replay/2"
+    for side in ("candidate_weights", "baseline_weights"):
+        for name in ("weight_limit", "cut", "whole_mean_weight", "whole_mean_weight_stderr"):
+            del fields["evaluation"][side][name]
+    (stored / REPORT).write_bytes(rounded_canonical_json(fields))
+    with pytest.raises(RepeatError, match="cannot be read by this version of atdp"):
+        StoredRuns.of(home).report(stored.name)
+    with pytest.raises(RepeatError, match=r"is of format atdp\.replay/2"):
+        repeat_run(home, stored.name)
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(home: Home, report: ReplayReport) -> None:

@@ -10,8 +10,11 @@ from hypothesis import given, strategies as st
 from atdp.replay.bounded_estimates import bounded_estimates
 from atdp.replay.bounded_returns import all_scored
 from atdp.replay.config import ReplayConfig
-from atdp.replay.diagnostics import diagnose
+from atdp.replay.coverage import Coverage
+from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
+from atdp.replay.evaluation import Evaluation
+from atdp.replay.release_gate import judge_evaluation
 from atdp.replay.value_estimates import Estimate
 from atdp.replay.weight_limit import with_weight_limit
 
@@ -69,6 +72,44 @@ def test_one_trajectory_with_a_large_weight_does_not_hide_the_others() -> None:
     assert cut.max_weight_share < CONFIG.max_weight_share
     difference = estimates(log_of(*one_large()))["cwpdis"].difference
     assert difference.lower > 0.0
+
+
+def test_wrong_probabilities_in_a_tenth_of_the_log_are_not_hidden_by_the_cut() -> None:
+    weights = np.where(np.arange(100) < 10, 30.0, 1.0)
+    found = diagnose(log_of(weights, np.ones(100)))
+    assert found.mean_weight == pytest.approx(1.4)
+    assert found.whole_mean_weight == pytest.approx(3.9)
+    thin = judged_thin(found)
+    assert thin == {
+        "weights_off_one": "the candidate's weights average 3.9 instead of 1 before large ones "
+        "are cut: the log does not support this policy"
+    }
+    # One rare action alone is not enough to say so.
+    assert judged_thin(diagnose(log_of(*one_large()))) == {}
+
+
+def test_a_low_mean_says_how_many_weights_were_cut() -> None:
+    weights = np.where(np.arange(100) < 1, 30.0, 0.4)
+    text = judged_thin(diagnose(log_of(weights, np.ones(100))))["weights_off_one"]
+    assert "average 0.446 instead of 1, 1 weight cut to 5: " in text
+
+
+def test_weights_too_large_for_a_float_leave_the_means_finite() -> None:
+    found = diagnose(log_of(np.array([np.exp(700.0)] * 2 + [1.0] * 98), np.ones(100)))
+    assert math.isfinite(found.whole_mean_weight)
+    assert math.isfinite(found.whole_mean_weight_stderr)
+
+
+def judged_thin(weights: WeightDiagnostics) -> dict[str, str]:
+    """Return the codes and texts for which the gate calls weights thin evidence."""
+    coverage = Coverage(
+        trajectories=100, usable=100, set_aside={}, decisions=100, covered=100, uncovered={}
+    )
+    evaluation = Evaluation(
+        coverage=coverage, tasks=100, candidate_weights=weights, baseline_weights=weights
+    )
+    _, reasons = judge_evaluation(evaluation, CONFIG)
+    return {each.code: each.text for each in reasons if "candidate" in each.text}
 
 
 def test_unbiased_and_guaranteed_estimates_have_the_whole_weights() -> None:

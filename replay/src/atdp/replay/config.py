@@ -60,7 +60,7 @@ class ReplayConfig:
     """Greatest share of the total weight that one trajectory may have."""
     max_mean_weight_error: float = 0.5
     """A larger |mean weight - 1| that also exceeds 3 standard errors shows that the log does not
-    support the policy."""
+    support the policy. The mean counts both before and after large weights are cut."""
     min_coverage: float = 0.5
     """Least share of the dataset's trajectories of which every decision has a valid weight."""
     min_tasks: int = 10
@@ -86,8 +86,9 @@ class ReplayConfig:
     seed: int = 0
     """Of the order in which the betting bound reads the tasks."""
     weight_clip: float = 20.0
-    """Weights are cut to this for the empirical Bernstein bound, which stays a valid lower bound
-    (rewards >= 0)."""
+    """Weights are cut to this for the empirical Bernstein bound alone, which stays a valid lower
+    bound (rewards >= 0). The limit for the estimate that decides is that of
+    `atdp.replay.weight_limit`."""
     batch_size: int = 16
     """Sequences in one scoring request."""
     timeout_s: float = 120.0

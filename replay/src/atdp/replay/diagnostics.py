@@ -13,6 +13,9 @@ import numpy as np
 
 from atdp.replay.estimators import Floats, LoggedReturns
 
+_LARGEST_LOG_WEIGHT = 340.0
+"""Largest logarithm in the mean before the cut; its weight squared is still a finite float."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WeightDiagnostics:
@@ -28,15 +31,20 @@ class WeightDiagnostics:
     max_weight_share: float
     mean_weight: float
     mean_weight_stderr: float
-    weight_limit: float | None = None
+    weight_limit: float | None
     """The limit to which larger weights were cut; None where there was no limit."""
-    cut: int = 0
-    """Trajectories whose weight was cut."""
+    cut: int
+    """Trajectories whose weight at the end was cut."""
+    whole_mean_weight: float
+    """The mean before the cut. Wrong behaviour log-probabilities make it large, and the cut would
+    hide them."""
+    whole_mean_weight_stderr: float
 
     @property
     def cut_text(self) -> str:
-        """How many weights were cut, as the end of a line; empty for none."""
-        return f", {self.cut} with a weight cut to {self.weight_limit:.3g}" if self.cut else ""
+        """How many weights were cut, as the end of a clause; empty for none."""
+        noun = "weight" if self.cut == 1 else "weights"
+        return f", {self.cut} {noun} cut to {self.weight_limit:.3g}" if self.cut else ""
 
     @property
     def least_ess(self) -> float:
@@ -60,7 +68,8 @@ def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
     relative = np.exp(final - final.max())
     with np.errstate(over="ignore", invalid="ignore"):
         weight = np.exp(final)
-        stderr = weight.std(ddof=1) / np.sqrt(weight.size) if weight.size > 1 else np.inf
+        stderr = _standard_error(weight)
+    whole = np.exp(np.minimum(logged.uncut.log_weight, _LARGEST_LOG_WEIGHT))
     return WeightDiagnostics(
         trajectories=int(final.size),
         ess=effective_sample_size(final),
@@ -69,7 +78,13 @@ def diagnose(logged: LoggedReturns) -> WeightDiagnostics:
         ),
         max_weight_share=float(relative.max() / relative.sum()),
         mean_weight=float(weight.mean()),
-        mean_weight_stderr=float(stderr) if np.isfinite(stderr) else float("inf"),
+        mean_weight_stderr=stderr if np.isfinite(stderr) else float("inf"),
         weight_limit=None if np.isinf(logged.weight_limit) else logged.weight_limit,
         cut=int((logged.uncut.log_weight > final).sum()),
+        whole_mean_weight=float(whole.mean()),
+        whole_mean_weight_stderr=_standard_error(whole),
     )
+
+
+def _standard_error(weights: Floats) -> float:
+    return float(weights.std(ddof=1) / np.sqrt(weights.size)) if weights.size > 1 else float("inf")

@@ -127,8 +127,8 @@ def _missing_matters(
             f"{unscored.scored_reward.estimate:.3f} of the others"
         )
     missing += [
-        f"the {side}'s weights average {weights.mean_weight:.2f} instead of 1, so that the "
-        f"log lacks some {1 - weights.mean_weight:.0%} of what it would do"
+        f"the {side}'s weights average {weights.mean_weight:.2f} instead of 1{weights.cut_text}, "
+        f"so that the log lacks some {1 - weights.mean_weight:.0%} of what it would do"
         for side, weights in (
             ("candidate", evaluation.candidate_weights),
             ("baseline", evaluation.baseline_weights),
@@ -235,15 +235,33 @@ def _thin_weights(
                 f"of the {side}'s weight; {config.max_weight_share:.0%} is the most allowed",
             )
         )
-    error = abs(weights.mean_weight - 1.0)
-    if not math.isfinite(error) or (
-        error > config.max_mean_weight_error and error > 3.0 * weights.mean_weight_stderr
-    ):
+    if off := _mean_off_one(weights, config):
         thin.append(
             Reason(
                 code="weights_off_one",
-                text=f"the {side}'s weights average {weights.mean_weight:.3g} instead of 1: "
-                "the log does not support this policy",
+                text=f"the {side}'s weights average {off}: the log does not support this policy",
             )
         )
     return thin
+
+
+def _mean_off_one(weights: WeightDiagnostics, config: ReplayConfig) -> str | None:
+    """Return the mean weight that differs too much from 1, as a clause; None where none does.
+
+    A low mean shows after the cut. A high one shows before it, since the cut would hide behaviour
+    log-probabilities that are wrong in a part of the log.
+    """
+    for mean, stderr, of in (
+        (weights.mean_weight, weights.mean_weight_stderr, weights.cut_text),
+        (
+            weights.whole_mean_weight,
+            weights.whole_mean_weight_stderr,
+            " before large ones are cut" if weights.cut else "",
+        ),
+    ):
+        error = abs(mean - 1.0)
+        if not math.isfinite(error) or (
+            error > config.max_mean_weight_error and error > 3.0 * stderr
+        ):
+            return f"{mean:.3g} instead of 1{of}"
+    return None
