@@ -1,6 +1,7 @@
 """Weights above a limit are cut, and what is cut away counts among what the log lacks."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from atdp.replay.coverage import Coverage
 from atdp.replay.diagnostics import WeightDiagnostics, diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.evaluation import Evaluation
+from atdp.replay.intervals import Interval
 from atdp.replay.release_gate import judge_evaluation
 from atdp.replay.value_estimates import Estimate
 from atdp.replay.weight_limit import with_weight_limit
@@ -88,6 +90,20 @@ def test_wrong_probabilities_in_a_tenth_of_the_log_are_not_hidden_by_the_cut() -
     assert judged_thin(diagnose(log_of(*one_large()))) == {}
 
 
+def test_a_small_lack_that_matters_is_named() -> None:
+    weights = diagnose(log_of(np.full(100, 0.997), np.ones(100)))
+    near = Interval(estimate=0.1, lower=0.001, upper=0.2)
+    made = replace(estimates(log_of(np.ones(100), np.ones(100)))["cwpdis"], difference=near)
+    evaluation = replace(
+        evaluation_of(weights),
+        estimates=(replace(made, difference=replace(near, lower=-0.001)),),
+        without_bounds=made,
+    )
+    _, reasons = judge_evaluation(evaluation, CONFIG)
+    assert reasons[0].code == "missing_matters"
+    assert reasons[0].text.startswith("the log lacks less than 1%")
+
+
 def test_a_low_mean_says_how_many_weights_were_cut() -> None:
     weights = np.where(np.arange(100) < 1, 30.0, 0.4)
     text = judged_thin(diagnose(log_of(weights, np.ones(100))))["weights_off_one"]
@@ -100,15 +116,19 @@ def test_weights_too_large_for_a_float_leave_the_means_finite() -> None:
     assert math.isfinite(found.whole_mean_weight_stderr)
 
 
-def judged_thin(weights: WeightDiagnostics) -> dict[str, str]:
-    """Return the codes and texts for which the gate calls weights thin evidence."""
+def evaluation_of(weights: WeightDiagnostics) -> Evaluation:
+    """Return an evaluation of 100 tasks without estimates."""
     coverage = Coverage(
         trajectories=100, usable=100, set_aside={}, decisions=100, covered=100, uncovered={}
     )
-    evaluation = Evaluation(
+    return Evaluation(
         coverage=coverage, tasks=100, candidate_weights=weights, baseline_weights=weights
     )
-    _, reasons = judge_evaluation(evaluation, CONFIG)
+
+
+def judged_thin(weights: WeightDiagnostics) -> dict[str, str]:
+    """Return the codes and texts for which the gate calls weights thin evidence."""
+    _, reasons = judge_evaluation(evaluation_of(weights), CONFIG)
     return {each.code: each.text for each in reasons if "candidate" in each.text}
 
 

@@ -135,10 +135,11 @@ def _missing_matters(
         )
         if weights is not None and weights.mean_weight < 1.0 - _UNSEEN_SHOWN
     ]
+    what = "; ".join(missing) or "the log lacks less than 1% of what the versions would do"
     return [
         Reason(
             code="missing_matters",
-            text=f"{'; '.join(missing)}. The reward there is unknown; if it were as in the rest, "
+            text=f"{what}. The reward there is unknown; if it were as in the rest, "
             f"the verdict would be {without.value}",
         )
     ]
