@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from atdp.governance.consent import nothing_registered
 from atdp.governance.policy import CompiledPolicy
@@ -176,6 +176,8 @@ NOTATION = st.sampled_from(["", " ", "\n", "<think>", "</think>\n\n", HARMONY])
 
 
 @settings(max_examples=500)
+@example([(HARMONY, "think"), ("<think>", "a")])
+@example([("</think>", "think"), (HARMONY, "a"), (HARMONY, "1")])
 @given(st.lists(st.tuples(NOTATION, st.lists(WORDS, min_size=1).map(" ".join)), max_size=4))
 def test_parts_in_their_order_with_notation_between_them_agree(
     parts: list[tuple[str, str]],

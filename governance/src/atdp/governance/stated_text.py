@@ -17,7 +17,8 @@ the same value, or as their keys and values in the same order with nothing but n
 
 A piece is taken for the first place where it stands, which may be within another piece or within a
 tag (`hi` in `<think>`). Therefore two orders are tried, the longest piece first and that of the
-message, each with and without the tags. Where all fail, the ids are taken for those of other text.
+message, each with the tags, without them and the notation between them, and without the tags alone.
+Where all fail, the ids are taken for those of other text.
 """
 
 import bisect
@@ -49,6 +50,12 @@ _IN_TAGS: Final = (
 _ONE_TAG: Final = rf"(?:</?{_IN_TAGS}/?>|\[/?{_IN_TAGS}\])"
 _TAG: Final = re.compile(rf"{_ONE_TAG}(?:(?:{_NOTATION_WORDS})*{_ONE_TAG})*", re.IGNORECASE)
 """Tags, and notation between two of them: `<|start|>assistant<|channel|>`."""
+_SINGLE_TAG: Final = re.compile(
+    rf"<\|[a-z_]*(?:start|channel|constrain)[a-z_]*\|>(?:{_NOTATION_WORDS})*|{_ONE_TAG}",
+    re.IGNORECASE,
+)
+"""A tag, with the notation behind it only where it opens a role or a channel. So text between two
+tags stays, also where its words are notation elsewhere: `<|message|>think<think>`."""
 _SHORT_NUMBER: Final = re.compile(r"[0-9]{1,2}")
 """Some notations number the calls."""
 _STATED: Final = "\ud800"
@@ -142,7 +149,7 @@ def _stated_characters(pieces: Sequence[_Piece], reading: str) -> int | None:
     squeezed = _squeezed(reading)
     longest_first = sorted(pieces, key=lambda each: -len(each.text))
     for order in (longest_first, pieces):
-        for rest in (squeezed, _without_tags(squeezed)):
+        for rest in (squeezed, _without_tags(squeezed), _without_tags(squeezed, _SINGLE_TAG)):
             stated = _stated_in_order(order, rest, reading)
             if stated is not None:
                 return stated
@@ -184,8 +191,8 @@ def _is_notation(text: str) -> bool:
     return all(map(_NOTATION.fullmatch, _WORD.findall(_without_tags(text))))
 
 
-def _without_tags(text: str) -> str:
-    return _TAG.sub(lambda tag: _IN_TAG * len(tag[0]), text)
+def _without_tags(text: str, tags: re.Pattern[str] = _TAG) -> str:
+    return tags.sub(lambda tag: _IN_TAG * len(tag[0]), text)
 
 
 def _rewritten_arguments(arguments: str | None, reading: str, rest: str) -> tuple[int, int] | None:

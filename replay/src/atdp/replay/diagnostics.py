@@ -42,7 +42,7 @@ class WeightDiagnostics:
 
     @property
     def cut_text(self) -> str:
-        """How many weights were cut, as the end of a clause; empty for none."""
+        """The number of cut weights, as the end of a clause; empty for none."""
         noun = "weight" if self.cut == 1 else "weights"
         return f", {self.cut} {noun} cut to {self.weight_limit:.3g}" if self.cut else ""
 

@@ -40,7 +40,7 @@ from atdp.replay.value_estimates import Estimate
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnseenShare:
-    """What a log may lack of a policy's behaviour."""
+    """The share of a policy's behaviour that a log may lack, and the reward credited to it."""
 
     share: float
     """The share of whole trajectories, from 0 to 1."""
