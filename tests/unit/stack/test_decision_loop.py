@@ -152,7 +152,7 @@ def test_versions_that_newer_ones_overtook_are_evaluated_from_the_newest_to_the_
     for version, parent in (("v2", "v1"), ("v3", "v2"), ("v4", "v3"), ("v5", "v4")):
         world.publish(run, parent)
         world.verdicts[version] = [Verdict.INCONCLUSIVE]
-    world.codes = ("low_effective_sample_size", "likelihood_collapsed")
+    world.codes = ("weights_off_one", "likelihood_collapsed")
     world.verdicts["v3"] = []
     loop = loop_of(files, world, SETTINGS)
     for _ in range(7):
