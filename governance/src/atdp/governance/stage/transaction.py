@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from atdp.governance.decisions import OutputRecord
 from atdp.governance.errors import GovernanceError
@@ -14,6 +14,9 @@ ANY_PARTITION: Final = -1
 _GIVE_UP_S: Final = 120.0
 """Seconds for which one call is repeated while the broker is away. After them the process ends and
 the supervisor starts another one."""
+_ABORT_S: Final = 1.0
+"""Seconds after which an abort is called again. Each call discards the records that are unsent;
+librdkafka takes records that the broker refuses meanwhile for unsent ones, and waits for them."""
 
 
 class Fenced(GovernanceError):
@@ -39,7 +42,8 @@ class OutputTransaction(Protocol):
 
     Raises:
         Fenced: from any call; the process must end.
-        TransactionFailed: from write or commit; the caller must abort, rewind and try again.
+        TransactionFailed: from write or commit, also about a record of an earlier call; the caller
+            must abort, rewind and try again.
         TransactionStuck: from any call; the process must end.
     """
 
@@ -111,7 +115,7 @@ class KafkaTransaction:
 
     def abort(self) -> None:
         """See `OutputTransaction`."""
-        self._call(self._producer.abort_transaction, self._timeout_s)
+        self._call(self._producer.abort_transaction, _ABORT_S)
 
     def _call(self, call: Any, *arguments: Any, **named: Any) -> None:
         deadline = time.monotonic() + _GIVE_UP_S
@@ -125,7 +129,8 @@ class KafkaTransaction:
                         f"the broker refused this worker's transaction ({error.str()}); "
                         "another worker with the same transactional id has taken over"
                     ) from failure
-                if error.txn_requires_abort():
+                # `produce` has no other code for a transaction that failed since the last call.
+                if error.txn_requires_abort() or error.code() == KafkaError._STATE:
                     raise TransactionFailed(f"{error.str()} ({error.name()})") from failure
                 # A call that timed out may have had its effect. Only repeating it can tell.
                 if not error.retriable() or time.monotonic() > deadline:
