@@ -27,9 +27,10 @@ from typing import Final
 import numpy as np
 
 from atdp.replay import ReplayConfig
-from atdp.replay.diagnostics import WeightDiagnostics, diagnose
+from atdp.replay.diagnostics import diagnose
 from atdp.replay.estimators import Floats, LoggedReturns
 from atdp.replay.intervals import Interval
+from atdp.replay.release_gate import thin_weights
 from atdp.replay.unseen_share import unseen_share, with_unseen_share
 from atdp.replay.value_estimates import ratio_estimate
 from atdp.replay.weight_limit import with_weight_limit
@@ -144,16 +145,6 @@ def sample(
     )
 
 
-def refused(weights: WeightDiagnostics, config: ReplayConfig) -> bool:
-    """Return True when the release gate would refuse the weights."""
-    error = abs(weights.mean_weight - 1.0)
-    return (
-        weights.least_ess < config.min_ess
-        or weights.max_weight_share > config.max_weight_share
-        or (error > config.max_mean_weight_error and error > 3.0 * weights.mean_weight_stderr)
-    )
-
-
 @dataclass(kw_only=True, slots=True)
 class Misses:
     """Counts of logs and of intervals that miss the truth."""
@@ -183,7 +174,7 @@ def measure(world: World, cell: Cell, config: ReplayConfig, *, runs: int, seed: 
         rng = np.random.default_rng([seed, run])
         candidate, baseline = (with_weight_limit(each, config) for each in sample(world, cell, rng))
         misses.logs += 1
-        if cell.tasks >= config.min_tasks and not refused(diagnose(candidate), config):
+        if cell.tasks >= config.min_tasks and not thin_weights("candidate", diagnose(candidate), config):
             estimate = ratio_estimate(
                 config.estimator,
                 candidate,

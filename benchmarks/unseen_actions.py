@@ -25,6 +25,7 @@ from atdp.replay.bounded_estimates import bounded_estimates
 from atdp.replay.bounded_returns import all_scored
 from atdp.replay.diagnostics import diagnose
 from atdp.replay.estimators import Bools, Floats, LoggedReturns
+from atdp.replay.release_gate import thin_weights
 from atdp.replay.weight_limit import with_weight_limit
 
 RIGHT: Final = 0.8
@@ -117,8 +118,7 @@ def measure(habit: Habit, config: ReplayConfig, *, runs: int, seed: int = 1) -> 
             all_scored(with_weight_limit(each, config))
             for each in sample(habit, np.random.default_rng([seed, run]))
         )
-        weights = diagnose(candidate.scored)
-        if weights.ess < config.min_ess or weights.max_weight_share > config.max_weight_share:
+        if thin_weights("candidate", diagnose(candidate.scored), config):
             continue
         estimates = bounded_estimates(
             candidate,

@@ -209,13 +209,14 @@ def _thin_evidence(evaluation: Evaluation, config: ReplayConfig) -> list[Reason]
         ("candidate", evaluation.candidate_weights),
         ("baseline", evaluation.baseline_weights),
     ):
-        thin.extend(_thin_weights(side, weights, config))
+        thin.extend(thin_weights(side, weights, config))
     return thin
 
 
-def _thin_weights(
+def thin_weights(
     side: str, weights: WeightDiagnostics | None, config: ReplayConfig
 ) -> list[Reason]:
+    """Return the reasons why the weights of a side ("candidate", "baseline") are no evidence."""
     if weights is None:
         return [Reason(code="no_weights", text=f"the {side} has no weights")]
     thin: list[Reason] = []
