@@ -140,7 +140,7 @@ class BadRelease:
         home = self.platform.home
         with (home.logs / "train-by-hand.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
+                ["nice", sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
                 env={**os.environ, "ATDP_HOME": str(home.root)},
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -8,12 +8,11 @@ is known to the demo alone, and used for its measurements only.
 
 import os
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import openai
 from rich.console import Console
 
 from atdp.runtime import Home, write_durably
@@ -32,8 +31,7 @@ from order_desk.online_settings import PRICES, REWARD_RULES, OnlineDemoSettings
 from order_desk.online_summary import OnlineOutcome, OnlineSummary
 from order_desk.online_users import UserCrowd
 from order_desk.settings import CONSENTING, MODEL
-from order_desk.shown_answer import ChatAgent
-from order_desk.user_traffic import TrafficPlan, UserTraffic
+from order_desk.user_traffic import MakeAgent, TrafficPlan, UserTraffic
 
 _ROUND_S = 0.5
 """Time between two looks at the traffic."""
@@ -86,7 +84,7 @@ def run_online_demo(home: Home, settings: OnlineDemoSettings, console: Console) 
     return OnlineResult(summary=summary, report_html=report_html, summary_json=summary_json)
 
 
-def make_agent(framework: AgentFramework) -> Callable[[openai.AsyncOpenAI, str], ChatAgent]:
+def make_agent(framework: AgentFramework) -> MakeAgent:
     """Return the agent's constructor; only the chosen framework is imported."""
     if framework is AgentFramework.LANGGRAPH:
         from order_desk.langgraph_desk import LangGraphDesk
@@ -102,14 +100,19 @@ def _drive(
 ) -> OnlineOutcome:
     """Run the steps that need the running stack; close its clients before returning."""
     start = settings.start
-    with open_platform(home, concurrency=settings.places) as platform:
+    with (
+        open_platform(home, concurrency=settings.places) as platform,
+        ThreadPoolExecutor(max_workers=1) as beside,
+    ):
+        # The framework takes seconds to import; the warm start leaves a core for it.
+        agent = beside.submit(make_agent, settings.framework)
         clerks = CustomerStream("log", start.seed)
         logged = put_first_version_live(platform, start, console, clerks, {CONSENTING: 1.0})
         first = platform.flow.state().lineage[-1]
         title = "Users come all the time; `atdp learn` trains and releases beside them"
         console.step(2, title)
         settings = settings.begun_after(time.monotonic() - began_s)
-        traffic = UserTraffic(_plan(platform, settings), _crowd(settings))
+        traffic = UserTraffic(_plan(platform, settings, agent.result()), _crowd(settings))
         bad = BadRelease(platform=platform, settings=settings, first=first)
         with (
             closing(bad),
@@ -200,12 +203,12 @@ def _show(event: NotedEvent, console: DemoConsole) -> None:
         console.note(f"{event.at_s:4.0f} s: {in_words(event)}", style=style)
 
 
-def _plan(platform: DemoPlatform, settings: OnlineDemoSettings) -> TrafficPlan:
+def _plan(platform: DemoPlatform, settings: OnlineDemoSettings, agent: MakeAgent) -> TrafficPlan:
     return TrafficPlan(
         gateway=platform.home.endpoints()["gateway"],
         api_key=platform.tenants[CONSENTING].api_key,
         model=MODEL,
-        make_agent=make_agent(settings.framework),
+        make_agent=agent,
         arrivals_per_s=settings.arrivals_per_s,
         places=settings.places,
         sessions=settings.sessions,

@@ -1,6 +1,5 @@
 """The sizes of the online demo. The defaults fit ten minutes on two cores; tests use less."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -43,9 +42,6 @@ class OnlineDemoSettings:
     arrivals_per_s: float = 9.0
     """Two slow cores serve some eleven. At that rate ratings would wait for the cores for half a
     minute, evaluations too, and versions would be decided later than at a lower rate."""
-    usual_start_s: float = 126.0
-    """Time of the warm start on two such cores. Where it takes longer, fewer users come a second in
-    the same proportion, and the cores are as busy as there."""
     longest_s: float = 440.0
     """Time after the first user after which no new one comes."""
     last_user_s: float = 560.0
@@ -96,14 +92,7 @@ class OnlineDemoSettings:
 
     def begun_after(self, seconds: float) -> Self:
         """Return the settings for traffic that begins so many seconds after the demo."""
-        longest_s = max(1.0, min(self.longest_s, self.last_user_s - seconds))
-        arrivals_per_s = self.arrivals_per_s * min(1.0, self.usual_start_s / seconds)
-        return replace(
-            self,
-            longest_s=longest_s,
-            arrivals_per_s=arrivals_per_s,
-            sessions=min(self.sessions, math.ceil(arrivals_per_s * longest_s)),
-        )
+        return replace(self, longest_s=max(1.0, min(self.longest_s, self.last_user_s - seconds)))
 
     @property
     def gateway_environment(self) -> Mapping[str, str]:
