@@ -32,7 +32,7 @@ from atdp.stack.learning.weight_versions import RegistryVersions
 from atdp.trainer import TrainerError, train
 
 _LOOK_EVERY_S = 0.5
-_NICE: Final = 10
+_NICE: Final = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
