@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -36,10 +37,9 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url() -> Iterator[str]:
     """Return the URL of a database of a server that is started for the test."""
-    folder = Path("/tmp") / tmp_path_factory.mktemp("postgres").name
-    folder.mkdir()
+    folder = Path(mkdtemp(prefix="atdp-postgres-", dir="/tmp"))  # short: it holds a socket
     user = None
     if os.geteuid() == 0:  # the server does not run as root
         user = "nobody"
