@@ -52,5 +52,5 @@ class WaitingParts:
 if __name__ == "__main__":
     part_process.ProcessParts = WaitingParts  # type: ignore[assignment,misc]
     if os.environ.get("ATDP_TEST_UNGUARDED") == "lock":
-        SchedulerLock.check = lambda _: None  # type: ignore[method-assign]
+        SchedulerLock.check = lambda _: None  # type: ignore[method-assign, assignment]
     sys.exit(scheduler_process.main())

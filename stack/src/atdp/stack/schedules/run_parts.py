@@ -43,11 +43,7 @@ from atdp.stack.schedules.run_datasets import remove_old_datasets
 from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_telling import tell_receiver
-from atdp.stack.schedules.schedule_definition import (
-    CANARY,
-    LIVE,
-    NEWEST_CANDIDATE,
-)
+from atdp.stack.schedules.schedule_definition import CANARY, LIVE, NEWEST_CANDIDATE
 
 _log = logging.getLogger("atdp.schedules")
 
@@ -164,7 +160,10 @@ class StackParts:
 
     def _record(self, order: RunOrder, facts: Facts) -> None:
         with self._flow(order) as flow:
-            flow.record_gate(self._report(facts))
+            report, verdict = self._report(facts), Verdict(facts["verdict"])
+            # Only gates that are worse than the replay change the verdict of the run.
+            checks = Verdict.PASS if verdict is report.verdict else verdict
+            flow.record_gate(report, checks=checks)
 
     def _publish(self, order: RunOrder, facts: Facts) -> None:
         publish_evaluation(
