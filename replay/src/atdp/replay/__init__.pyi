@@ -42,8 +42,7 @@ from .junit import (
     junit_xml as junit_xml,
 )
 from .release_gate import THIN_EVIDENCE as THIN_EVIDENCE
-from .repetition import is_repeatable as is_repeatable
-from .repetition import repeat_run as repeat_run
+from .repetition import is_repeatable as is_repeatable, repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import PolicyVersion as PolicyVersion, replay as replay
