@@ -166,9 +166,11 @@ class StackParts:
             flow.record_gate(report, checks=checks)
 
     def _publish(self, order: RunOrder, facts: Facts) -> None:
+        report = self._report(facts)
+        StoredRuns.of(self.home).write_page(report)
         publish_evaluation(
             self.home,
-            self._report(facts),
+            report,
             schedule=order.definition.id,
             logical_time=order.logical_time,
         )
