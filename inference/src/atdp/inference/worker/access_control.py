@@ -1,4 +1,4 @@
-"""Who may talk to the worker: requests for a trusted host that carry the token of the home.
+"""Access to the worker: requests for a trusted host that carry the token of the home.
 
 The host is checked because a web page can make a browser on this machine send requests to the
 worker under a name of the page's own (DNS rebinding). Probes of the supervisor carry no token; what

@@ -36,7 +36,7 @@ class WeightsProofs:
         self._engines = engines
         self._registry = registry
         self._proven: dict[tuple[str, str], float] = {}
-        """When each version of each engine was proven, on the monotonic clock."""
+        """Time of the last proof of each version of each engine, on the monotonic clock."""
 
     async def check(self, engine: EngineRoute, versions: Iterable[str]) -> None:
         """Check every version that an answer of the engine names.
