@@ -65,8 +65,10 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineUnde
     assert second["prompt_token_ids"][: len(first_tokens)] == first_tokens
 
 
-def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineUnderTest) -> None:
-    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key="none", max_retries=0) as client:
+def test_the_official_client_works_and_sees_errors_as_errors(
+    engine: EngineUnderTest, token: str
+) -> None:
+    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key=token, max_retries=0) as client:
         answer = client.chat.completions.create(**ASK)  # type: ignore[call-overload]
         assert answer.choices[0].message.tool_calls[0].function.name == "lookup"
         with pytest.raises(BadRequestError):

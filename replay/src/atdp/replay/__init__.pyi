@@ -23,7 +23,6 @@ from .errors import (
     ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
     ScoringError as ScoringError,
-    WeightsError as WeightsError,
 )
 from .gates.evaluate_gates import (
     evaluate_gates as evaluate_gates,
@@ -55,4 +54,3 @@ from .trend import (
 )
 from .trend_page import render_trend as render_trend
 from .verdict import Reason as Reason, Verdict as Verdict
-from .weights import weights_sha256 as weights_sha256
