@@ -109,9 +109,9 @@ def _new_home(chosen: Path | None) -> "Home":
 
 
 def _console(form: Format | None) -> "Console":
-    from rich.console import Console
+    from atdp.stack import DataConsole
 
-    return Console(stderr=form is not None)
+    return DataConsole(stderr=form is not None)
 
 
 def _end(summary: Mapping[str, Any], promises: Mapping[str, bool], form: Format | None) -> None:

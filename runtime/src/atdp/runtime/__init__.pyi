@@ -1,4 +1,5 @@
 from .clock import utc_now as utc_now
+from .csv_lines import csv_lines as csv_lines
 from .digests import file_sha256 as file_sha256
 from .durable_files import (
     clear_directory as clear_directory,
@@ -27,6 +28,12 @@ from .keys.principals import (
 from .keys.store import KeyStore as KeyStore
 from .keys.stored_key import StoredKey as StoredKey
 from .keys.tenants import UNKNOWN_TENANT as UNKNOWN_TENANT, tenant_problem as tenant_problem
+from .private_process import (
+    files_of_user as files_of_user,
+    forbid_core_dumps as forbid_core_dumps,
+    make_process_private as make_process_private,
+    private_files as private_files,
+)
 from .register.entry import RegisterEntry as RegisterEntry
 from .register.kafka import KafkaRegister as KafkaRegister, open_register as open_register
 from .register.register import (

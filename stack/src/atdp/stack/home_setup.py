@@ -22,6 +22,7 @@ def prepare_home(home: Home) -> None:
         HomeUnusable: the home cannot be written, or its disk is nearly full.
     """
     try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folders = (
             home.run,
             home.logs,

@@ -16,6 +16,7 @@ from atdp.lakehouse import LakehouseError
 from atdp.runtime import Home, KafkaSettings, PlatformError, SecretKeyError, open_register, utc_now
 from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
+from atdp.stack.home_privacy import open_to_others
 from atdp.stack.kafka_log import KafkaLog
 from atdp.stack.local_stack import LocalStack
 from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
@@ -40,6 +41,8 @@ def collect_status(stack: LocalStack) -> StackStatus:
     if supervisor_pid is None:
         return _status_without_supervisor(stack, services)
     problems: list[str] = []
+    if open_to_others(stack.home.root):
+        problems.append("other users can read the home; `atdp up` closes it at the next start")
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
     policies: tuple[Mapping[str, object], ...] = _section(
