@@ -25,6 +25,7 @@ from .keys.principals import (
     Principal as Principal,
     Role as Role,
 )
+from .keys.session_binding import SessionBinding as SessionBinding
 from .keys.store import KeyStore as KeyStore
 from .keys.stored_key import StoredKey as StoredKey
 from .keys.tenants import UNKNOWN_TENANT as UNKNOWN_TENANT, tenant_problem as tenant_problem

@@ -76,7 +76,7 @@ def home(log: LogDouble, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home with trajectories and engines, without a broker and a weight registry."""
     monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
     monkeypatch.setattr(
-        dataset_evaluation, "StackEngines", lambda **_: SimpleNamespace(open=engine)
+        dataset_evaluation.StackEngines, "of", lambda _: SimpleNamespace(open=engine)
     )
     monkeypatch.setattr(dataset_evaluation, "trained_on", lambda *_: {})
     return log.lake.home
