@@ -35,7 +35,7 @@ def raw(
         tenant_id=tenant,  # type: ignore[arg-type]
         trajectory_id=trajectory,  # type: ignore[arg-type]
         attempt=attempt,
-        session_id=session,  # type: ignore[arg-type]
+        session_id=session,
         producer_id="p",
         seq=0,
         occurred_at=NOW,

@@ -22,6 +22,7 @@ from atdp.lakehouse.commit import expire
 from atdp.lakehouse.tables import READ_ORDER
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory, many
 from atdp.replay import StoredRuns, Verdict, dataset_evaluation, stored_runs
+from atdp.replay.stack_engines import StackEngines
 from atdp.runtime import Home, durable_files
 from atdp.stack.evaluations import evaluation_outbox
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
@@ -75,9 +76,7 @@ def log(tmp_path: Path) -> LogDouble:
 def home(log: LogDouble, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A home with trajectories and engines, without a broker and a weight registry."""
     monkeypatch.delenv("ATDP_KAFKA_BOOTSTRAP", raising=False)
-    monkeypatch.setattr(
-        dataset_evaluation.StackEngines, "of", lambda _: SimpleNamespace(open=engine)
-    )
+    monkeypatch.setattr(StackEngines, "of", lambda _: SimpleNamespace(open=engine))
     monkeypatch.setattr(dataset_evaluation, "trained_on", lambda *_: {})
     return log.lake.home
 
