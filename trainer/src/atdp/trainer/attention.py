@@ -41,11 +41,14 @@ def packed_attention(  # noqa: PLR0913 - the signature is transformers'
     runs = [*_runs(boundaries or (0, query.shape[2]))]
     sizes = [rows * length for rows, length in runs]
     # One split, whose gradient is one concatenation; a slice's gradient is a whole packed tensor.
-    parts = (packed[0].split(sizes, dim=1) for packed in (query, key, value))
+    parts = (torch.split_with_sizes(packed[0], sizes, dim=1) for packed in (query, key, value))
     pieces = []
     for (rows, length), *part in zip(runs, *parts, strict=True):
+        of_rows = [each.unflatten(1, (rows, length)).transpose(0, 1) for each in part]
         mixed = scaled_dot_product_attention(
-            *(each.unflatten(1, (rows, length)).transpose(0, 1) for each in part),
+            query=of_rows[0],
+            key=of_rows[1],
+            value=of_rows[2],
             dropout_p=dropout,
             is_causal=True,
             scale=scaling,
