@@ -174,7 +174,9 @@ def measure(world: World, cell: Cell, config: ReplayConfig, *, runs: int, seed: 
         rng = np.random.default_rng([seed, run])
         candidate, baseline = (with_weight_limit(each, config) for each in sample(world, cell, rng))
         misses.logs += 1
-        if cell.tasks >= config.min_tasks and not thin_weights("candidate", diagnose(candidate), config):
+        if cell.tasks >= config.min_tasks and not thin_weights(
+            "candidate", diagnose(candidate), config
+        ):
             estimate = ratio_estimate(
                 config.estimator,
                 candidate,

@@ -54,7 +54,7 @@ def compressed(codec: Codec, records: bytes) -> bytes:
     if codec == "gzip":
         return gzip.compress(records)
     if codec == "snappy":
-        block = pa.compress(records, codec="snappy", asbytes=True)
+        block = bytes(pa.compress(records, codec="snappy", asbytes=True))
         # The framing of snappy-java, which Kafka uses.
         return b"\x82SNAPPY\0" + struct.pack(">iii", 1, 1, len(block)) + block
     return bytes(pa.compress(records, codec=codec, asbytes=True))

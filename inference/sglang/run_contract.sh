@@ -7,6 +7,7 @@ set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 environment=${ATDP_SGLANG_ENV:-$top/.venv-sglang}
 python=${ATDP_PYTHON:-$top/.venv/bin/python}
+umask 077
 work=$(mktemp -d "${TMPDIR:-/tmp}/atdp-sglang.XXXXXX")
 server=
 
@@ -31,9 +32,13 @@ echo "Making tiny models"
 "$python" -m atdp.trainer.testing "$work/models"
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 
+# SGLang reads its keys from a file, so that they are in no list of processes.
+token=$("$python" -c 'import secrets; print(secrets.token_hex(32))')
+printf 'api-key: "%s"\nadmin-api-key: "%s"\n' "$token" "$token" >"$work/keys.yaml"
+
 echo "Starting SGLang on 127.0.0.1:$port (about a minute)"
 # A session of its own, so that its scheduler and detokenizer processes stop with it. No network: everything is on disk.
-HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 setsid "$environment/bin/python" -m sglang.launch_server \
+HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1 setsid "$environment/bin/python" -m sglang.launch_server --config "$work/keys.yaml" \
   --model-path "$work/models/first" --served-model-name tiny --weight-version first --host 127.0.0.1 --port "$port" \
   --device cpu --attention-backend torch_native --sampling-backend pytorch --model-impl transformers --dtype float32 \
   --cuda-graph-backend-decode disabled --cuda-graph-backend-prefill disabled \
@@ -56,7 +61,7 @@ PY
 done
 
 status=0
-ATDP_TEST_ENGINE_URL="http://127.0.0.1:$port" ATDP_TEST_ENGINE_MODELS="$work/models" \
+ATDP_TEST_ENGINE_URL="http://127.0.0.1:$port" ATDP_TEST_ENGINE_TOKEN="$token" ATDP_TEST_ENGINE_MODELS="$work/models" \
   "$python" -m pytest "$top/tests/contract/inference" -m sglang "$@" || status=$?
 if [ "$status" -ne 0 ]; then
   cp "$work/server.log" "$top/build/sglang-server.log" 2>/dev/null || tail -n 40 "$work/server.log" >&2

@@ -33,7 +33,7 @@ Record = dict[str, Any]
 TENANT = "acme"
 CONTROL_TOKEN = -1
 _LETTERS = "aZ0 '\"\\/%_\n\t\x00\x7fäß中\u2028\ufeff\U0001f600"
-_ID_LETTERS = "aZ0 '\"\\/%_äß中\u2028\ufeff\U0001f600"
+_NAME_LETTERS = "aZ0 '\"\\/%_äß中\ufeff\U0001f600"
 _JSON = ("null", "[1, 2.50]", '"é\\u0000"', '{"b":1,"a":[]}', "1e400", " 0 ")
 _OBJECTS = ("{}", '{"b": 1, "a": {"ä": null}}', '{"x":"\\ud83d\\ude00"}')
 _DOUBLES = (0.0, -0.0, 1.0, -2.5, 0.1, 5e-324, -1.7976931348623157e308)
@@ -139,6 +139,7 @@ def _action_bodies() -> Iterator[str]:
 
 
 _ID_FIELDS = _fields_of_rules("ids", "optional_ids", "caused_by", "evidence")
+_NAME_FIELDS = _ID_FIELDS | _fields_of_rules("names")
 _COUNT_FIELDS = _fields_of_rules("not_negative")
 _BODIES = {"Event": tuple(KIND_OF_BODY.values()), "Action": tuple(_action_bodies())}
 
@@ -213,7 +214,7 @@ class _Maker:
         if place[1].endswith("_json"):
             objects = place[1] in {"ext_json", "metadata_json"}
             return self.chance.choice(_OBJECTS if objects else _JSON)
-        letters = _ID_LETTERS if place in _ID_FIELDS else _LETTERS
+        letters = _NAME_LETTERS if place in _NAME_FIELDS else _LETTERS
         least = int(place in _ID_FIELDS)
         return "".join(self.chance.choices(letters, k=self.chance.randint(least, 6)))
 

@@ -1,8 +1,8 @@
 """Engines under the contract: the embedded worker with both decoders, and a real SGLang if given.
 
-`ATDP_TEST_ENGINE_URL` is the address of a running SGLang and `ATDP_TEST_ENGINE_MODELS` a folder
-that it can read, made by `python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of
-that.
+`ATDP_TEST_ENGINE_URL` is the address of a running SGLang, `ATDP_TEST_ENGINE_TOKEN` its api-key and
+admin-api-key, and `ATDP_TEST_ENGINE_MODELS` a folder that it can read, made by
+`python -m atdp.trainer.testing FOLDER`. `make test-sglang` does all of that.
 """
 
 import os
@@ -19,6 +19,7 @@ from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.trainer.testing import EngineUnderTest, Reference, make_tiny_models, served
 
 REAL = os.environ.get("ATDP_TEST_ENGINE_URL")
+TOKEN = os.environ.get("ATDP_TEST_ENGINE_TOKEN") or "5e" * 32
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -42,14 +43,22 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(engine_kind: str, models: Path) -> Iterator[str]:
+def token() -> str:
+    return TOKEN
+
+
+@pytest.fixture(scope="session")
+def server(
+    engine_kind: str, models: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     if engine_kind == "sglang":
         assert REAL is not None
         yield REAL
         return
     options = WorkerOptions(
+        token=TOKEN,
+        roots=(tmp_path_factory.getbasetemp(),),
         model_dir=models / "first",
-        weight_version="first",
         decoder=engine_kind,  # type: ignore[arg-type]
         seed=7,
     )
@@ -60,7 +69,8 @@ def server(engine_kind: str, models: Path) -> Iterator[str]:
 @pytest.fixture
 def engine(engine_kind: str, server: str, models: Path) -> Iterator[EngineUnderTest]:
     """The engine, serving the first model as version `first`."""
-    with httpx.Client(base_url=server, timeout=120) as http:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with httpx.Client(base_url=server, headers=headers, timeout=120) as http:
         client = EngineUnderTest(engine_kind, http, models / "first", models / "second")
         client.post("/continue_generation")
         client.serve(client.first, "first")

@@ -65,15 +65,17 @@ def test_the_next_turn_begins_with_the_tokens_of_the_last_one(engine: EngineUnde
     assert second["prompt_token_ids"][: len(first_tokens)] == first_tokens
 
 
-def test_the_official_client_works_and_sees_errors_as_errors(engine: EngineUnderTest) -> None:
-    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key="none", max_retries=0) as client:
+def test_the_official_client_works_and_sees_errors_as_errors(
+    engine: EngineUnderTest, token: str
+) -> None:
+    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key=token, max_retries=0) as client:
         answer = client.chat.completions.create(**ASK)  # type: ignore[call-overload]
         assert answer.choices[0].message.tool_calls[0].function.name == "lookup"
         with pytest.raises(BadRequestError):
             client.chat.completions.create(model="tiny", messages=[])
 
 
-def test_a_streamed_reply_says_the_same_as_a_whole_one(engine: EngineUnderTest) -> None:
+def test_a_streamed_reply_says_the_same_as_a_whole_one(engine: EngineUnderTest, token: str) -> None:
     plain = {
         "model": "tiny",
         "messages": [{"role": "user", "content": "hi"}],
@@ -81,7 +83,7 @@ def test_a_streamed_reply_says_the_same_as_a_whole_one(engine: EngineUnderTest) 
         "max_tokens": 12,
     }
     whole = engine.post("/v1/chat/completions", **plain)["choices"][0]["message"]["content"]
-    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key="none") as client:
+    with OpenAI(base_url=f"{engine.http.base_url}/v1", api_key=token) as client:
         stream = client.chat.completions.create(**plain, stream=True)  # type: ignore[call-overload]
         parts = [chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices]
     assert "".join(parts).rstrip("\ufffd") == (whole or "").rstrip("\ufffd")

@@ -52,7 +52,7 @@ def rollouts(engine: EngineUnderTest) -> list[TrainingTrajectory]:
 
 
 def test_a_round_of_learning_goes_through_the_engine(
-    engine: EngineUnderTest, tmp_path: Path
+    engine: EngineUnderTest, tmp_path: Path, token: str
 ) -> None:
     torch.set_num_threads(1)
     registry = WeightRegistry(tmp_path / "weights")
@@ -62,7 +62,7 @@ def test_a_round_of_learning_goes_through_the_engine(
         lambda path: save_model(model, path, tokenizer_from=engine.first),
         Lineage(run_id="warm", kind="sft", parent=None),
     )
-    load_into_engine(str(engine.http.base_url), first)
+    load_into_engine(str(engine.http.base_url), first, token)
     run = GrpoRun(
         model=model,
         source=MemorySource(rollouts(engine)),
@@ -82,7 +82,7 @@ def test_a_round_of_learning_goes_through_the_engine(
         lambda path: save_model(model, path, tokenizer_from=engine.first),
         Lineage(run_id="r1", kind="grpo", parent="v1", data_versions=result.data_versions),
     )
-    load_into_engine(str(engine.http.base_url), second)
+    load_into_engine(str(engine.http.base_url), second, token)
     answer = engine.generate(
         input_ids=TASKS[0], sampling_params={**SAMPLED, "n": 1}, return_logprob=True
     )
@@ -95,7 +95,7 @@ def test_a_round_of_learning_goes_through_the_engine(
 
 
 def test_an_engine_that_is_not_there_is_reported_with_its_address(
-    engine: EngineUnderTest, tmp_path: Path
+    engine: EngineUnderTest, tmp_path: Path, token: str
 ) -> None:
     registry = WeightRegistry(tmp_path)
     model = load_model(engine.first)
@@ -105,4 +105,4 @@ def test_an_engine_that_is_not_there_is_reported_with_its_address(
         Lineage(run_id="r", kind="sft", parent=None),
     )
     with pytest.raises(WeightSyncError, match=r"127\.0\.0\.1:9 cannot be reached"):
-        load_into_engine("http://127.0.0.1:9", published)
+        load_into_engine("http://127.0.0.1:9", published, token)

@@ -14,8 +14,9 @@ NULLABLE = {"cached_tokens_details", "tool_call_parser", "reasoning_parser"}
 """Keys that are null or not, depending on the state of the server."""
 ONLY_SOMETIMES = {"decode_throughput"}
 """Present when more than one token was generated in more than one step."""
-ADDITIONS = {"tokenizer_hash", "template_hash", "embedding"}
+ADDITIONS = {"tokenizer_hash", "template_hash", "weights_sha256", "embedding"}
 """Keys that one side adds to SGLang's own."""
+ONLY_SGLANG = "update_weight_version"
 
 CASES = sorted(
     path.stem
@@ -34,7 +35,7 @@ def fitted_body(engine: EngineUnderTest, name: str, body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     if body.get("model_path") == "models/tiny_v1":
-        body["model_path"] = str(engine.second)
+        body |= {"model_path": str(engine.second), "weight_version": "second"}
     if body.get("input_ids") == "[10] * 3000":
         body["input_ids"] = [10] * 3000
     if name == "chat" or (name.startswith("generate_") and name != "generate_stop"):
@@ -45,6 +46,8 @@ def fitted_body(engine: EngineUnderTest, name: str, body: Any) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_answer_has_the_recorded_status_and_shape(engine: EngineUnderTest, name: str) -> None:
+    if name == ONLY_SGLANG and engine.kind != "sglang":
+        pytest.skip("the embedded worker serves versions under their own names only")
     case = recorded(name)
     request, response = case["request"], case["response"]
     body = fitted_body(engine, name, request["json"])

@@ -22,17 +22,20 @@ def fake_engine(version: str = "v1") -> FastAPI:
     It answers with a tool call when the request offers tools and ends with a user message, else
     with text. The last user message `fail` gives HTTP 500, `wait` waits for `app.state.go`, `deep`
     gives deeply nested arguments of the tool call, and a message that begins with `{` is the JSON
-    of the answer.
+    of the answer. `app.state.info` holds further fields of `/model_info`.
     """
     app = FastAPI()
     app.state.go = threading.Event()
     app.state.requests = []
     app.state.version = version
+    app.state.info = {"model_path": "fake"}
+    app.state.info_requests = 0
 
     @app.post("/v1/chat/completions")
     async def chat(request: Request) -> JSONResponse:
         body = await request.json()
         app.state.requests.append(body)
+        app.state.authorization = request.headers.get("authorization")
         if body["messages"][-1].get("content") == "fail":
             return JSONResponse({"error": {"message": "engine broke"}}, 500)
         if body["messages"][-1].get("content") == "wait":
@@ -43,10 +46,11 @@ def fake_engine(version: str = "v1") -> FastAPI:
 
     @app.get("/model_info")
     def model_info() -> dict[str, Any]:
+        app.state.info_requests += 1
         return {
-            "model_path": "fake",
             "weight_version": app.state.version,
             "tokenizer_hash": "f" * 64,
+            **app.state.info,
         }
 
     @app.get("/v1/models")

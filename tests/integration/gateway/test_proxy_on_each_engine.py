@@ -15,7 +15,8 @@ from openai.types.chat import (
 )
 
 from atdp.gateway import MemoryEventLog
-from atdp.runtime import Home, KeyStore
+from atdp.inference import bearer
+from atdp.runtime import Home, KeyStore, write_durably
 from atdp.schemas import Action, Event, Generation, Observation, fold_context
 
 from .conftest import EngineUnderTest, GatewayUnderTest, event_names, start_gateway
@@ -28,6 +29,7 @@ TOOLS: list[ChatCompletionToolUnionParam] = [
         "function": {"name": "look", "description": "Look up.", "parameters": {"type": "object"}},
     }
 ]
+ENGINE_TOKEN = "5e" * 32
 HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 
 
@@ -35,7 +37,7 @@ HELLO: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hello"}]
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A randomly initialised model directory, small enough to answer in milliseconds."""
     torch = pytest.importorskip("torch")
-    from atdp.inference.tokenizer import train_tokenizer
+    from atdp.inference import train_tokenizer, write_weights_manifest
     from atdp.trainer.model import new_model, save_model, save_tokenizer
     from atdp.trainer.model_shape import ModelShape
 
@@ -49,6 +51,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_model(
         new_model(shape, tokenizer, seed=0), folder / "model", tokenizer_from=folder / "tokenizer"
     )
+    write_weights_manifest(folder / "model", {"model": "tiny", "version": "v1"})
     return folder / "model"
 
 
@@ -62,9 +65,8 @@ def any_engine(request: pytest.FixtureRequest) -> Iterator[EngineUnderTest]:
         from atdp.inference.worker.app import create_app
         from atdp.inference.worker.worker_state import WorkerOptions
 
-        options = WorkerOptions(
-            model_dir=request.getfixturevalue("tiny_model"), weight_version="v1"
-        )
+        model = request.getfixturevalue("tiny_model")
+        options = WorkerOptions(token=ENGINE_TOKEN, roots=(model.parent,), model_dir=model)
         app = create_app(options)
     with serving(app) as url:
         yield EngineUnderTest(url, "tiny", app)
@@ -74,6 +76,7 @@ def any_engine(request: pytest.FixtureRequest) -> Iterator[EngineUnderTest]:
 def any_gateway(tmp_path: Path, any_engine: EngineUnderTest) -> Iterator[GatewayUnderTest]:
     """A gateway in front of each engine in turn."""
     home, log = Home(tmp_path), MemoryEventLog()
+    write_durably(home.engine_token_file, ENGINE_TOKEN, mode=0o600)
     with KeyStore(home.keys_db) as keys, start_gateway(home, log, any_engine.url) as url:
         key, _ = keys.create("acme", "agent")
         with contextlib.ExitStack() as opened:
@@ -140,7 +143,11 @@ def test_the_agent_gets_only_what_it_asked_for(
 ) -> None:
     body = {"model": "tiny", "messages": HELLO, "max_tokens": 4, "seed": 1, "temperature": 0}
     direct = httpx.post(
-        any_engine.url + "/v1/chat/completions", json=body, verify=TLS, timeout=60
+        any_engine.url + "/v1/chat/completions",
+        json=body,
+        headers=bearer(ENGINE_TOKEN),
+        verify=TLS,
+        timeout=60,
     ).json()
     with any_gateway.http() as client:
         through = client.post("/v1/chat/completions", json=body).json()

@@ -174,9 +174,9 @@ def test_without_transactions_the_same_freeze_shows_duplicates(
 
 
 # Partitions are assigned within a poll of a halted loop, and paused only after it. This variant
-# never pauses them, so that records come in any case.
+# never pauses them, so that records come in any case; slowly, so that some are left afterwards.
 NOT_PAUSED = """
-import sys
+import sys, time
 from atdp.governance import worker
 from atdp.governance.stage import loop
 from atdp.governance.stage.raw_consumer import RawConsumer
@@ -188,6 +188,7 @@ class NotPaused(RawConsumer):
     def read_again(self, messages):
         if messages:
             print("came to a halted loop", file=sys.stderr, flush=True)
+            time.sleep(1)
         {guard}
 
 loop.RawConsumer = NotPaused

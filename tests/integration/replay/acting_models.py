@@ -1,6 +1,5 @@
 """Small random models that act: their weights, their engines, and their logs."""
 
-import json
 import random
 import zlib
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 import httpx
 import torch
 
+from atdp.inference import bearer, write_weights_manifest
 from atdp.inference.tokenizer import train_tokenizer
 from atdp.inference.worker.app import create_app
 from atdp.inference.worker.worker_state import WorkerOptions
@@ -84,13 +84,14 @@ def state_lineage(
     trained_on: Mapping[TrajectoryKey, str | None] | None = None,
 ) -> None:
     """Write the files that the registry has beside the weights, as far as replay reads them."""
-    manifest = {"model": "tiny", "version": version.name, "parent": parent}
-    (version / "manifest.json").write_text(json.dumps(manifest))
     write_trained_on(version, trained_on or {})
+    write_weights_manifest(version, {"model": "tiny", "version": version.name, "parent": parent})
 
 
-def serving(model: Path, version: str) -> AbstractContextManager[str]:
-    return served(create_app(WorkerOptions(model_dir=model, weight_version=version, seed=7)))
+def serving(model: Path, token: str) -> AbstractContextManager[str]:
+    """An engine that serves a version, and may load all versions of its model."""
+    options = WorkerOptions(token=token, roots=(model.parent,), model_dir=model, seed=7)
+    return served(create_app(options))
 
 
 Call = tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]
@@ -128,7 +129,7 @@ def generate(
     ]
 
 
-def act(url: str, *, version: str) -> list[Acted]:
+def act(url: str, token: str, *, version: str) -> list[Acted]:
     """Attempt every task several times, in two turns each.
 
     The reward depends on the very last token.
@@ -137,7 +138,7 @@ def act(url: str, *, version: str) -> list[Acted]:
     prompts = [tuple(rng.randrange(5, 250) for _ in range(4)) for _ in range(TASKS)]
     histories = [prompts[i // ATTEMPTS] for i in range(TASKS * ATTEMPTS)]
     turns: list[list[Call]] = []
-    with httpx.Client(timeout=120, trust_env=False) as client:
+    with httpx.Client(timeout=120, headers=bearer(token), trust_env=False) as client:
         for turn in range(TURNS):
             turns.append(generate(client, url, histories, draw=f"{version}/{turn}"))
             histories = [(*prompt, *output, 9) for prompt, output, _ in turns[-1]]

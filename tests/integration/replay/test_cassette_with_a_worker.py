@@ -13,6 +13,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner, Result
 
+from atdp.inference import bearer, load_engine_token
 from atdp.lakehouse import create_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime.home import Home
@@ -60,7 +61,7 @@ class Talk(SampleTrajectory):
         return [self.event(body, seq=seq, step=step) for seq, (step, body) in enumerate(bodies)]
 
 
-def talk(url: str, task: int, attempt: int) -> Talk:
+def talk(url: str, token: str, task: int, attempt: int) -> Talk:
     messages: list[Any] = []
     said = []
     for text in (f"{task} rope?", "and?"):
@@ -71,7 +72,13 @@ def talk(url: str, task: int, attempt: int) -> Talk:
             "max_tokens": TOKENS,
             "return_token_ids": True,
         }
-        answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=120, trust_env=False)
+        answer = httpx.post(
+            f"{url}/v1/chat/completions",
+            json=body,
+            headers=bearer(token),
+            timeout=120,
+            trust_env=False,
+        )
         (choice,) = answer.raise_for_status().json()["choices"]
         messages.append({"role": "assistant", "content": choice["message"]["content"]})
         said.append((text, choice))
@@ -83,8 +90,13 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     home = Home(tmp_path_factory.mktemp("talks"))
     write_models(home.weights)
     weights = home.weights / "tiny"
-    with serving(weights / "v1", "v1") as first, serving(weights / "v3", "v3") as other:
-        talks = [talk(first, task, attempt) for task in range(TASKS) for attempt in range(ATTEMPTS)]
+    token = load_engine_token(home)
+    with serving(weights / "v1", token) as first, serving(weights / "v3", token) as other:
+        talks = [
+            talk(first, token, task, attempt)
+            for task in range(TASKS)
+            for attempt in range(ATTEMPTS)
+        ]
         lake = open_lake(home)
         LogDouble(lake).land(event for each in talks for event in each.events())
         create_dataset(lake, "talks")

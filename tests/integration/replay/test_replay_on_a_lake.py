@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from atdp.control import ReleaseFlow, ReleaseStore, RouteTable, line_name, read_manifest
 from atdp.control.events import Bootstrapped, CandidateRegistered, GateRecorded
 from atdp.control.store import number_decisions
+from atdp.inference import EngineClient, load_engine_token, weights_sha256
 from atdp.lakehouse import create_dataset, load_dataset, open_lake
 from atdp.lakehouse.testing import LogDouble
 from atdp.replay import (
@@ -28,7 +29,6 @@ from atdp.replay import (
     ReplayRequest,
     Verdict,
     repeat_run,
-    weights_sha256,
 )
 from atdp.replay.dataset_evaluation import evaluate_dataset, write_report
 from atdp.replay.errors import LineageError
@@ -67,8 +67,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = Home(tmp_path_factory.mktemp("replay"))
     write_models(home.weights)
     first = home.weights / "tiny" / "v1"
-    with serving(first, "v1") as stable, serving(first, "v1") as spare:
-        log = act(stable, version="v1")
+    token = load_engine_token(home)
+    with serving(first, token) as stable, serving(first, token) as spare:
+        log = act(stable, token, version="v1")
         lake = open_lake(home)
         double = LogDouble(lake)
         withheld = replace(log[0], name="withheld", task="task-x", purposes=("analytics",))
@@ -107,8 +108,9 @@ def test_the_prediction_for_another_policy_holds_when_it_acts(world: World) -> N
     assert report.verdict is not Verdict.ERROR, report.text()
     estimate = report.evaluation.estimate("cwpdis")
     assert estimate is not None
-    with serving(world.home.weights / "tiny" / "v2", "v2") as url:
-        measured = [t.reward or 0.0 for t in act(url, version="v2")]
+    token = load_engine_token(world.home)
+    with serving(world.home.weights / "tiny" / "v2", token) as url:
+        measured = [t.reward or 0.0 for t in act(url, token, version="v2")]
     mean = sum(measured) / len(measured)
     noise = 2.0 * (0.25 / len(measured)) ** 0.5
     assert estimate.candidate.lower - noise <= mean <= estimate.candidate.upper + noise
@@ -172,14 +174,20 @@ def test_an_engine_with_another_version_is_an_error(world: World) -> None:
     assert "serves weights 'v1', but 'v2'" in report.reasons[0].text
 
 
+def served_version(world: World, engine: str) -> str | None:
+    with httpx.Client(trust_env=False, timeout=60) as http:
+        client = EngineClient(
+            http=http, url=world.addresses[engine], token=load_engine_token(world.home)
+        )
+        return client.info().weight_version
+
+
 def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
     world.home.routes_file.parent.mkdir(exist_ok=True)
     canary = {"url": "inference-1", "version": "v9", "share": 0.0, "salt": "s"}
     routes = {"stable": {"url": "inference-0", "version": "v1"}, "canary": canary}
     world.home.routes_file.write_text(json.dumps(routes))
-    serving_before = httpx.get(
-        trust_env=False, timeout=60, url=f"{world.addresses['inference-1']}/model_info"
-    ).json()["weight_version"]
+    serving_before = served_version(world, "inference-1")
     other = "v3" if serving_before != "v3" else "v2"
     try:
         report = judged(world, other)
@@ -187,10 +195,7 @@ def test_a_routed_engine_is_never_given_other_weights(world: World) -> None:
         world.home.routes_file.unlink()
     assert report.verdict is Verdict.ERROR
     assert report.reasons[0].code == "engine_error"
-    after = httpx.get(
-        trust_env=False, timeout=60, url=f"{world.addresses['inference-1']}/model_info"
-    ).json()["weight_version"]
-    assert after == serving_before
+    assert served_version(world, "inference-1") == serving_before
 
 
 def test_unknown_names_are_said_plainly(world: World) -> None:

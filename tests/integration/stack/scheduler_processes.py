@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 
 from atdp.runtime import Home
 
 DEADLINE_S = 120.0
+SCHEDULER = ("-m", "atdp.stack.schedules.scheduler_process")
 
 
 class SchedulerProcesses:
@@ -22,15 +23,16 @@ class SchedulerProcesses:
         self.environ = {**os.environ, **(environ or {})}
         self.started: list[subprocess.Popen[bytes]] = []
 
-    def start(self, name: str) -> subprocess.Popen[bytes]:
-        module = "atdp.stack.schedules.scheduler_process"
+    def start(
+        self, name: str, program: Sequence[str] = SCHEDULER, **environ: str
+    ) -> subprocess.Popen[bytes]:
         options = ["--home", str(self.home.root), "--name", name]
         with (self.home.root / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, *options],
+                [sys.executable, *program, *options],
                 stdout=log,
                 stderr=log,
-                env=self.environ,
+                env={**self.environ, **environ},
             )
         self.started.append(process)
         return process

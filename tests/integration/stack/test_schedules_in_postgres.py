@@ -7,9 +7,10 @@ import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -18,7 +19,9 @@ from atdp.stack.ports import choose_free_port
 from atdp.stack.schedules.schedule_definition import ScheduleDefinition
 from atdp.stack.schedules.schedule_desk import ScheduleDesk
 from atdp.stack.schedules.schedule_store import SCHEDULES_URL
+from atdp.stack.schedules.scheduler_lock import _KEY
 
+from .lost_scheduler_locks import LostLock, lose_within_a_run, lose_without_asking
 from .scheduler_processes import SchedulerProcesses, wait_until
 
 pytestmark = [
@@ -34,10 +37,9 @@ NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url() -> Iterator[str]:
     """Return the URL of a database of a server that is started for the test."""
-    folder = Path("/tmp") / tmp_path_factory.mktemp("postgres").name
-    folder.mkdir()
+    folder = Path(mkdtemp(prefix="atdp-postgres-", dir="/tmp"))  # short: it holds a socket
     user = None
     if os.geteuid() == 0:  # the server does not run as root
         user = "nobody"
@@ -84,3 +86,46 @@ def test_a_scheduler_elsewhere_takes_over_with_the_schedules_and_their_runs(
     finally:
         here.kill()
         there.kill()
+
+
+@pytest.fixture
+def case(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LostLock]:
+    """Return two processes of the database, each of a home."""
+    monkeypatch.setenv(SCHEDULES_URL, url)
+    homes = [Home(tmp_path / name) for name in ("one", "two")]
+    for home in homes:
+        home.root.mkdir()
+    here, there = (SchedulerProcesses(home) for home in homes)
+    yield LostLock(here, there, tmp_path)
+    here.kill()
+    there.kill()
+
+
+@pytest.fixture
+def end_session(url: str) -> Callable[[], None]:
+    """Return what ends the session of the scheduler that has the lock."""
+
+    def end() -> None:
+        import psycopg
+
+        with psycopg.connect(url) as connection:
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
+                "AND granted AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = %s",
+                (_KEY,),
+            ).fetchall()
+        assert ended == [(True,)]
+
+    return end
+
+
+@pytest.mark.parametrize("part", ["pin", "evaluate", "record", "publish", "tell"])
+@pytest.mark.parametrize("freezes", [False, True], ids=["works on", "freezes"])
+def test_a_scheduler_whose_session_is_ended_within_a_run_ends_and_another_one_takes_over(
+    case: LostLock, end_session: Callable[[], None], part: str, *, freezes: bool
+) -> None:
+    lose_within_a_run(case, end_session, part, freezes=freezes)
+
+
+def test_without_the_guard_both_go_on(case: LostLock, end_session: Callable[[], None]) -> None:
+    lose_without_asking(case, end_session, "evaluate")

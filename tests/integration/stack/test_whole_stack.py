@@ -243,3 +243,37 @@ def test_a_killed_supervisor_leaves_nothing_running_and_the_next_start_carries_o
     stack("up", "--detach")
     assert stack.entry("gateway").port == gateway
     assert stack.rows("SELECT count(*) AS n FROM events") == rows
+
+
+def test_no_other_user_can_read_a_file_of_a_home_that_was_used(stack: CommandLine) -> None:
+    stack.healthy()
+    paths = [stack.home, *stack.home.rglob("*")]
+    assert {"kafka", "warehouse", "logs", "run", "secrets"} <= {path.name for path in paths}
+    modes = {path: path.stat().st_mode & 0o777 for path in paths if path.exists()}
+    assert len(modes) > 100
+    assert [f"{path} {mode:o}" for path, mode in modes.items() if mode & 0o077] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_every_process_of_a_stack_makes_private_files_and_dumps_no_core(
+    stack: CommandLine,
+) -> None:
+    stack.healthy()
+    kafka = stack.entry("kafka").pid
+    for pid in stack.processes():
+        umask = Path(f"/proc/{pid}/status").read_text().partition("Umask:")[2].split()[0]
+        core = Path(f"/proc/{pid}/limits").read_text().partition("Max core file size")[2].split()
+        assert (umask, core[:2]) == ("0077", ["0", "0"]), psutil.Process(pid).cmdline()
+        # The files about a process that no other process may read belong to root.
+        if os.getuid() != 0 and pid != kafka:
+            assert Path(f"/proc/{pid}/environ").stat().st_uid == 0
+
+
+def test_status_tells_of_an_open_home_and_the_next_start_closes_it(stack: CommandLine) -> None:
+    stack.home.chmod(0o755)
+    assert "other users can read the home" in stack.status(expect=1)["problems"][0]
+    (stack.home / "catalog.sqlite").chmod(0o644)
+    stack("down")
+    stack("up", "--detach")
+    assert stack.home.stat().st_mode & 0o777 == 0o700
+    assert (stack.home / "catalog.sqlite").stat().st_mode & 0o777 == 0o600

@@ -10,8 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from atdp.inference import tokenizer_hash
+from atdp.inference import bearer, load_engine_token, tokenizer_hash
 from atdp.inference.worker.app import create_app
+from atdp.inference.worker.worker_state import WorkerOptions
 from atdp.lakehouse import connect, create_dataset, governed_trajectories, open_lake
 from atdp.lakehouse.testing import LogDouble, SampleTrajectory
 from atdp.runtime.home import Home
@@ -510,9 +511,12 @@ def test_a_version_that_the_engine_did_not_load_is_published_and_can_be_loaded_l
         run(home, "grpo", group_size=4, engine_url="http://127.0.0.1:9")
     named = re.search(r"--run (\S+)", str(failed.value))
     assert named
-    with served(create_app()) as engine:
+    token = load_engine_token(home)
+    with served(create_app(WorkerOptions(token=token, roots=(home.weights,)))) as engine:
         result = run(home, "grpo", group_size=4, engine_url=engine, run_name=named.group(1))
-        assert httpx.get(f"{engine}/model_info").json()["weight_version"] == "v2"
+        info = httpx.get(f"{engine}/model_info", headers=bearer(token)).json()
+        assert info["weight_version"] == "v2"
+        assert info["weights_sha256"] == result.published.weights_sha256
     assert (result.published.version, result.steps) == ("v2", 0)
     assert WeightRegistry(home.weights).versions("desk") == ["v1", "v2"]
 

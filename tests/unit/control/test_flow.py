@@ -194,6 +194,24 @@ def test_a_failed_gate_rejects_the_candidate(
     assert live.stage_of("v2") is ReleaseStage.REJECTED
 
 
+@pytest.mark.parametrize("checks", [Verdict.INCONCLUSIVE, Verdict.ERROR, Verdict.FAIL])
+def test_a_report_that_passed_opens_no_gate_where_further_checks_did_not(
+    live: ReleaseFlow, manifest_of: ManifestOf, report_of: ReportOf, checks: Verdict
+) -> None:
+    live.register_candidate(manifest_of("v2"))
+    live.record_gate(report_of("v2"))
+    live.record_gate(report_of("v2"), checks=checks)
+    live.record_gate(report_of("v2"))
+    with pytest.raises(DecisionRefused):
+        live.start_canary("v2", share=0.5)
+    gates = live.state().versions["v2"].gates
+    assert [gate.verdict is Verdict.PASS for gate in gates] == [True, False]
+    assert gates[-1].reason_codes[-1] == "checks_not_passed"
+    assert gates[-1].is_look
+    is_rejected = live.stage_of("v2") is ReleaseStage.REJECTED
+    assert is_rejected is (checks is Verdict.FAIL)
+
+
 def test_of_two_writers_that_decided_on_the_same_state_one_wins(
     live: ReleaseFlow, manifest_of: ManifestOf
 ) -> None:

@@ -21,13 +21,21 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def raw(
-    key: ApiKey, *, text: str = "hello", tenant: str = "acme", trajectory: str = "t"
+    key: ApiKey,
+    *,
+    text: str = "hello",
+    tenant: str = "acme",
+    trajectory: str = "t",
+    attempt: int = 0,
+    session: str | None = None,
 ) -> RawRecord:
     """Return an observation of one user message, signed with `key`."""
     event = Event(
         event_id=new_event_id(),
         tenant_id=tenant,  # type: ignore[arg-type]
         trajectory_id=trajectory,  # type: ignore[arg-type]
+        attempt=attempt,
+        session_id=session,
         producer_id="p",
         seq=0,
         occurred_at=NOW,

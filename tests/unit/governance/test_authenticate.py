@@ -8,9 +8,11 @@ import pytest
 from atdp.governance.errors import HomeUnavailable
 from atdp.governance.record_governor import RecordGovernor
 from atdp.runtime.errors import KeyStoreError
-from atdp.runtime.keys import ApiKey, KeyStore
+from atdp.runtime.keys import ApiKey, KeyStore, SessionBinding
 
 from .raw_records import NOW, raw
+
+SESSION = SessionBinding(session_id="s", trajectory_id="t", attempt=0)
 
 
 def test_an_operator_may_emit_for_any_tenant_and_a_revoked_key_for_none(
@@ -55,7 +57,7 @@ def test_only_the_brokers_clock_shows_what_a_key_sent_before_it_was_revoked(
     governor: RecordGovernor, store: KeyStore
 ) -> None:
     key, principal = store.create("acme", "agent")
-    child, _ = store.create_session_key(principal, tenant="acme", session="{}")
+    child, _ = store.create_session_key(principal, tenant="acme", session=SESSION)
     before = datetime.now(UTC) - timedelta(seconds=1)
     store.revoke(principal.key_id)
     after = datetime.now(UTC) + timedelta(seconds=1)
@@ -67,6 +69,19 @@ def test_only_the_brokers_clock_shows_what_a_key_sent_before_it_was_revoked(
         assert governor.decide(dataclasses.replace(sent, appended=True), NOW).decision == "passed"
         late = dataclasses.replace(record, timestamp=after, appended=True)
         assert governor.decide(late, NOW).reason == "revoked_key"
+
+
+def test_a_session_key_signs_for_its_own_session_only(
+    governor: RecordGovernor, store: KeyStore
+) -> None:
+    _, parent = store.create("acme", "agent")
+    key, _ = store.create_session_key(parent, tenant="acme", session=SESSION)
+    assert governor.decide(raw(key), NOW).decision == "passed"
+    assert governor.decide(raw(key, session="s"), NOW).decision == "passed"
+    others = raw(key, trajectory="u"), raw(key, session="r"), raw(key, attempt=1)
+    for record in others:
+        result = governor.decide(record, NOW)
+        assert (result.decision, result.reason) == ("quarantined", "session_mismatch")
 
 
 @pytest.mark.parametrize(

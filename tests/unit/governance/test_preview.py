@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.planted_text import plant, shown_without_effect
 
 from atdp.governance.errors import PreviewError
 from atdp.governance.preview import samples
@@ -172,6 +173,12 @@ def test_nobody_sees_a_text_without_the_permission(
     assert by_direction["more"].active == "…"
     assert by_direction["fewer"].active == "… <PERSON> … <USER_ID> …"
     assert by_direction["fewer"].draft == "… <PERSON> …"
+
+
+def test_names_and_texts_in_the_page_do_nothing(home: PreviewHome, both: PreviewPolicies) -> None:
+    report = home.preview(trajectories(10), both, trajectories=None, show_raw=True)
+    names = ("id", "name", "path", "entity", "rule", "reason", "before", "active", "draft", "hash")
+    assert shown_without_effect(render_preview_page(plant(report, *names))) > 10
 
 
 def test_a_text_that_looks_like_a_placeholder_is_not_shown(

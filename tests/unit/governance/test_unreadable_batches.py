@@ -116,7 +116,7 @@ class ReportMessage(FakeMessage):
         super().__init__(0, offset)
         self.bad = bad
 
-    def error(self) -> KafkaError | None:  # type: ignore[override]
+    def error(self) -> KafkaError | None:
         return KafkaError(KafkaError._BAD_COMPRESSION) if self.bad else None
 
 

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from atdp.lakehouse import (
     datasets,
     list_datasets,
     load_dataset,
+    remove_dataset,
 )
 from atdp.lakehouse.commit import expire
 from atdp.lakehouse.retention import KEEP_SNAPSHOTS, collect, expired
@@ -103,6 +105,55 @@ def test_a_name_is_taken_once(lake: Lake, log: LogDouble) -> None:
     with pytest.raises(DatasetError, match="never change"):
         create_dataset(lake, "one", "reward > 0")
     assert [dataset.name for dataset in list_datasets(lake)] == ["one"]
+
+
+def tags(lake: Lake) -> set[str]:
+    return {ref for name in READ_ORDER for ref in lake.table(name).metadata.refs} - {"main"}
+
+
+def test_what_a_removed_dataset_pinned_expires_and_its_name_stays_taken(
+    lake: Lake, log: LogDouble
+) -> None:
+    log.land(SampleTrajectory().events())
+    pinned = create_dataset(lake, "one").snapshots["events"]
+    create_dataset(lake, "two")
+    land_many(log, 1, "later")
+    remove_dataset(lake, "one")
+    expire(lake.table("events"), now_s=time.time() + 7200)
+    assert lake.table("events").metadata.snapshot_by_id(pinned) is not None, "of `two`, too"
+    assert tags(lake) == {"dataset-two"}
+    remove_dataset(lake, "two")
+    expire(lake.table("events"), now_s=time.time() + 7200)
+    assert lake.table("events").metadata.snapshot_by_id(pinned) is None
+    assert list_datasets(lake) == []
+    with pytest.raises(DatasetError, match=r"was removed.*removed/one\.json"):
+        load_dataset(lake, "one")
+    with pytest.raises(DatasetError, match="choose another name"):
+        create_dataset(lake, "one")
+    with pytest.raises(DatasetError, match="no dataset 'three'"):
+        remove_dataset(lake, "three")
+
+
+def test_tags_that_a_killed_removal_left_are_removed_by_the_next_one(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.land(SampleTrajectory().events())
+    create_dataset(lake, "one")
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets, "_change_refs", raising(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            remove_dataset(lake, "one")
+    assert list_datasets(lake) == []
+    assert tags(lake) == {"dataset-one"}
+    remove_dataset(lake, "one")
+    assert tags(lake) == set()
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 def test_of_two_who_create_one_name_the_slower_one_changes_nothing(

@@ -26,10 +26,9 @@ def test_json_and_csv_hold_the_same_rows(rows: list[tuple[str, int | None]]) -> 
         )
     )
     assert [(row["name"], row["n"]) for row in json.loads(answer.to_json())] == rows
-    if all("\r" not in name for name, _ in rows):
-        read = list(csv.reader(io.StringIO(answer.to_csv(), newline="")))
-        assert read[0] == ["name", "n"]
-        assert [(name, int(n) if n else None) for name, n in read[1:]] == rows
+    read = list(csv.reader(io.StringIO(answer.to_csv(), newline="")))
+    assert read[0] == ["name", "n"]
+    assert [(name, int(n) if n else None) for name, n in read[1:]] == rows
 
 
 def test_times_are_iso_and_what_is_no_number_is_null_in_json() -> None:

@@ -5,7 +5,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
+from tests.planted_text import plant, shown_without_effect
 
 from order_desk.answered_calls import AnsweredCall
 from order_desk.learning_process import NotedEvent
@@ -160,6 +162,17 @@ def test_the_page_and_the_summary_show_the_run(tmp_path: Path) -> None:
     assert all(written["promises"].values())
     console = Console(file=io.StringIO(), width=200)
     SUMMARY.print(console)
+
+
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # by such long names
+def test_names_in_the_page_do_nothing(tmp_path: Path) -> None:
+    evidence = plant(SUMMARY.evidence, "history", "lineage", "rule")
+    events = [
+        replace(each, fields=plant(each.fields, "version", "baseline", "reasons", "reason"))
+        for each in SUMMARY.events
+    ]
+    write_online_page(replace(SUMMARY, evidence=evidence, events=events), tmp_path / "page.html")
+    assert shown_without_effect((tmp_path / "page.html").read_text("utf-8")) > 5
 
 
 def test_a_run_without_sessions_keeps_no_promise_of_success(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from rich.console import Console
+from tests.planted_text import plant, shown_without_effect
 
 from order_desk.candidates import CanaryOutcome, Candidate, Prediction
 from order_desk.event_accounting import EventAccounting
@@ -159,6 +161,14 @@ def test_the_page_is_self_contained_and_escapes_what_it_shows() -> None:
     assert all(
         word not in page for word in ("<script", "<link", " src=", "@import", ">nan", "nan%")
     )
+
+
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # by such long names
+def test_names_in_the_page_and_its_plots_do_nothing() -> None:
+    names = ("version", "parent", "reasons", "tenant", "reason", "findings", "kind", "policies")
+    page = render(plant(SUMMARY, *names))
+    assert shown_without_effect(page) > 30
+    assert page.partition("<svg")[2].count("&lt;/text&gt;") > 3
 
 
 def test_every_promise_that_does_not_hold_is_shown_as_broken() -> None:

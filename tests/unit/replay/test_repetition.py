@@ -18,6 +18,7 @@ from atdp.replay import (
     ReplayConfig,
     ReplayReport,
     StoredRuns,
+    is_repeatable,
     repeat_run,
     replay,
 )
@@ -97,13 +98,14 @@ def test_a_run_is_repeated_without_an_engine_to_the_same_bytes(
     assert report.inputs.scores_sha256 is not None
     repeated = repeat_run(home, report.run_id[:16])
     assert repeated.canonical() == report.canonical()
-    assert StoredRuns.of(home).is_kept(report.run_id)
+    assert is_repeatable(home, report.run_id)
     assert StoredRuns.of(home).report(report.run_id).canonical() == report.canonical()
 
 
 def test_a_run_that_scored_nothing_cannot_be_repeated_but_read(home: Home) -> None:
     report = run(home, "down")
     assert StoredRuns.of(home).report(report.run_id) == report
+    assert not is_repeatable(home, report.run_id)
     with pytest.raises(RepeatError, match="before anything was scored"):
         repeat_run(home, report.run_id)
 
@@ -112,7 +114,7 @@ def test_scores_that_were_deleted_are_there_again_after_the_same_evaluation(
     home: Home, report: ReplayReport, stored: Path
 ) -> None:
     (stored / SCORES).unlink()
-    assert not StoredRuns.of(home).is_kept(report.run_id)
+    assert not is_repeatable(home, report.run_id)
     with pytest.raises(RepeatError, match="or evaluate again"):
         repeat_run(home, report.run_id)
     assert run(home, margin=0.02).run_id == report.run_id
@@ -161,7 +163,12 @@ def test_a_report_of_an_older_version_is_neither_read_nor_repeated(
     (stored / REPORT).write_bytes(rounded_canonical_json(fields))
     with pytest.raises(RepeatError, match="cannot be read by this version of atdp"):
         StoredRuns.of(home).report(stored.name)
+    assert not is_repeatable(home, stored.name)
     with pytest.raises(RepeatError, match=r"is of format atdp\.replay/2"):
+        repeat_run(home, stored.name)
+    (stored / REPORT).write_bytes(b"{}")
+    assert not is_repeatable(home, stored.name)
+    with pytest.raises(RepeatError, match="is damaged"):
         repeat_run(home, stored.name)
 
 

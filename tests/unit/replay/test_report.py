@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.planted_text import plant, shown_without_effect
 
 from atdp.replay import ReplayReport
 from atdp.replay.dataset_evaluation import write_report
@@ -82,6 +83,15 @@ def test_the_page_says_what_the_unscored_trajectories_had_and_which_look_it_is(
 def test_the_page_escapes_what_came_from_data(judged: Judge) -> None:
     log = UNIFORM.log(LogPlan(tasks=20, attempts=6, tenants=("<script>alert(1)</script>",)))
     assert "<script" not in render(judged(0.3, trajectories=log))
+
+
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")  # by such long names
+def test_names_in_the_page_and_its_plots_do_nothing(judged: Judge) -> None:
+    names = ("name", "version", "model", "tenant", "where", "text", "refused", "url")
+    page = render(plant(judged(0.6), *names))
+    assert shown_without_effect(page) > 10
+    plots = "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    assert plots.count("&lt;script&gt;") == 2
 
 
 def test_the_page_of_an_error_shows_why_and_no_numbers(judged: Judge) -> None:

@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from tests.planted_text import PLANTED, plant, shown_without_effect
+
 from atdp.replay import RecordedEvaluation, assess_trend, render_trend
 from atdp.replay.trend import MIN_RUNS
 
@@ -148,3 +150,10 @@ def test_a_run_without_numbers_and_a_schedule_without_runs_have_a_page() -> None
     )
     assert "n/a" in render_trend("nightly", assess_trend([empty]))
     assert "no evaluation yet" in render_trend("nightly", ())
+
+
+def test_names_in_the_page_of_a_trend_do_nothing() -> None:
+    names = ("run_id", "model", "candidate", "baseline", "dataset", "reason_codes", "verdict")
+    points = plant(assess_trend(history(0.60, 0.62, 0.59)), *names)
+    links = {point.row.run_id: f"{PLANTED}.html" for point in points}
+    assert shown_without_effect(render_trend(PLANTED, points, links)) > 10

@@ -163,12 +163,12 @@ def test_a_shared_lock_is_asked_for_without_writing(tmp_path: Path) -> None:
     assert file.read_text("utf-8") == "1234"
 
 
-def test_a_lock_file_may_be_readable_by_others(tmp_path: Path) -> None:
+def test_a_lock_file_is_for_its_user_only(tmp_path: Path) -> None:
     umask = os.umask(0o022)
     try:
-        handle = try_lock(tmp_path / "lock", mode=0o666)
+        handle = try_lock(tmp_path / "lock")
     finally:
         os.umask(umask)
     assert handle is not None
     handle.close()
-    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o644
+    assert (tmp_path / "lock").stat().st_mode & 0o777 == 0o600

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from atdp.runtime.errors import KeyStoreError
-from atdp.runtime.keys import UNKNOWN_TENANT, ApiKey, KeyStore, Principal
+from atdp.runtime.keys import UNKNOWN_TENANT, ApiKey, KeyStore, Principal, SessionBinding
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[KeyStore]:
     with KeyStore(tmp_path / "keys.sqlite") as opened:
         yield opened
+
+
+SESSION = SessionBinding(session_id="s", trajectory_id="t", attempt=0)
 
 
 def test_a_created_key_verifies_as_its_principal(store: KeyStore) -> None:
@@ -83,28 +86,26 @@ def test_a_key_made_by_another_process_is_noticed_after_a_cached_miss(store: Key
 
 def test_session_keys_die_with_their_parent(store: KeyStore) -> None:
     parent_key, parent = store.create("acme", "agent")
-    session_key, session = store.create_session_key(
-        parent, tenant="acme", session='{"session_id":"s"}'
-    )
+    session_key, session = store.create_session_key(parent, tenant="acme", session=SESSION)
     assert store.verify(session_key) == session
-    assert session.session == '{"session_id":"s"}'
+    assert session.session == SESSION
     store.revoke(parent_key.key_id)
     assert store.verify(session_key) is None
 
 
 def test_a_session_key_opens_no_further_session(store: KeyStore) -> None:
     _, parent = store.create("acme", "agent")
-    _, session = store.create_session_key(parent, tenant="acme", session="{}")
+    _, session = store.create_session_key(parent, tenant="acme", session=SESSION)
     with pytest.raises(KeyStoreError, match="opens no further sessions"):
-        store.create_session_key(session, tenant="acme", session="{}")
+        store.create_session_key(session, tenant="acme", session=SESSION)
 
 
 def test_revocation_reaches_every_key_below(store: KeyStore) -> None:
     parent_key, parent = store.create("acme", "agent")
-    child_key, child = store.create_session_key(parent, tenant="acme", session="{}")
+    child_key, child = store.create_session_key(parent, tenant="acme", session=SESSION)
     # As an older version of the store made them.
     unbound = Principal(child.key_id, child.tenant, child.role)
-    grandchild_key, grandchild = store.create_session_key(unbound, tenant="acme", session="{}")
+    grandchild_key, grandchild = store.create_session_key(unbound, tenant="acme", session=SESSION)
     assert store.verify(grandchild_key) == grandchild
     store.revoke(child_key.key_id)
     assert store.verify(grandchild_key) is None
@@ -114,7 +115,7 @@ def test_revocation_reaches_every_key_below(store: KeyStore) -> None:
 
 def test_session_keys_are_listed_only_when_asked_for(store: KeyStore) -> None:
     _, parent = store.create("acme", "agent")
-    store.create_session_key(parent, tenant="acme", session="{}")
+    store.create_session_key(parent, tenant="acme", session=SESSION)
     assert len(store.list()) == 1
     assert len(store.list(with_sessions=True)) == 2
 
@@ -122,7 +123,7 @@ def test_session_keys_are_listed_only_when_asked_for(store: KeyStore) -> None:
 def test_a_session_key_of_another_tenant_is_refused(store: KeyStore) -> None:
     _, parent = store.create("acme", "agent")
     with pytest.raises(KeyStoreError, match="may not open sessions of tenant 'other'"):
-        store.create_session_key(parent, tenant="other", session="{}")
+        store.create_session_key(parent, tenant="other", session=SESSION)
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,24 @@ def test_log_lines_are_json_with_their_extra_fields() -> None:
     assert line["path"] == "<object>"
 
 
+def test_control_characters_in_logs_are_escaped() -> None:
+    planted = "\x1b]0;owned\x07 \x9b2J \u202e\u2028 \x7f"
+    log = logging.getLogger(planted)
+    made = log.makeRecord(
+        planted, logging.INFO, "f", 1, planted, (), None, extra={planted: planted}
+    )
+    line = JsonFormatter(planted).format(made)
+    assert line.isprintable()
+    assert json.loads(line) | {"time": ""} == {
+        "time": "",
+        "level": "info",
+        "service": planted,
+        "logger": planted,
+        "message": planted,
+        planted: planted,
+    }
+
+
 def test_logs_never_quote_what_an_unknown_exception_says() -> None:
     assert record(ValueError("jane@example.org"))["error"] == "ValueError"
     assert "jane" not in json.dumps(record(ValueError("jane@example.org")))

@@ -12,6 +12,7 @@ from atdp.schemas import (
     NotCanonical,
     Part,
     canonical_json,
+    escape_name,
     message_from_chat,
     messages_from_chat,
     parsed_json,
@@ -152,6 +153,7 @@ def test_the_lenient_reading_refuses_what_is_no_message_at_all(chat: object) -> 
         message_from_chat(chat, lenient=str)
 
 
+NAMES = st.text(max_size=5).map(escape_name)
 CALLS = st.lists(
     st.one_of(
         st.builds(
@@ -160,8 +162,8 @@ CALLS = st.lists(
                 "type": "function",
                 "function": {"name": name, "arguments": arguments},
             },
-            st.text(max_size=5),
-            st.text(max_size=5),
+            NAMES,
+            NAMES,
             st.text(max_size=9),
         ),
         st.builds(
@@ -171,8 +173,8 @@ CALLS = st.lists(
                 "custom": {"name": name, "input": given, **more},
                 "vendor": 1,
             },
-            st.text(max_size=5),
-            st.text(max_size=5),
+            NAMES,
+            NAMES,
             st.text(max_size=9),
             st.sampled_from([{}, {"grammar": "lark"}]),
         ),

@@ -1,6 +1,6 @@
 """In-memory engines, versions, trainer and lake, for tests of the decision loop of `atdp learn`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -47,6 +47,8 @@ class MemoryWorld:
     verdicts: dict[str, list[Verdict]] = field(default_factory=dict)
     codes: tuple[str, ...] = ("because",)
     evaluated: list[EvaluationRequest] = field(default_factory=list)
+    pages: dict[str, int] = field(default_factory=dict)
+    """Candidate → decisions before the page about its evaluation was written."""
     rated: int = 100
     before: int = 0
     counts: CanaryCounts = GOOD
@@ -110,6 +112,12 @@ class MemoryWorld:
         self.evaluated.append(request)
         planned = self.verdicts.get(request.candidate, [])
         return report(request, planned.pop(0) if planned else Verdict.PASS, self.codes)
+
+    def record(self, report: ReplayReport, record_gate: Callable[[], object]) -> None:
+        record_gate()
+
+    def write_page(self, report: ReplayReport) -> None:
+        self.pages[report.inputs.candidate.version] = len(self.flow.history())
 
     def analyse(self) -> CanaryAnalysis:
         canary = self.flow.state().canary

@@ -90,6 +90,25 @@ def test_a_published_version_becomes_live_step_by_step_with_each_decision_once(
     assert run_of(files) == run  # the run, with its optimizer, goes on
 
 
+def test_pages_of_evaluations_are_written_and_delay_no_canary(
+    files: LearningFiles, world: MemoryWorld
+) -> None:
+    loop = loop_of(files, world, SETTINGS)
+    loop.advance()
+    world.publish(run_of(files).name, "v1")
+    world.verdicts["v2"] = [Verdict.INCONCLUSIVE]
+    world.rated = 40
+    for _ in range(3):
+        loop.advance()
+    assert decisions(world)[-1] == "GateRecorded"
+    assert world.pages == {"v2": 3}
+    world.rated = 100
+    for _ in range(3):
+        loop.advance()
+    assert decisions(world)[3:5] == ["GateRecorded", "CanaryStarted"]
+    assert world.pages == {"v2": 5}
+
+
 def test_only_the_newest_version_is_a_candidate(
     files: LearningFiles, world: MemoryWorld, advance: Callable[..., None]
 ) -> None:

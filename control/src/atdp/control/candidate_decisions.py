@@ -1,5 +1,6 @@
 """Decisions about candidates: registration, recorded release gates, and the evidence they give."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from atdp.control.commands import RegisterCandidate
@@ -7,7 +8,10 @@ from atdp.control.errors import DecisionRefused
 from atdp.control.events import Body, CandidateRegistered, CandidateRejected, GateRecorded
 from atdp.control.guards import known_version
 from atdp.control.state import ReleaseStage, ReleaseState, ReleaseVersion
-from atdp.replay import ReplayReport, Verdict
+from atdp.replay import ReplayReport, Verdict, worst_verdict
+
+CHECKS_NOT_PASSED = "checks_not_passed"
+"""Reason of a recorded gate: further checks of the candidate, such as measured runs, failed."""
 
 
 def register(state: ReleaseState, command: RegisterCandidate) -> tuple[Body, ...]:
@@ -34,15 +38,25 @@ def register(state: ReleaseState, command: RegisterCandidate) -> tuple[Body, ...
     )
 
 
-def gate_of_report(report: ReplayReport, decided_at: datetime) -> GateRecorded:
-    """Return the event that records a replay report."""
+def gate_of_report(
+    report: ReplayReport, decided_at: datetime, *, checks: Verdict = Verdict.PASS
+) -> GateRecorded:
+    """Return the event that records a replay report.
+
+    `checks` is the verdict of further checks of the candidate. The worse verdict is recorded;
+    checks that ended with an error leave the candidate undecided.
+    """
     inputs = report.inputs
+    checked = Verdict.INCONCLUSIVE if checks is Verdict.ERROR else checks
+    codes = [reason.code for reason in report.reasons]
+    if checked is not Verdict.PASS:
+        codes.append(CHECKS_NOT_PASSED)
     return GateRecorded(
         version=inputs.candidate.version,
         weights_sha256=inputs.candidate.weights_sha256 or "unknown",
         baseline=inputs.baseline.version,
-        verdict=report.verdict,
-        reason_codes=tuple(reason.code for reason in report.reasons),
+        verdict=worst_verdict((report.verdict, checked)),
+        reason_codes=tuple(codes),
         report_sha256=report.sha256,
         run_id=report.run_id,
         dataset=inputs.dataset.name,
@@ -83,15 +97,21 @@ def record_gate(state: ReleaseState, gate: GateRecorded) -> tuple[Body, ...]:
 
     Every new report must have the number of the next look, because its bounds spend what is left of
     the error for that look. So two evaluators never take the same look. A report
-    that is recorded already gives no event, except when the latest recorded one is too old: the
-    same data give the same report, so that repeating the evaluation renews it.
+    that is recorded already gives no event, except when it now has a worse verdict, or when the
+    latest recorded one is too old: the same data give the same report, so that repeating the
+    evaluation renews it, with the verdict that it had.
     """
     version = known_version(state, gate.version, gate.weights_sha256)
     is_candidate = version.stage is ReleaseStage.REGISTERED
     against = [g for g in version.gates if g.baseline == gate.baseline]
     recorded = [g for g in against if g.report_sha256 == gate.report_sha256]
-    if recorded and (not is_candidate or _is_fresh(state, recorded[-1], gate.decided_at)):
-        return ()
+    if recorded:
+        known = recorded[-1]
+        is_worse = worst_verdict((known.verdict, gate.verdict)) is not known.verdict
+        if not is_worse:
+            if not is_candidate or _is_fresh(state, known, gate.decided_at):
+                return ()
+            gate = replace(gate, verdict=known.verdict, reason_codes=known.reason_codes)
     if not is_candidate:
         raise DecisionRefused(
             "not_a_candidate",

@@ -25,7 +25,7 @@ from atdp.control.manifest import Manifest
 from atdp.control.outbox import Outbox
 from atdp.control.state import ReleaseStage, ReleaseState, fold
 from atdp.control.store import ReleaseStore, line_name, number_decisions
-from atdp.replay import ReplayReport
+from atdp.replay import ReplayReport, Verdict
 from atdp.runtime import locked, utc_now
 
 log = logging.getLogger(__name__)
@@ -114,15 +114,18 @@ class ReleaseFlow:
         """
         return look_for(registered(self.state(), version), baseline, dataset)
 
-    def record_gate(self, report: ReplayReport) -> ReleaseState:
+    def record_gate(self, report: ReplayReport, *, checks: Verdict = Verdict.PASS) -> ReleaseState:
         """Record the replay report about a registered candidate.
 
-        The report opens the release gate or not; it must name the digest of the weights.
+        The report opens the release gate or not; it must name the digest of the weights. Nor does
+        it open the gate where `checks`, the verdict of further checks, is no PASS.
         """
         model = report.inputs.candidate.model
         if model != self.model:
             raise DecisionRefused("other_model", f"the report is about {model}, not {self.model}")
-        return self._decide(commands.RecordGate(gate=gate_of_report(report, self.clock())))
+        return self._decide(
+            commands.RecordGate(gate=gate_of_report(report, self.clock(), checks=checks))
+        )
 
     def start_canary(
         self, version: str, *, share: float | Sequence[float], policy: CanaryPolicy | None = None

@@ -6,7 +6,8 @@ from atdp.control.errors import ControlError
 from atdp.control.flow import ReleaseFlow
 from atdp.control.http_ports import HttpFleet, HttpRouter
 from atdp.control.outbox import KafkaTopic, Outbox
-from atdp.control.store import ReleaseStore
+from atdp.control.store import ReleaseStore, line_name
+from atdp.inference import load_engine_token
 from atdp.runtime import Home, KafkaSettings, PlatformError
 from atdp.schemas import topic
 
@@ -30,6 +31,11 @@ def open_flow(
     Raises:
         ControlError: the operator's key cannot be read, so the stack was never started.
     """
+
+    def registered(of_model: str, version: str) -> str | None:
+        known = store.state(line_name(of_model)).versions.get(version)
+        return None if known is None else known.weights_sha256
+
     try:
         outbox = decisions_outbox(home, store)
     except PlatformError:
@@ -43,7 +49,13 @@ def open_flow(
     return ReleaseFlow(
         model=model,
         store=store,
-        fleet=HttpFleet(client, home.endpoints, home.weights),
+        fleet=HttpFleet(
+            client,
+            home.endpoints,
+            home.weights,
+            registered=registered,
+            token=load_engine_token(home),
+        ),
         router=HttpRouter(client, home.endpoints, key),
         weights=home.weights,
         actor=actor,

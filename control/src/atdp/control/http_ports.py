@@ -9,6 +9,9 @@ from atdp.control.effects import RouteTable
 from atdp.control.errors import EffectFailed, EngineNotAnswering
 from atdp.inference import EngineClient, EngineError
 
+RegisteredDigest = Callable[[str, str], str | None]
+"""Returns the digest with which a version (model, version) was registered; None when it was not."""
+
 Endpoints = Callable[[], Mapping[str, str]]
 """Returns the current addresses of the stack's services; ports change when a stack is restarted."""
 
@@ -25,15 +28,20 @@ class HttpFleet:
         endpoints: Endpoints,
         weights: Path,
         *,
+        registered: RegisteredDigest,
+        token: str,
         load_timeout_s: float = 120.0,
     ) -> None:
         """Use the engines of `endpoints`.
 
-        `weights` is the weight registry's root; engines must see it under the same path.
+        `weights` is the weight registry's root; engines must see it under the same path. `token` is
+        that of the home's engines.
         """
         self._client = client
         self._endpoints = endpoints
         self._weights = weights
+        self._registered = registered
+        self._token = token
         self._load_timeout_s = load_timeout_s
 
     def serves(self, engine: str, model: str, version: str) -> bool:
@@ -42,13 +50,20 @@ class HttpFleet:
             info = self._engine(engine).info()
         except EngineError as error:
             raise EngineNotAnswering(str(error)) from error
-        return info.serves(self._weights, model, version)
+        return info.serves(self._weights, model, version, self._registered(model, version))
 
     def load(self, engine: str, model: str, version: str) -> None:
         """See `Fleet`."""
-        directory = self._weights / model / version
+        digest = self._registered(model, version)
+        if digest is None:
+            raise EffectFailed(f"{model} {version} was never registered, so its digest is unknown")
         try:
-            self._engine(engine).load_weights(directory, version, timeout_s=self._load_timeout_s)
+            self._engine(engine).load_weights(
+                self._weights / model / version,
+                version,
+                expected_sha256=digest,
+                timeout_s=self._load_timeout_s,
+            )
         except EngineError as error:
             raise EffectFailed(f"{engine}: {error}") from error
 
@@ -56,7 +71,7 @@ class HttpFleet:
         url = self._endpoints().get(engine)
         if url is None:
             raise EngineNotAnswering(f"the stack has no {engine}; start it with `atdp up`")
-        return EngineClient(http=self._client, url=url.rstrip("/"))
+        return EngineClient(http=self._client, url=url.rstrip("/"), token=self._token)
 
 
 class HttpRouter:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atdp.control.errors import ControlError
-from atdp.replay import WeightsError, weights_sha256
+from atdp.inference import ModelError, weights_sha256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ def read_manifest(weights: Path, model: str, version: str) -> Manifest:
     fields = _manifest_fields(directory, model, version)
     try:
         digest = weights_sha256(directory)
-    except WeightsError as error:
+    except ModelError as error:
         raise ControlError(str(error)) from error
     used = fields.get("trajectories_used")
     snapshots = fields.get("snapshots") or {}

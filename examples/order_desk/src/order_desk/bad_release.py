@@ -1,7 +1,7 @@
 """A mistake by hand: a version that was trained from the wrong base is released past the gate.
 
-Somebody fine-tunes the first version on rated sessions with the comparison the wrong way round, so
-that it learns from the answers that users called wrong, and judges the result by replay with
+Somebody fine-tunes the first version on the clerks' logs with the comparison the wrong way round,
+so that it learns from the conversations that ended wrong, and judges the result by replay with
 thresholds so wide that everything passes. So it becomes the canary. `atdp learn` judges every
 canary of its model, whoever started it, and takes this one back by the sessions that it served.
 """
@@ -17,7 +17,7 @@ from atdp.control import CanaryPolicy, DecisionConflict, DecisionRefused, read_m
 from atdp.lakehouse import create_dataset, sql_literal
 from atdp.replay import ReplayConfig, ReplayRequest, Verdict, evaluate_dataset
 from order_desk.demo_platform import DemoPlatform
-from order_desk.online_settings import RECOGNISED_SQL, OnlineDemoSettings
+from order_desk.online_settings import LOGGED_SQL, RECOGNISED_SQL, OnlineDemoSettings
 from order_desk.settings import CONSENTING, MODEL
 
 _ANYTHING_PASSES = ReplayConfig(
@@ -107,9 +107,9 @@ class BadRelease:
             self._training.communicate()
 
     def _trained(self) -> str | None:
-        """Return the version fine-tuned on sessions that were rated as wrong; None: not yet.
+        """Return the version fine-tuned on conversations that ended wrong; None: not yet.
 
-        Training that failed, since no session was rated as wrong yet, begins again.
+        Training that failed begins again.
         """
         if self._training is None:
             self._training = self._begin_training()
@@ -130,7 +130,7 @@ class BadRelease:
             "algo": "sft",
             "from": self.first,
             "run": "by-hand",
-            "where": f"{RECOGNISED_SQL} AND reward < 0.5",
+            "where": f"{LOGGED_SQL} AND reward < 0.5",
             "hold-out": 0.0,
             "steps": self.settings.bad_steps,
             "batch": self.settings.start.sft_batch,
@@ -140,7 +140,7 @@ class BadRelease:
         home = self.platform.home
         with (home.logs / "train-by-hand.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
+                ["nice", sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
                 env={**os.environ, "ATDP_HOME": str(home.root)},
                 stdout=subprocess.PIPE,
                 stderr=log,

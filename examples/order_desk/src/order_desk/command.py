@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,11 +96,11 @@ def _new_home(chosen: Path | None) -> "Home":
     """Return the home of a run, which must be new."""
     from atdp.runtime import Home
     from order_desk.errors import DemoError
-    from order_desk.run import fresh_home
 
     # transformers would draw its progress bars over the demo's.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    home = fresh_home(Home.from_env().root) if chosen is None else Home(chosen.resolve())
+    started = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    home = Home((chosen or Home.from_env().root / "demo" / started).resolve())
     if home.root.exists() and any(home.root.iterdir()):
         raise DemoError(
             f"{home.root} is not empty. The demo needs a new home: name another folder, or none."
@@ -108,9 +109,9 @@ def _new_home(chosen: Path | None) -> "Home":
 
 
 def _console(form: Format | None) -> "Console":
-    from rich.console import Console
+    from atdp.stack import DataConsole
 
-    return Console(stderr=form is not None)
+    return DataConsole(stderr=form is not None)
 
 
 def _end(summary: Mapping[str, Any], promises: Mapping[str, bool], form: Format | None) -> None:

@@ -28,7 +28,9 @@ prices:
 """
 
 RECOGNISED_SQL = "agent_id = 'unnamed'"
-"""The sessions of agents that name nothing, without the clerks' logs."""
+"""The sessions of agents that name nothing."""
+LOGGED_SQL = "agent_id = 'clerk'"
+"""The clerks' logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class OnlineDemoSettings:
     wrong_share: float = 0.1
     saboteur_share: float = 0.03
     """Share of the visits that are the saboteur's, who rates each of them wrongly."""
-    idle_end_s: float = 8.0
+    idle_end_s: float = 5.0
     """Time without a call after which the gateway ends a session. Longer than a call takes."""
     learning_rate: float = 8e-4
     trajectories_per_step: int = 16
@@ -68,7 +70,7 @@ class OnlineDemoSettings:
     of them before replay has."""
     margin: float = 0.25
     """Tolerated loss; some dozens of rated sessions a side cannot show a smaller one."""
-    canary_alpha: float = 0.1
+    canary_alpha: float = 0.2
     """Error of each of a canary's two decisions. A run has some five canaries, and a slow decision
     keeps a better version from the users as a wrong one does."""
     min_sessions: int = 25
@@ -77,11 +79,11 @@ class OnlineDemoSettings:
     bad_release_at: float | None = 0.2
     """Share of the sessions, or of the longest time, after which a bad version is trained by hand,
     to be released when there is no other canary; None: never."""
-    bad_release_from: float = 0.5
+    bad_release_from: float = 0.45
     """Least success of the last 200 users when the bad version is released."""
     bad_release_margin: float = 0.1
     """Tolerated loss of the bad version's canary. The smaller it is, the sooner a loss shows."""
-    bad_steps: int = 100
+    bad_steps: int = 150
     measured: int = 400
     """Sessions at the beginning and at the end whose success is compared."""
     target: float = 0.6

@@ -16,7 +16,9 @@ import matplotlib as mpl
 mpl.use("svg")
 
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from atdp.schemas import escape_control_characters
 from order_desk.candidates import Candidate
 from order_desk.rate import Rate
 
@@ -26,6 +28,7 @@ BLUE, GREEN, RED, AMBER, GREY = "#2f6fde", "#1f9d63", "#d0433c", "#c98a1b", "#9a
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "atdp",
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 10,
@@ -144,7 +147,7 @@ def findings(replacements: Mapping[str, int]) -> str:
         axes = figure.add_subplot()
         entities = list(replacements)[::-1]
         bars = axes.barh(
-            [entity.lower().replace("_", " ") for entity in entities],
+            [escape_control_characters(e.lower().replace("_", " ")) for e in entities],
             [replacements[entity] for entity in entities],
             color=AMBER,
         )
@@ -222,7 +225,10 @@ def _title(phase: str) -> str:
 
 
 def _svg(figure: Figure, title: str) -> str:
+    for label in figure.findobj(Text):
+        label.set_text(escape_control_characters(label.get_text()))
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", transparent=True, metadata={"Title": title, "Date": None})
-    text = buffer.getvalue()
+    # Once more for the labels of ticks, which are made while the figure is drawn.
+    text = escape_control_characters(buffer.getvalue())
     return text[text.index("<svg") :]

@@ -6,6 +6,7 @@ from pathlib import Path
 import jinja2
 
 from atdp.runtime import write_durably
+from atdp.schemas import escape_shown_value
 from order_desk import plots
 from order_desk.settings import MODEL, WITHDRAWN
 from order_desk.summary import Summary
@@ -21,6 +22,7 @@ def page_template(name: str) -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("order_desk"),
         autoescape=True,
+        finalize=escape_shown_value,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -7,7 +7,6 @@ consent.
 import os
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -35,11 +34,6 @@ class DemoResult:
     summary: Summary
     report_html: Path
     summary_json: Path
-
-
-def fresh_home(root: Path) -> Home:
-    """Return a home for a new run, below `root`."""
-    return Home((root / "demo" / datetime.now(UTC).strftime("%Y%m%d-%H%M%S")).resolve())
 
 
 def run_demo(home: Home, settings: DemoSettings, console: Console) -> DemoResult:

@@ -1,7 +1,7 @@
 """Authentication of raw records.
 
-The gateway has checked the sender already. The check is repeated here, because other writers can
-reach the raw topic without the gateway.
+The gateway has checked the sender already, and what the sender's key is for. The checks are
+repeated here, because other writers can reach the raw topic without the gateway.
 
 Records signed with a revoked key are refused. A record that was accepted before the revocation may
 still wait in the topic and must pass. So a record counts as sent before the revocation when the
@@ -10,9 +10,9 @@ proves nothing, and such records are refused.
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from atdp.governance.errors import HomeUnavailable, Refusal
 from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
@@ -84,6 +84,23 @@ def check_tenant(principal: Principal, tenant: str) -> None:
         )
     if not principal.may_act_for(tenant):
         raise Refusal("tenant_mismatch", "the event names a tenant other than its producer's")
+
+
+def check_session(principal: Principal, record: Mapping[str, Any]) -> None:
+    """Check that a session key signed an event of its own session.
+
+    Raises:
+        Refusal: it did not.
+    """
+    bound = principal.session
+    if bound is not None and not bound.contains(
+        record["trajectory_id"], record["attempt"], record["session_id"]
+    ):
+        raise Refusal(
+            "session_mismatch",
+            "a session key signed the event of another session, trajectory or attempt; "
+            "a key of the tenant is valid for all of them",
+        )
 
 
 def _sent_before_revocation(stored: StoredKey, appended_at: datetime | None) -> bool:

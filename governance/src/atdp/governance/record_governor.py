@@ -14,7 +14,13 @@ from datetime import datetime
 from typing import Any, Final, Protocol, TypeVar
 
 from atdp.access import UsedData
-from atdp.governance.authenticate import KeyLookup, authenticate, check_tenant, stored_key
+from atdp.governance.authenticate import (
+    KeyLookup,
+    authenticate,
+    check_session,
+    check_tenant,
+    stored_key,
+)
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.cpu_budget import RECORD_S, cpu_budget
 from atdp.governance.decision_records import (
@@ -298,6 +304,7 @@ class RecordGovernor:
             facts.tenant = principal.tenant
         record = _decoded(raw)
         check_tenant(principal, record["tenant_id"])
+        check_session(principal, record)
         return record
 
     def _opened(

@@ -7,6 +7,7 @@ from .chat_template import (
 from .client import EngineClient as EngineClient, ScoredSequence as ScoredSequence
 from .engine_info import EngineInfo as EngineInfo, parse_engine_info as parse_engine_info
 from .engine_lock import lock_engine_weights as lock_engine_weights
+from .engine_token import bearer as bearer, load_engine_token as load_engine_token
 from .errors import (
     EngineConnectionError as EngineConnectionError,
     EngineError as EngineError,
@@ -28,3 +29,10 @@ from .tokenizer_identity import (
     tokenizer_hash as tokenizer_hash,
 )
 from .transformers_model import load_causal_lm as load_causal_lm
+from .weights_manifest import (
+    WeightsManifest as WeightsManifest,
+    read_weights_manifest as read_weights_manifest,
+    weights_digest as weights_digest,
+    weights_sha256 as weights_sha256,
+    write_weights_manifest as write_weights_manifest,
+)

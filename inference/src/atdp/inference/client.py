@@ -8,7 +8,7 @@ engine; `EngineConnectionError` means that no usable answer came.
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 
 from atdp.inference.engine_info import EngineInfo, parse_engine_info
-from atdp.inference.errors import EngineConnectionError, EngineError
+from atdp.inference.engine_token import bearer
+from atdp.inference.errors import EngineConnectionError, EngineError, ModelError
+from atdp.inference.weights_manifest import weights_sha256
 
 _log = logging.getLogger("atdp.inference.client")
 
@@ -44,6 +46,8 @@ class EngineClient:
     http: httpx.Client
     url: str
     """Base address without a slash at its end."""
+    token: str = field(repr=False)
+    """The token of the home's engines."""
 
     def info(self, *, timeout_s: float = _INFO_TIMEOUT_S) -> EngineInfo:
         """Return what the engine serves; an engine without weights (503) gives an empty answer.
@@ -52,7 +56,10 @@ class EngineClient:
             EngineConnectionError: no usable answer came.
         """
         try:
-            response = self.http.get(f"{self.url}/model_info", timeout=timeout_s)
+            response = self.http.get(
+                f"{self.url}/model_info", headers=bearer(self.token), timeout=timeout_s
+            )
+            self._check_access(response)
             if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
                 return EngineInfo()
             document = response.raise_for_status().json()
@@ -63,25 +70,61 @@ class EngineClient:
             ) from error
 
     def load_weights(
-        self, directory: Path, version: str, *, timeout_s: float = _LOAD_TIMEOUT_S
+        self,
+        directory: Path,
+        version: str,
+        *,
+        expected_sha256: str,
+        timeout_s: float = _LOAD_TIMEOUT_S,
     ) -> None:
-        """Make the engine serve the model in `directory` under the name `version`.
+        """Make the engine serve the weights in `directory` under the name `version`.
 
-        The engine must see the directory under the same path.
+        The engine must see the directory under the same path. The weights must have the digest
+        `expected_sha256`: they are hashed here, since SGLang does not verify what it loads, and the
+        digest that the engine reports afterwards, if it reports one, must be the same.
 
         Raises:
             EngineConnectionError: no usable answer came; the engine may load the weights even so.
-            EngineError: the engine refused the weights and serves what it served before.
+            EngineError: the weights are not the expected ones, or the engine refused them and
+                serves what it served before.
         """
+        self._check_digest(directory, version, expected_sha256)
+        self._update_weights(directory, version, expected_sha256, timeout_s)
+        served = self.info(timeout_s=timeout_s)
+        if served.weight_version != version or served.weights_sha256 not in {None, expected_sha256}:
+            raise EngineError(
+                f"the engine at {self.url} took {version} but reports that it serves "
+                f"{served.weight_version} with the digest {served.weights_sha256}"
+            )
+
+    def _check_digest(self, directory: Path, version: str, expected_sha256: str) -> None:
+        try:
+            found = weights_sha256(directory)
+        except ModelError as error:
+            raise EngineError(f"{version} cannot be loaded: {error}") from error
+        if found != expected_sha256:
+            raise EngineError(
+                f"the weights in {directory} have the digest {found[:12]}…, but {version} has "
+                f"{expected_sha256[:12]}…; restore them from a backup or publish again"
+            )
+
+    def _update_weights(
+        self, directory: Path, version: str, expected_sha256: str, timeout_s: float
+    ) -> None:
         body = {
             "model_path": str(directory.resolve()),
             "weight_version": version,
+            "weights_sha256": expected_sha256,
             "flush_cache": True,
         }
         try:
             response = self.http.post(
-                f"{self.url}/update_weights_from_disk", json=body, timeout=timeout_s
+                f"{self.url}/update_weights_from_disk",
+                json=body,
+                headers=bearer(self.token),
+                timeout=timeout_s,
             )
+            self._check_access(response)
             answer = response.json()
             accepted = response.status_code == HTTPStatus.OK and bool(answer.get("success"))
         except (httpx.HTTPError, ValueError, AttributeError) as error:
@@ -129,7 +172,10 @@ class EngineClient:
         for attempt in range(1, _SCORING_ATTEMPTS + 1):
             last = attempt == _SCORING_ATTEMPTS
             try:
-                response = self.http.post(f"{self.url}/generate", json=body)
+                response = self.http.post(
+                    f"{self.url}/generate", json=body, headers=bearer(self.token)
+                )
+                self._check_access(response)
             except httpx.TransportError as error:
                 if last:
                     raise EngineConnectionError(
@@ -141,6 +187,13 @@ class EngineClient:
                 return response
             _log.info("engine %s answered %d; trying again", self.url, response.status_code)
         raise AssertionError("the last attempt returns or raises")
+
+    def _check_access(self, response: httpx.Response) -> None:
+        if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise EngineConnectionError(
+                f"the engine at {self.url} refuses the token of this home "
+                f"({response.status_code}); give it the content of secrets/engine.key"
+            )
 
     def _scored(self, answer: Any) -> ScoredSequence:
         try:

@@ -25,13 +25,18 @@ class EngineInfo:
     """SHA-256 (hex) of `tokenizer.json`. The embedded worker reports it, SGLang does not."""
     template_hash: str | None = None
     """SHA-256 (hex) of the chat template. The embedded worker reports it, SGLang does not."""
+    weights_sha256: str | None = None
+    """Digest of the weights. The embedded worker verifies and reports it, SGLang does not."""
 
-    def serves(self, registry: Path, model: str, version: str) -> bool:
+    def serves(self, registry: Path, model: str, version: str, expected_sha256: str | None) -> bool:
         """Return True when the engine serves this version of this model.
 
-        `registry` is the root of the weight registry.
+        `registry` is the root of the weight registry. `expected_sha256` is the digest of the
+        version's weights; None: it is not known, so the engine's digest is not compared.
         """
         if self.weight_version != version:
+            return False
+        if expected_sha256 is not None and self.weights_sha256 not in {None, expected_sha256}:
             return False
         directory = registry / model / version
         if directory.is_dir():

@@ -9,6 +9,10 @@ class ModelError(InferenceError):
     """A model directory is missing, incomplete or of a kind that cannot be served or trained."""
 
 
+class WeightsRefused(ModelError):
+    """The worker does not load weights; the message names no path, so it may go to the caller."""
+
+
 class RequestError(InferenceError):
     """The inference worker cannot carry out a request as it stands (HTTP 400)."""
 

@@ -16,12 +16,13 @@ def load_causal_lm(path: Path, **options: Any) -> Any:
     Raises:
         ModelError: transformers cannot load it.
     """
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
 
     try:
         with _without_progress_bar():
             return AutoModelForCausalLM.from_pretrained(path, local_files_only=True, **options)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ModelError(f"transformers cannot load {path}: {error}") from error
 
 

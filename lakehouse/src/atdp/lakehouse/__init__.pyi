@@ -16,6 +16,7 @@ from .datasets import (
     create_dataset as create_dataset,
     list_datasets as list_datasets,
     load_dataset as load_dataset,
+    remove_dataset as remove_dataset,
 )
 from .duckdb_sql import sql_literal as sql_literal
 from .errors import (

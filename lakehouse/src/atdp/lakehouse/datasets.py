@@ -9,25 +9,35 @@ it; rows that are replaced later stay in its snapshots.
 
 The tags are set first and the manifest is written last. A crash in between leaves tags that keep
 too much, and never a manifest that points at nothing; the same name can then be created again. Tags
-can be moved, so a lock lets one process at a time create datasets of a home, and the name is looked
-up under this lock.
+can be moved, so a lock lets one process at a time create or remove datasets of a home, and the name
+is looked up under this lock.
+
+A dataset may be removed, so that its snapshots expire. The manifest goes first, to the folder
+`datasets/removed/`, where it says what evaluations and training runs have read. Its name stays
+taken.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AssertTableUUID,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+    TableUpdate,
+)
 
 from atdp.lakehouse.commit import commit
 from atdp.lakehouse.connection import Connection, connect
-from atdp.lakehouse.errors import DatasetError
+from atdp.lakehouse.errors import CatalogError, DatasetError
 from atdp.lakehouse.lake import NO_SNAPSHOT, Lake
 from atdp.lakehouse.queries import query
 from atdp.lakehouse.reader import ReadOptions, governed_trajectories
@@ -35,7 +45,7 @@ from atdp.lakehouse.stamps import Purpose
 from atdp.lakehouse.tables import READ_ORDER, TableName
 from atdp.lakehouse.trajectory_records import GovernedTrajectories
 from atdp.lakehouse.visible_files import ANY_PURPOSE
-from atdp.runtime import locked, write_durably
+from atdp.runtime import locked, sync_directory, write_durably
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _ATTEMPTS = 5
@@ -113,27 +123,54 @@ def create_dataset(
 
 
 def _create(lake: Lake, name: str, where: str | None, tenant: str | None) -> Dataset:
-    target = lake.home.datasets / f"{name}.json"
-    if target.exists():
+    target = _manifest(lake, name)
+    if target.exists() or _removed(target).exists():
         raise DatasetError(f"dataset {name} exists and datasets never change; choose another name")
-    snapshots = _pin(lake, f"dataset-{name}")
+    snapshots = _pin(lake, _tag(name))
     dataset = _describe(lake, name, (where or "true").strip(), tenant, snapshots)
     write_durably(target, dataset.manifest())
     return dataset
+
+
+def remove_dataset(lake: Lake, name: str) -> None:
+    """Remove a dataset: its tags, so that snapshots expire that nothing else keeps.
+
+    One that was removed already loses tags that a crash has left.
+
+    Raises:
+        DatasetError: there never was one of this name, or a table changes too often.
+    """
+    file = _manifest(lake, name)
+    with locked(lake.home.datasets / ".creating"):
+        if not _removed(file).exists():
+            load_dataset(lake, name)
+            _removed(file).parent.mkdir(exist_ok=True)
+            file.rename(_removed(file))
+            sync_directory(_removed(file).parent)
+            sync_directory(file.parent)
+        update = RemoveSnapshotRefUpdate.model_validate({"ref-name": _tag(name)})
+        for table in READ_ORDER:
+            if _tag(name) in lake.table(table).metadata.refs:
+                _change_refs(lake, table, lambda _: update)
 
 
 def load_dataset(lake: Lake, name: str) -> Dataset:
     """Return a dataset by its name.
 
     Raises:
-        DatasetError: there is none, or its manifest was changed.
+        DatasetError: there is none, it was removed, or its manifest was changed.
     """
-    file = lake.home.datasets / f"{name}.json"
+    file = _manifest(lake, name)
     try:
         if not _NAME.fullmatch(name):
             raise FileNotFoundError
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if _NAME.fullmatch(name) and _removed(file).exists():
+            raise DatasetError(
+                f"dataset {name} was removed, and what it pinned is not kept; "
+                f"{_removed(file)} says what it was"
+            ) from None
         known = ", ".join(dataset.name for dataset in list_datasets(lake)) or "none yet"
         raise DatasetError(
             f"no dataset {name!r}; there are: {known} (`atdp dataset create`)"
@@ -155,30 +192,59 @@ def list_datasets(lake: Lake) -> list[Dataset]:
     return [load_dataset(lake, file.stem) for file in sorted(lake.home.datasets.glob("*.json"))]
 
 
+def _manifest(lake: Lake, name: str) -> Path:
+    return lake.home.datasets / f"{name}.json"
+
+
+def _removed(manifest: Path) -> Path:
+    return manifest.parent / "removed" / manifest.name
+
+
+def _tag(name: str) -> str:
+    return f"dataset-{name}"
+
+
 def _pin(lake: Lake, tag: str) -> dict[TableName, int]:
     """Tag the newest snapshot of every table, `events` first (see `tables.READ_ORDER`)."""
-    pinned: dict[TableName, int] = {}
-    for name in READ_ORDER:
-        for _ in range(_ATTEMPTS):
-            table = lake.table(name)
-            head = table.current_snapshot()
-            if head is None:
-                pinned[name] = NO_SNAPSHOT
-                break
-            reference = SetSnapshotRefUpdate.model_validate(
-                {"ref-name": tag, "type": SnapshotRefType.TAG, "snapshot-id": head.snapshot_id}
+
+    def tagged(head: int) -> TableUpdate:
+        return SetSnapshotRefUpdate.model_validate(
+            {"ref-name": tag, "type": SnapshotRefType.TAG, "snapshot-id": head}
+        )
+
+    return {name: _change_refs(lake, name, tagged) for name in READ_ORDER}
+
+
+def _change_refs(lake: Lake, name: TableName, change: Callable[[int], TableUpdate]) -> int:
+    """Change the refs of a table by its newest snapshot, and return that; `NO_SNAPSHOT`: none.
+
+    Raises:
+        DatasetError: others commit too often.
+        CatalogError: the catalog does not take the change, such as a locked file.
+    """
+    for _ in range(_ATTEMPTS):
+        table = lake.table(name)
+        head = table.current_snapshot()
+        if head is None:
+            return NO_SNAPSHOT
+        try:
+            commit(
+                table,
+                [AssertTableUUID(uuid=table.metadata.table_uuid)],
+                [change(head.snapshot_id)],
             )
-            try:
-                commit(table, [AssertTableUUID(uuid=table.metadata.table_uuid)], [reference])
-            except (CommitFailedException, ValueError):
-                continue  # a commit was faster, or the snapshot was expired
-            pinned[name] = head.snapshot_id
-            break
-        else:
-            raise DatasetError(
-                f"could not tag {name} in {_ATTEMPTS} attempts; try again when less is written"
-            )
-    return pinned
+        except (CommitFailedException, ValueError):
+            continue  # a commit was faster, or the snapshot was expired
+        except Exception as error:  # each catalog's driver raises its own
+            why = str(error).partition("\n")[0]
+            raise CatalogError(
+                f"the catalog does not change a tag of {name} ({type(error).__name__}: {why}); "
+                "try again"
+            ) from error
+        return head.snapshot_id
+    raise DatasetError(
+        f"could not tag {name} in {_ATTEMPTS} attempts; try again when less is written"
+    )
 
 
 def _describe(

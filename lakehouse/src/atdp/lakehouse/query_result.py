@@ -1,7 +1,5 @@
 """The result of a query, in the form that the caller needs."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -9,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+
+from atdp.runtime import csv_lines
+from atdp.schemas import escape_control_characters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,21 +89,22 @@ class QueryResult:
 
         Null is an empty cell.
         """
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([_cell(value, none="") for value in row] for row in self.rows())
-        return buffer.getvalue()
+        return csv_lines(self.csv_cells())
+
+    def csv_cells(self) -> list[list[str]]:
+        """Return the cells of the CSV as text, the names of the columns first."""
+        rows = [[_cell(value, none="") for value in row] for row in self.rows()]
+        return [self.columns, *rows]
 
     def to_table(self, max_rows: int = 100) -> str:
-        """Return text for a terminal: aligned columns, long cells cut.
+        """Return text for a terminal: aligned columns, long cells cut, control characters escaped.
 
         When there are more than `max_rows` rows, a last line counts the rest.
         """
         shown = [
             [_cut(_cell(value, none="NULL")) for value in row] for row in self.rows()[:max_rows]
         ]
-        lines = [self.columns, *shown]
+        lines = [list(map(_cut, self.columns)), *shown]
         widths = [max(len(line[index]) for line in lines) for index in range(len(self.columns))]
         ruled = [lines[0], ["-" * width for width in widths], *lines[1:]]
         text = "\n".join(_aligned(line, widths) for line in ruled)
@@ -115,7 +117,7 @@ def _aligned(line: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(cell: str) -> str:
-    one_line = cell.replace("\n", "⏎")
+    one_line = escape_control_characters(cell).replace("\n", "⏎")
     return one_line if len(one_line) <= _CELL_WIDTH else one_line[: _CELL_WIDTH - 1] + "…"
 
 

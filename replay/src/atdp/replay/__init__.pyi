@@ -23,7 +23,6 @@ from .errors import (
     ReplayDataError as ReplayDataError,
     ReplayError as ReplayError,
     ScoringError as ScoringError,
-    WeightsError as WeightsError,
 )
 from .gates.evaluate_gates import (
     evaluate_gates as evaluate_gates,
@@ -42,7 +41,7 @@ from .junit import (
     junit_xml as junit_xml,
 )
 from .release_gate import THIN_EVIDENCE as THIN_EVIDENCE
-from .repetition import repeat_run as repeat_run
+from .repetition import is_repeatable as is_repeatable, repeat_run as repeat_run
 from .report import ReplayReport as ReplayReport
 from .report_json import rounded_canonical_json as rounded_canonical_json
 from .run import PolicyVersion as PolicyVersion, replay as replay
@@ -55,4 +54,3 @@ from .trend import (
 )
 from .trend_page import render_trend as render_trend
 from .verdict import Reason as Reason, Verdict as Verdict
-from .weights import weights_sha256 as weights_sha256

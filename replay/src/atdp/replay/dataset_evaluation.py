@@ -8,10 +8,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from atdp.inference import ModelError, weights_sha256
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.config import ReplayConfig
 from atdp.replay.engine_address import host_and_port
-from atdp.replay.errors import ConfigError, ReplayDataError, WeightsError
+from atdp.replay.errors import ConfigError, ReplayDataError
 from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.lineage import trained_on
 from atdp.replay.recorded_scores import RecordedScores
@@ -21,7 +22,6 @@ from atdp.replay.report_page import render
 from atdp.replay.run import PolicyVersion, replay
 from atdp.replay.stack_engines import StackEngines
 from atdp.replay.stored_runs import StoredRuns
-from atdp.replay.weights import weights_sha256
 from atdp.runtime import Home
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -61,12 +61,7 @@ def evaluate_dataset(
     except LakehouseError as error:
         raise ReplayDataError(str(error)) from error
     dataset = pinned_dataset(lake, request.dataset)
-    engines = StackEngines(
-        endpoints=home.endpoints(),
-        weights=home.weights,
-        routes_file=home.routes_file,
-        locks=home.control,
-    )
+    engines = StackEngines.of(home)
     candidate, baseline = (
         registered_policy(home, request.model, version, url)
         for version, url in (
@@ -109,7 +104,7 @@ def registered_policy(home: Home, model: str, version: str, url: str | None) -> 
         host_and_port(url)
     try:
         sha256 = weights_sha256(home.weights / model / version)
-    except WeightsError:
+    except ModelError:
         sha256 = None
     return PolicyVersion(
         model=model, version=version, url=(url or "").rstrip("/"), weights_sha256=sha256

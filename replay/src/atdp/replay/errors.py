@@ -48,12 +48,6 @@ class RepeatError(ReplayError):
     code = "repeat_error"
 
 
-class WeightsError(ReplayError):
-    """A model directory holds no weights."""
-
-    code = "weights_error"
-
-
 class TurnRefused(ReplayError):
     """An engine does not take a conversation, for example because it is too long."""
 

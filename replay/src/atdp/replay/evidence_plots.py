@@ -1,5 +1,6 @@
 """Plots of a report about the evidence: weights, coverage, and what is without a weight."""
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -20,11 +21,11 @@ from atdp.replay.plot_frame import (
 )
 
 
-def weights(evaluation: Evaluation, *, min_ess: float) -> str:
+def weights(evaluation: Evaluation, *, min_ess: float) -> Markup:
     """Plot the candidate's weights and the effective sample size by decision."""
     histogram, diagnostics = evaluation.candidate_histogram, evaluation.candidate_weights
     if histogram is None or diagnostics is None:
-        return ""
+        return Markup()
     with drawn_figure(9.6, 2.9) as figure:
         left, right = figure.subplots(1, 2)
         _bars(left, histogram)
@@ -52,7 +53,7 @@ def _bars(axes: Axes, histogram: Histogram) -> None:
     axes.set_xlabel("log10 weight (0: as likely as when logged)")
 
 
-def clip_sweep(sweep: tuple[ClippedEstimate, ...], *, min_ess: float) -> str:
+def clip_sweep(sweep: tuple[ClippedEstimate, ...], *, min_ess: float) -> Markup:
     """Plot the values of both policies, and the effective sample size, by the limit of weights."""
     clips = [each.clip for each in sweep]
     with drawn_figure(9.6, 2.6) as figure:
@@ -71,7 +72,7 @@ def clip_sweep(sweep: tuple[ClippedEstimate, ...], *, min_ess: float) -> str:
         return to_svg(figure, "Values and effective sample size by the limit of weights")
 
 
-def unscored(compared: UnscoredComparison, config: ReplayConfig) -> str:
+def unscored(compared: UnscoredComparison, config: ReplayConfig) -> Markup:
     """Plot the mean rewards of the trajectories with and without a valid weight."""
     with drawn_figure(9.6, 1.5) as figure:
         axes = figure.subplots()
@@ -86,7 +87,7 @@ def unscored(compared: UnscoredComparison, config: ReplayConfig) -> str:
         return to_svg(figure, "Mean reward of trajectories with and without a valid weight")
 
 
-def coverage(covered: Coverage) -> str:
+def coverage(covered: Coverage) -> Markup:
     """Plot the parts of the dataset: scored, unscored, unrewarded, and learned from."""
     parts = (
         ("scored", covered.usable, CANDIDATE),

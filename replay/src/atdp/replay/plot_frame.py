@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import matplotlib as mpl
+from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from atdp.replay.intervals import Interval
+from atdp.schemas import escape_control_characters
 
 INK = "#1f2933"
 QUIET = "#9aa5b1"
@@ -24,6 +27,7 @@ GOOD = "#1e8e5a"
 STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "atdp.replay",
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "font.size": 10.0,
     "text.color": INK,
@@ -48,12 +52,19 @@ def drawn_figure(width_in: float, height_in: float) -> Iterator[Figure]:
         yield figure
 
 
-def to_svg(figure: Figure, title: str) -> str:
-    """Return the figure as an SVG element; `title` says what it shows, for those who hear it."""
+def to_svg(figure: Figure, title: str) -> Markup:
+    """Return the figure as an SVG element; `title` says what it shows, for those who hear it.
+
+    Matplotlib escapes the text of labels for XML; what acts on a page is escaped here.
+    """
+    for label in figure.findobj(Text):
+        label.set_text(escape_control_characters(label.get_text()))
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :].replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    # Once more for the labels of ticks, which are made while the figure is drawn.
+    svg = escape_control_characters(buffer.getvalue())
+    svg = svg[svg.index("<svg") :]
+    return Markup(svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1))  # noqa: S704
 
 
 def farthest_bound(interval: Interval) -> float:

@@ -16,7 +16,7 @@ from atdp.replay.lake_dataset import pinned_dataset
 from atdp.replay.lineage import trained_on
 from atdp.replay.report import FORMAT, ReplayReport
 from atdp.replay.run import PolicyVersion, replay
-from atdp.replay.stored_runs import StoredRuns
+from atdp.replay.stored_runs import StoredRun, StoredRuns
 from atdp.runtime import Home
 
 
@@ -30,18 +30,7 @@ def repeat_run(home: Home, run_id: str) -> ReplayReport:
         LineageError: the registry does not record what the candidate was trained on.
     """
     stored = StoredRuns.of(home).find(run_id)
-    canonical = stored.canonical
-    inputs = json.loads(canonical)["inputs"]
-    if inputs["format"] != FORMAT:
-        raise RepeatError(
-            f"run {stored.run_id[:16]} is of format {inputs['format']}, this version of atdp makes "
-            f"{FORMAT}; repeat it with the version that made it"
-        )
-    if inputs["failure"] is not None and inputs["scores_sha256"] is None:
-        raise RepeatError(
-            f"run {stored.run_id[:16]} ended with an error before anything was scored; "
-            "evaluate again with `atdp replay run`"
-        )
+    inputs = _inputs_to_repeat(stored)
     try:
         dataset = pinned_dataset(open_lake(home), inputs["dataset"]["name"])
     except LakehouseError as error:
@@ -58,12 +47,53 @@ def repeat_run(home: Home, run_id: str) -> ReplayReport:
         trained_on=learned,
         open_scorer=stored.scores().replaying(),
     )
-    if report.canonical() != canonical:
+    if report.canonical() != stored.canonical:
         raise RepeatError(_what_differs(stored.run_id, inputs, report))
     return report
 
 
+def is_repeatable(home: Home, run_id: str) -> bool:
+    """Return whether everything is stored here with which this version of atdp repeats a run.
+
+    Whether its data may still be read is found out by the repetition.
+    """
+    runs = StoredRuns.of(home)
+    if not runs.is_kept(run_id):
+        return False
+    try:
+        inputs = _inputs_to_repeat(runs.find(run_id))
+    except RepeatError:
+        return False
+    return (home.datasets / f"{inputs['dataset']['name']}.json").exists()
+
+
 _ROLES = ("candidate", "baseline")
+
+
+def _inputs_to_repeat(stored: StoredRun) -> dict[str, Any]:
+    """Return the inputs that a stored report names.
+
+    Raises:
+        RepeatError: another version of atdp made it, it is damaged, or nothing was scored.
+    """
+    try:
+        inputs = dict(json.loads(stored.canonical)["inputs"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise RepeatError(
+            f"the report of run {stored.run_id[:16]} is damaged; restore it from a backup, "
+            "or evaluate again"
+        ) from error
+    if inputs.get("format") != FORMAT:
+        raise RepeatError(
+            f"run {stored.run_id[:16]} is of format {inputs.get('format')}, this version of atdp "
+            f"makes {FORMAT}; repeat it with the version that made it"
+        )
+    if inputs["failure"] is not None and inputs["scores_sha256"] is None:
+        raise RepeatError(
+            f"run {stored.run_id[:16]} ended with an error before anything was scored; "
+            "evaluate again with `atdp replay run`"
+        )
+    return inputs
 
 
 def _what_differs(run_id: str, inputs: Mapping[str, Any], report: ReplayReport) -> str:

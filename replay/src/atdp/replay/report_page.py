@@ -4,10 +4,10 @@ The page answers first why the verdict is what it is, then shows the evidence, t
 same report gives the same bytes.
 """
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from atdp.replay import evidence_plots, report_plots
+from atdp.replay.page_template import page_template
 from atdp.replay.report import ReplayReport
 from atdp.replay.report_json import rounded_json
 from atdp.replay.verdict import Verdict
@@ -45,17 +45,9 @@ def _number(value: float | None, digits: int = 3, *, signed: bool = False) -> st
 
 
 def render(report: ReplayReport) -> str:
-    """Return the page. All text from data is escaped; the SVG of the plots is inserted as it is."""
+    """Return the page."""
     evaluation, config = report.evaluation, report.inputs.config
-    environment = Environment(
-        loader=PackageLoader("atdp.replay", "templates"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = _number
-    return environment.get_template("report.html.j2").render(
+    return page_template("report.html.j2", number=_number).render(
         report=report,
         inputs=report.inputs,
         evaluation=evaluation,
@@ -73,7 +65,7 @@ def render(report: ReplayReport) -> str:
 def _plots(report: ReplayReport) -> dict[str, Markup]:
     """Return the plots of what was measured, by their names in the template."""
     evaluation, config = report.evaluation, report.inputs.config
-    plots: dict[str, str] = {}
+    plots: dict[str, Markup] = {}
     if evaluation.estimates:
         plots["forest"] = report_plots.forest(report)
         plots["weights"] = evidence_plots.weights(evaluation, min_ess=config.min_ess)
@@ -87,5 +79,4 @@ def _plots(report: ReplayReport) -> dict[str, Markup]:
         plots["likelihood"] = report_plots.likelihood(evaluation.likelihood, margin=margin)
     if evaluation.coverage.usable:
         plots["coverage"] = evidence_plots.coverage(evaluation.coverage)
-    # The SVG holds numbers and fixed words; matplotlib escapes the names of versions in it.
-    return {name: Markup(svg) for name, svg in plots.items()}  # noqa: S704
+    return plots

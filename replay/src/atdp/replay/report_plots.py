@@ -1,5 +1,7 @@
 """Plots of a report that compare the policies: values by estimator, and held-out likelihood."""
 
+from markupsafe import Markup
+
 from atdp.replay.held_out_likelihood import Likelihood
 from atdp.replay.plot_frame import (
     BAD,
@@ -27,7 +29,7 @@ def refuses_intervals(report: ReplayReport) -> bool:
     return bool(REFUSING_REASONS & {reason.code for reason in report.reasons})
 
 
-def forest(report: ReplayReport) -> str:
+def forest(report: ReplayReport) -> Markup:
     """Plot the values of both policies and their difference by estimator.
 
     Approximate estimates that do not count as evidence are grey.
@@ -90,7 +92,7 @@ def _colour(estimate: Estimate, threshold: float, *, grey: bool) -> str:
     return BAD if estimate.difference.upper < min(0.0, threshold) else INK
 
 
-def likelihood(measured: Likelihood, *, margin: float) -> str:
+def likelihood(measured: Likelihood, *, margin: float) -> Markup:
     """Plot the paired difference of held-out log-likelihood per token against its guardrail."""
     with drawn_figure(9.6, 1.25) as figure:
         axes = figure.subplots()

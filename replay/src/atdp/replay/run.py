@@ -47,12 +47,18 @@ OpenScorer = Callable[[PolicyVersion, ReplayConfig], AbstractContextManager[Scor
 
 
 @contextmanager
-def http_scorer(policy: PolicyVersion, config: ReplayConfig) -> Iterator[Scorer]:
-    """Open a scorer that uses the engine at the policy's URL."""
+def http_scorer(
+    policy: PolicyVersion, config: ReplayConfig, *, token: str = ""
+) -> Iterator[Scorer]:
+    """Open a scorer that uses the engine at the policy's URL.
+
+    `token` is that of the home's engines; empty: the engine is open to all.
+    """
     with httpx.Client(timeout=config.timeout_s, trust_env=False) as client:
         yield HttpScorer(
             client=client,
             url=policy.url.rstrip("/"),
+            token=token,
             version=policy.version,
             batch_size=config.batch_size,
         )

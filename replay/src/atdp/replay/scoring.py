@@ -11,7 +11,7 @@ trajectory of k turns costs about one forward pass and not k.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import httpx
@@ -42,6 +42,8 @@ class HttpScorer:
     url: str
     version: str
     batch_size: int
+    token: str = field(default="", repr=False)
+    """The token of the home's engines; empty: the engine is open to all."""
 
     def token_logprobs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """See `Scorer`.
@@ -49,11 +51,12 @@ class HttpScorer:
         Raises:
             ScoringError: the engine failed, or its answer does not fit the request.
         """
+        engine = EngineClient(http=self.client, url=self.url, token=self.token)
         scored: list[Floats] = []
         for start in range(0, len(sequences), self.batch_size):
             batch = sequences[start : start + self.batch_size]
             try:
-                answers = EngineClient(http=self.client, url=self.url).score(batch)
+                answers = engine.score(batch)
             except EngineError as error:
                 raise ScoringError(str(error)) from error
             scored.extend(

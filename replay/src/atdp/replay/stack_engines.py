@@ -10,16 +10,18 @@ release flow does not route to it meanwhile.
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Self
 
 import httpx
 
-from atdp.inference import EngineClient, EngineError, lock_engine_weights
+from atdp.inference import EngineClient, EngineError, load_engine_token, lock_engine_weights
 from atdp.replay.config import ReplayConfig
 from atdp.replay.errors import NoEngineError
 from atdp.replay.run import PolicyVersion, http_scorer
 from atdp.replay.scoring import Scorer
+from atdp.runtime import Home
 
 ROUTED_BY_DEFAULT = "inference-0"
 """The engine that answers all sessions while the gateway has no routes file."""
@@ -30,14 +32,26 @@ class StackEngines:
     """The engines of a running stack.
 
     `weights` is the registry's root, `routes_file` the gateway's routes, `locks` the folder of the
-    home's locks.
+    home's locks, `token` that of the home's engines.
     """
 
     endpoints: Mapping[str, str]
     weights: Path
     routes_file: Path
     locks: Path
+    token: str = field(repr=False)
     load_timeout_s: float = 120.0
+
+    @classmethod
+    def of(cls, home: Home) -> Self:
+        """Return the engines of a home."""
+        return cls(
+            endpoints=home.endpoints(),
+            weights=home.weights,
+            routes_file=home.routes_file,
+            locks=home.control,
+            token=load_engine_token(home),
+        )
 
     @contextmanager
     def open(self, policy: PolicyVersion, config: ReplayConfig) -> Iterator[Scorer]:
@@ -46,16 +60,21 @@ class StackEngines:
         Raises:
             NoEngineError: no engine serves the version, and none could be made to serve it.
         """
-        url = policy.url or self.find(policy)
-        with http_scorer(replace(policy, url=url), config) as scorer:
+        url = self.find(policy)
+        with http_scorer(replace(policy, url=url), config, token=self.token) as scorer:
             yield scorer
 
     def find(self, policy: PolicyVersion) -> str:
         """Return the URL of an engine that serves the policy; a spare engine may have loaded it.
 
+        The engine at the policy's own URL is taken, unless it reports other weights.
+
         Raises:
             NoEngineError: no engine serves the version, and none could be made to serve it.
         """
+        if policy.url:
+            self._check_weights(policy)
+            return policy.url
         engines = {
             name: url.rstrip("/")
             for name, url in sorted(self.endpoints.items())
@@ -77,12 +96,31 @@ class StackEngines:
             "(which ends the draining of an earlier version), or name another engine by URL"
         )
 
+    def _check_weights(self, policy: PolicyVersion) -> None:
+        """Check the digest that an engine reports; a wrong version is found when it scores."""
+        if policy.weights_sha256 is None:
+            return
+        with httpx.Client(trust_env=False) as client:
+            try:
+                info = self._engine(client, policy.url).info()
+            except EngineError as error:
+                raise NoEngineError(str(error)) from error
+        digest = info.weights_sha256
+        if info.weight_version == policy.version and digest not in {None, policy.weights_sha256}:
+            raise NoEngineError(
+                f"the engine at {policy.url} serves weights with the digest {digest}, but "
+                f"{policy.model} {policy.version} has {policy.weights_sha256} in the registry"
+            )
+
+    def _engine(self, client: httpx.Client, url: str) -> EngineClient:
+        return EngineClient(http=client, url=url, token=self.token)
+
     def _serves(self, client: httpx.Client, url: str, policy: PolicyVersion) -> bool:
         try:
-            info = EngineClient(http=client, url=url).info()
+            info = self._engine(client, url).info()
         except EngineError:
             return False
-        return info.serves(self.weights, policy.model, policy.version)
+        return info.serves(self.weights, policy.model, policy.version, policy.weights_sha256)
 
     def _routed(self) -> set[str]:
         """Return the names and URLs of engines that answer customers."""
@@ -100,13 +138,16 @@ class StackEngines:
 
     def _load(self, client: httpx.Client, url: str, policy: PolicyVersion) -> None:
         directory = (self.weights / policy.model / policy.version).resolve()
-        if not (directory / "manifest.json").is_file():
+        if policy.weights_sha256 is None or not (directory / "manifest.json").is_file():
             raise NoEngineError(
                 f"there is no {policy.model} {policy.version} in the weight registry ({directory})"
             )
         try:
-            EngineClient(http=client, url=url).load_weights(
-                directory, policy.version, timeout_s=self.load_timeout_s
+            self._engine(client, url).load_weights(
+                directory,
+                policy.version,
+                expected_sha256=policy.weights_sha256,
+                timeout_s=self.load_timeout_s,
             )
         except EngineError as error:
             raise NoEngineError(str(error)) from error

@@ -6,9 +6,7 @@ The same points give the same bytes.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
-
+from atdp.replay.page_template import page_template
 from atdp.replay.trend import MIN_RUNS, OUTSIDE, TrendPoint
 from atdp.replay.trend_plots import trend_plot
 from atdp.replay.verdict import Verdict
@@ -24,15 +22,7 @@ def render_trend(
     schedule: str, points: Sequence[TrendPoint], links: Mapping[str, str] | None = None
 ) -> str:
     """Return the page; `links` has the addresses of the reports by run id."""
-    environment = Environment(
-        loader=PackageLoader("atdp.replay", "templates"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = _number
-    return environment.get_template("trend.html.j2").render(
+    return page_template("trend.html.j2", number=_number).render(
         schedule=schedule,
         points=points,
         newest=list(reversed(points)),
@@ -44,8 +34,7 @@ def render_trend(
         min_runs=MIN_RUNS,
         outside=OUTSIDE,
         links=links or {},
-        # The SVG holds numbers and fixed words only.
-        plot=Markup(trend_plot(points)) if points else None,  # noqa: S704
+        plot=trend_plot(points) if points else None,
     )
 
 

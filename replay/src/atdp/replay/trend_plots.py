@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -27,7 +28,7 @@ VERDICT_COLOURS = {
 _DASHED = (0, (4, 3))
 
 
-def trend_plot(points: Sequence[TrendPoint]) -> str:
+def trend_plot(points: Sequence[TrendPoint]) -> Markup:
     """Plot the runs from left to right, equally spaced, oldest first."""
     with drawn_figure(9.6, 7.2) as figure:
         values, difference, coverage = figure.subplots(

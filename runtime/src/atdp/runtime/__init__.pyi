@@ -1,5 +1,6 @@
 from .batch_headers import BatchHeader as BatchHeader, BatchHeaders as BatchHeaders
 from .clock import utc_now as utc_now
+from .csv_lines import csv_lines as csv_lines
 from .digests import file_sha256 as file_sha256
 from .durable_files import (
     clear_directory as clear_directory,
@@ -25,9 +26,16 @@ from .keys.principals import (
     Principal as Principal,
     Role as Role,
 )
+from .keys.session_binding import SessionBinding as SessionBinding
 from .keys.store import KeyStore as KeyStore
 from .keys.stored_key import StoredKey as StoredKey
 from .keys.tenants import UNKNOWN_TENANT as UNKNOWN_TENANT, tenant_problem as tenant_problem
+from .private_process import (
+    files_of_user as files_of_user,
+    forbid_core_dumps as forbid_core_dumps,
+    make_process_private as make_process_private,
+    private_files as private_files,
+)
 from .reading_progress import (
     GroupOffsets as GroupOffsets,
     PartitionPlace as PartitionPlace,

@@ -25,7 +25,7 @@ def locked(file: Path) -> Iterator[None]:
         OSError: the file cannot be opened or locked.
     """
     owner = os.getpid()
-    with _open(file, 0o600) as handle:
+    with _open(file) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         try:
             yield
@@ -36,14 +36,13 @@ def locked(file: Path) -> Iterator[None]:
                 fcntl.flock(handle, fcntl.LOCK_UN)
 
 
-def try_lock(file: Path, *, shared: bool = False, mode: int = 0o600) -> IO[bytes] | None:
+def try_lock(file: Path, *, shared: bool = False) -> IO[bytes] | None:
     """Take the lock on `file` without waiting.
 
     Returns the open file, which holds the lock until it is closed, or None when another holder has
     it. `shared` asks for a lock that several holders with `shared` may have at the same time; the
     file is then opened for reading only, so that a user who may not write it can ask. The file and
-    its directory are created where they are missing; `mode` holds the permission bits of a new file
-    before the umask.
+    its directory are created where they are missing.
 
     A child that is forked while the file is open holds the lock too, until it closes the file or
     ends.
@@ -51,7 +50,7 @@ def try_lock(file: Path, *, shared: bool = False, mode: int = 0o600) -> IO[bytes
     Raises:
         OSError: the file cannot be opened or locked.
     """
-    handle = _open(file, mode, read_only=shared)
+    handle = _open(file, read_only=shared)
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -63,8 +62,8 @@ def try_lock(file: Path, *, shared: bool = False, mode: int = 0o600) -> IO[bytes
     return handle
 
 
-def _open(file: Path, mode: int, *, read_only: bool = False) -> IO[bytes]:
+def _open(file: Path, *, read_only: bool = False) -> IO[bytes]:
     file.parent.mkdir(parents=True, exist_ok=True)
     access, opened = (os.O_RDONLY, "rb") if read_only else (os.O_RDWR, "r+b")
     # Python opens files with O_CLOEXEC, so that a process started with exec does not inherit them.
-    return os.fdopen(os.open(file, access | os.O_CREAT, mode), opened)
+    return os.fdopen(os.open(file, access | os.O_CREAT, 0o600), opened)

@@ -79,6 +79,11 @@ class Home:
         return self.secrets / "register.key"
 
     @property
+    def engine_token_file(self) -> Path:
+        """Token (64 hex digits) that the inference engines of this home ask for."""
+        return self.secrets / "engine.key"
+
+    @property
     def oidc_file(self) -> Path:
         """The issuers whose tokens are accepted, and what their claims mean, YAML."""
         return self.root / "oidc.yaml"

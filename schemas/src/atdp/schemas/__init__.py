@@ -66,6 +66,12 @@ from atdp.schemas.contract_tree import (
     AvroType,
     records_of,
 )
+from atdp.schemas.control_characters import (
+    escape_control_characters,
+    escape_name,
+    escape_shown_value,
+    has_control_characters,
+)
 from atdp.schemas.conversation import (
     MalformedMessage,
     extra_json,
@@ -281,6 +287,9 @@ __all__ = [
     "encode",
     "encode_plainly",
     "encode_record",
+    "escape_control_characters",
+    "escape_name",
+    "escape_shown_value",
     "event_from_json",
     "event_to_json",
     "event_to_record",
@@ -288,6 +297,7 @@ __all__ = [
     "extend_context",
     "extra_json",
     "fold_context",
+    "has_control_characters",
     "hash_of_tools",
     "header",
     "make_observation",

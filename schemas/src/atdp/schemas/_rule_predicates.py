@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from atdp.schemas.canonical import json_levels
+from atdp.schemas.control_characters import has_control_characters
 
 MAX_ID_CHARACTERS = 512
 """Longer ids are refused: they are keys of the log and bounds of the lake's files."""
@@ -20,7 +21,6 @@ MAX_JSON_LEVELS = 200
 EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 """Earlier times are refused: they come from clocks that were never set."""
 
-_PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 UUID_TEXT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 CURRENCY_CODE = re.compile(r"[A-Z]{3}")
@@ -28,10 +28,7 @@ CURRENCY_CODE = re.compile(r"[A-Z]{3}")
 
 def is_id(text: str) -> bool:
     """Return whether a text can be an id: not empty, not too long, without control characters."""
-    # isprintable is fast; it also refuses some characters, such as U+3000, that an id may have.
-    return 0 < len(text) <= MAX_ID_CHARACTERS and (
-        text.isprintable() or _PLAIN.fullmatch(text) is not None
-    )
+    return 0 < len(text) <= MAX_ID_CHARACTERS and not has_control_characters(text)
 
 
 def are_ids(*texts: str | None) -> bool:
@@ -46,6 +43,14 @@ def are_required_ids(*texts: str) -> bool:
     """Return whether every text is given and can be an id."""
     for text in texts:  # noqa: SIM110 - runs for every event; all() takes twice as long
         if not is_id(text):
+            return False
+    return True
+
+
+def are_names(*texts: str | None) -> bool:
+    """Return whether every text that is given can be a name: it has no control characters."""
+    for text in texts:  # noqa: SIM110 - runs for every event; all() takes twice as long
+        if text is not None and has_control_characters(text):
             return False
     return True
 

@@ -4,7 +4,9 @@ Text is kept as it is: an empty content is a text part without characters, a nul
 no part. Tool-call arguments are kept exactly as written and are parsed besides; some logs hold them
 as values, which are written as JSON without sorting their keys. The call of a custom tool, whose
 input has no form, is a part of its own type. Fields that the contract does not have go verbatim
-into `ext_json`, unless they are null or empty (`refusal: null`, `annotations: []`).
+into `ext_json`, unless they are null or empty (`refusal: null`, `annotations: []`). A control
+character in a role, a name or the id of a call is kept as its escape (`escape_name`): models write
+names, and a name that no event can have must not keep the call from being recorded.
 
 There are two readings. The strict one refuses what no chat message has, with the place named and
 the content never quoted. The lenient one is for recording inside a host, where losing a message is
@@ -21,6 +23,7 @@ from typing import Any, TypeAlias
 
 from atdp.schemas.canonical import NotCanonical, canonical_json
 from atdp.schemas.chat_tool_calls import CALL_TYPES
+from atdp.schemas.control_characters import escape_name
 from atdp.schemas.errors import SchemaError
 from atdp.schemas.message import Message, Part, PartType
 
@@ -100,14 +103,14 @@ class _ChatReader:
         if not isinstance(role, str) or not (role or self._lenient):
             raise MalformedMessage(f"{where} has no role")
         return Message(
-            role=role,
+            role=escape_name(role),
             parts=(
                 *self._reasoning(chat, where),
                 *self._content(chat.get("content"), where),
                 *self._calls(chat, where),
             ),
-            name=self._text(chat, "name", where),
-            call_id=self._text(chat, "tool_call_id", where),
+            name=self._name(chat, "name", where),
+            call_id=self._name(chat, "tool_call_id", where),
             ext_json=self.rest_json(chat, _MESSAGE_KEYS, where),
         )
 
@@ -192,8 +195,8 @@ class _ChatReader:
         return Part(
             type=part_type,
             text=self._arguments(body.get(text_key, ""), f"{where}.{kind}.{text_key}"),
-            call_id=self._text(call, "id", where),
-            name=self._text(body, "name", f"{where}.{kind}"),
+            call_id=self._name(call, "id", where),
+            name=self._name(body, "name", f"{where}.{kind}"),
             ext_json=self.rest_json(extra, frozenset(), where),
         )
 
@@ -201,6 +204,10 @@ class _ChatReader:
         if isinstance(arguments, str):
             return arguments
         return self._json(arguments, where, sort_keys=False)
+
+    def _name(self, mapping: Mapping[str, Any], key: str, where: str) -> str | None:
+        text = self._text(mapping, key, where)
+        return None if text is None else escape_name(text)
 
     def _text(self, mapping: Mapping[str, Any], key: str, where: str) -> str | None:
         value: object = mapping.get(key)

@@ -10,7 +10,8 @@ from atdp.schemas.contract_rule import ContractRule
 from atdp.schemas.contract_tree import AvroNullable, AvroPrimitive, AvroRecord, records_of
 from atdp.schemas.released import newest
 
-_BAD_IDS = ("", "a\nb", "\x00", "\x85", "x" * (predicates.MAX_ID_CHARACTERS + 1))
+_BAD_NAMES = ("a\nb", "\x00", "\x85", "\x1b]0;title\x07", "\u202eb", "\u2028")
+_BAD_IDS = ("", *_BAD_NAMES, "x" * (predicates.MAX_ID_CHARACTERS + 1))
 _SOME_ID = "019aa5c0-0000-7000-8000-000000000009"
 
 
@@ -19,11 +20,70 @@ def _id_rule(rule_id: str, record: str, *fields: str, required: bool = False) ->
         id=rule_id,
         record=record,
         fields=fields,
-        sentence="An id has 1 to 512 characters and no control characters.",
+        sentence=(
+            "An id has 1 to 512 characters and no control characters, "
+            "bidirectional controls or line separators."
+        ),
         holds=predicates.are_required_ids if required else predicates.are_ids,
         good=tuple({name: "Zürich-7/ä b"} for name in fields),
         bad=tuple({name: text} for name in fields for text in _BAD_IDS),
     )
+
+
+def _name_rules() -> Iterator[ContractRule]:
+    """Yield the rules for names: of agents, tools, models, versions, sources."""
+    for record, fields in _NAMES.items():
+        yield ContractRule(
+            id=f"{record}.names",
+            record=record,
+            fields=fields,
+            sentence=(
+                "A name has no control characters, bidirectional controls or line separators."
+            ),
+            holds=predicates.are_names,
+            good=tuple({name: "Zürich-7/ä b 👩‍🚒"} for name in fields),
+            bad=(
+                *({fields[0]: text} for text in _BAD_NAMES),
+                *({name: "\x1b[2J"} for name in fields[1:]),
+            ),
+        )
+
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "Agent": ("id", "version", "framework"),
+    "Source": ("format", "version"),
+    "Versions": (
+        "harness",
+        "prompt",
+        "tools",
+        "retrieval_index",
+        "guardrail",
+        "model",
+        "weights",
+    ),
+    "Message": ("role", "name", "call_id"),
+    "Part": ("name", "call_id"),
+    "Generation": (
+        "model",
+        "served_model",
+        "provider",
+        "request_id",
+        "response_id",
+        "finish_reason",
+    ),
+    "VersionSpan": ("version",),
+    "ToolCall": ("name", "call_id", "tool_type"),
+    "Outcome": ("name", "call_id"),
+    "Handoff": ("to",),
+    "Approval": ("by",),
+    "Guardrail": ("name",),
+    "Retrieval": ("index",),
+    "Embedding": ("model",),
+    "Reward": ("dimension", "source_name", "evaluator_version", "rule", "scale"),
+    "Feedback": ("dimension", "scale", "actor"),
+    "Annotation": ("name", "annotator", "annotator_version"),
+    "Gap": ("code",),
+}
 
 
 def _number_rules() -> Iterator[ContractRule]:
@@ -184,6 +244,7 @@ def general_rules() -> Iterator[ContractRule]:
     """Yield the rules that several records have, each for its own fields."""
     yield _id_rule("Event.ids", "Event", "tenant_id", "trajectory_id", "producer_id", required=True)
     yield from _OTHER_IDS
+    yield from _name_rules()
     yield from _number_rules()
     yield from _json_rules()
     yield _time_rule("Event", "occurred_at", "ended_at")

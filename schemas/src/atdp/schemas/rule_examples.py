@@ -50,6 +50,9 @@ def _of_action(kind: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
 _BODIES: Mapping[str, tuple[Mapping[str, Any], tuple[str | int, ...]]] = {
     "Event": (_STARTED, ()),
     "Link": ({**_STARTED, "links": [{"relation": "follows"}]}, ("links", 0)),
+    "Agent": (_STARTED, ("agent",)),
+    "Source": (_STARTED, ("source",)),
+    "Versions": ({**_STARTED, "versions": {}}, ("versions",)),
     "Usage": ({**_STARTED, "usage": {}}, ("usage",)),
     "Cost": ({**_STARTED, "cost": {"amount": 0.5}}, ("cost",)),
     "Message": (
@@ -80,6 +83,11 @@ _BODIES: Mapping[str, tuple[Mapping[str, Any], tuple[str | int, ...]]] = {
         _of_action("tool_call", {"call_id": "c", "name": "calc", "arguments": "{}"}),
         ("action", "tool_call"),
     ),
+    "VersionSpan": (
+        _of_action("generation", {"policy_versions": [{"version": "v", "start": 0, "end": 1}]}),
+        ("action", "generation", "policy_versions", 0),
+    ),
+    "Approval": (_of_action("approval", {"subject": "refund"}), ("action", "approval")),
     "Handoff": (_of_action("handoff", {"to": "person"}), ("action", "handoff")),
     "Retrieval": (_of_action("retrieval", {}), ("action", "retrieval")),
     "Document": (
@@ -100,11 +108,14 @@ _BODIES: Mapping[str, tuple[Mapping[str, Any], tuple[str | int, ...]]] = {
 }
 """An event's body, and the place of the record in the event, for every record that has rules."""
 
+_BESIDE_BODIES = frozenset({"links", "usage", "cost", "versions"})
+"""Fields of the examples above that are no body."""
+
 
 def _document(rule: ContractRule, example: Example) -> dict[str, Any]:
     fields, place = _BODIES[rule.record]
     document = copy.deepcopy({**_ENVELOPE, **fields})
-    document["kind"] = next(name for name in fields if name not in {"links", "usage", "cost"})
+    document["kind"] = next(name for name in fields if name not in _BESIDE_BODIES)
     record: Any = document
     for key in place:
         record = record[key]

@@ -1,3 +1,4 @@
+from .cli.data_console import DataConsole as DataConsole
 from .cli.output import (
     Format as Format,
     FormatOption as FormatOption,

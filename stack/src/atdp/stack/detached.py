@@ -16,7 +16,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from atdp.governance import GovernanceError
-from atdp.runtime import Home, PlatformError, setup_logging
+from atdp.runtime import (
+    Home,
+    PlatformError,
+    make_process_private,
+    private_files,
+    setup_logging,
+)
+from atdp.schemas import escape_control_characters
 from atdp.stack.errors import StackError, home_unwritable
 from atdp.stack.local_stack import LocalStack
 from atdp.stack.log_files import last_lines
@@ -45,8 +52,9 @@ def start_detached(stack: LocalStack, report: Report) -> None:
         return
     log = stack.home.logs / "supervisor.log"
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as stream:
+        stack.home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log.parent.mkdir(exist_ok=True)
+        with private_files(), log.open("ab") as stream:
             start = stream.tell()
             process = subprocess.Popen(
                 _command(stack.home),
@@ -171,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run the local stack of a home until SIGTERM.")
     parser.add_argument("--home", type=Path, required=True)
     options = parser.parse_args(arguments)
+    make_process_private()
     setup_logging("supervisor")
     try:
         LocalStack(home=Home(options.home.resolve()), environ=os.environ).run(
@@ -183,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(line + "\n")
+    sys.stdout.write(escape_control_characters(line) + "\n")
     sys.stdout.flush()
 
 

@@ -63,6 +63,14 @@ class CommandMissing(StackError):
     """A command of `atdp` is in a distribution that is not installed."""
 
 
+def home_closed(root: Path) -> HomeUnusable:
+    """Return the error of a home that this user may not enter."""
+    return HomeUnusable(
+        f"The home {root} is closed to you: it belongs to another user. Run the command as that "
+        "user, or ask its gateway with an API key."
+    )
+
+
 def home_unwritable(root: Path, error: OSError) -> HomeUnusable:
     """Return the error of a home that cannot be written."""
     return HomeUnusable(

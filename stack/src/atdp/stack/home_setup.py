@@ -7,6 +7,7 @@ import shutil
 
 from atdp.gateway import DEFAULT_PRICES
 from atdp.governance import load_master_secret
+from atdp.inference import load_engine_token
 from atdp.runtime import Home, KeyStore, load_secret_key, write_durably
 from atdp.stack.errors import HomeUnusable, home_unwritable
 
@@ -21,6 +22,7 @@ def prepare_home(home: Home) -> None:
         HomeUnusable: the home cannot be written, or its disk is nearly full.
     """
     try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folders = (
             home.run,
             home.logs,
@@ -43,6 +45,7 @@ def prepare_home(home: Home) -> None:
         with KeyStore(home.keys_db) as keys:
             keys.ensure_operator(home.operator_key_file)
         load_secret_key(home.register_secret_file, if_lost="decisions in the register end")
+        load_engine_token(home)
         load_master_secret(home.governance_secret_file)
         if not home.prices_file.exists():
             write_durably(home.prices_file, DEFAULT_PRICES)

@@ -30,7 +30,8 @@ from atdp.runtime import (
 from atdp.stack.broker.jars import Progress
 from atdp.stack.broker.kafka import WHEN_ORPHANED, KafkaBroker
 from atdp.stack.broker.kafka_client import answers, quiet_client
-from atdp.stack.errors import NotRunning, StackError, home_unwritable
+from atdp.stack.errors import HomeUnusable, NotRunning, StackError, home_unwritable
+from atdp.stack.home_privacy import close_to_others
 from atdp.stack.home_setup import prepare_home
 from atdp.stack.ports import KeptPorts
 from atdp.stack.processes import ProcessId, end_leftovers
@@ -93,6 +94,7 @@ class LocalStack:
         try:
             self._clear_leftovers(report)
             prepare_home(self.home)
+            self._close_home(report)
             supervisor = Supervisor(
                 self.state,
                 self._plan(report, progress),
@@ -152,6 +154,23 @@ class LocalStack:
                 f"ended {len(ended)} process(es) left by a supervisor that was killed: "
                 f"{', '.join(map(str, ended))}"
             )
+
+    def _close_home(self, report: Report) -> None:
+        """Close an open home to other users.
+
+        Raises:
+            HomeUnusable: a file in it belongs to another user.
+        """
+        try:
+            done = close_to_others(self.home.root)
+        except OSError as error:
+            raise HomeUnusable(
+                f"Other users can read the home {self.home.root}, and {error.filename} cannot be "
+                f"closed to them: {error.strerror or error}. Make yourself the owner of all of its "
+                f"files, for example by `sudo chown -R $USER {self.home.root}`."
+            ) from error
+        if done is not None:
+            report(done)
 
     def _plan(self, report: Report, progress: Progress | None) -> list[ServiceSpec]:
         ports = KeptPorts(self.home.run / "ports.json").claim(*service_names())

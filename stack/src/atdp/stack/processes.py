@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 
+from atdp.runtime import private_files
 from atdp.stack.errors import StackError
 from atdp.stack.parent_death_signal import bound_to_this_process
 
@@ -63,7 +64,8 @@ class Child:
         try:
             log.parent.mkdir(parents=True, exist_ok=True)
             _rotate(log)
-            with log.open("ab") as stream:
+            # Whatever program starts it, it inherits the umask of a private process.
+            with private_files(), log.open("ab") as stream:
                 self._popen = subprocess.Popen(
                     bound_to_this_process(command, when_orphaned),
                     stdin=subprocess.DEVNULL,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from atdp.runtime import Home, try_lock, write_durably
-from atdp.stack.errors import AlreadyRunning, home_unwritable
+from atdp.stack.errors import AlreadyRunning, home_closed, home_unwritable
 from atdp.stack.processes import ProcessId
 from atdp.stack.restarts import Phase
 
@@ -104,10 +104,13 @@ class StackState:
         """Return the process id of the living supervisor; None when no supervisor has the lock.
 
         Raises:
-            HomeUnusable: the lock file belongs to another user.
+            HomeUnusable: the home belongs to another user.
         """
-        if not self._lock_file.exists():
-            return None  # taking the lock would make the file
+        try:
+            if not self._lock_file.exists():
+                return None  # taking the lock would make the file
+        except PermissionError as error:
+            raise home_closed(self._home.root) from error
         lock = self._try_lock(shared=True)
         if lock is not None:
             lock.close()
@@ -142,8 +145,7 @@ class StackState:
 
     def _try_lock(self, *, shared: bool = False) -> IO[bytes] | None:
         try:
-            # `atdp status` of another user reads the lock and the process id in it.
-            return try_lock(self._lock_file, shared=shared, mode=0o666)
+            return try_lock(self._lock_file, shared=shared)
         except OSError as error:
             raise home_unwritable(self._home.root, error) from error
 

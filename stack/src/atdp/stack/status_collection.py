@@ -11,11 +11,12 @@ import httpx
 
 from atdp.access import AccessError
 from atdp.governance import GovernanceError
-from atdp.inference import EngineClient, EngineError
+from atdp.inference import EngineClient, EngineError, load_engine_token
 from atdp.lakehouse import LakehouseError
-from atdp.runtime import Home, KafkaSettings, PlatformError, open_register, utc_now
+from atdp.runtime import Home, KafkaSettings, PlatformError, SecretKeyError, open_register, utc_now
 from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
+from atdp.stack.home_privacy import open_to_others
 from atdp.stack.kafka_log import KafkaLog
 from atdp.stack.local_stack import LocalStack
 from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
@@ -40,6 +41,8 @@ def collect_status(stack: LocalStack) -> StackStatus:
     if supervisor_pid is None:
         return _status_without_supervisor(stack, services)
     problems: list[str] = []
+    if open_to_others(stack.home.root):
+        problems.append("other users can read the home; `atdp up` closes it at the next start")
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
     policies: tuple[Mapping[str, object], ...] = _section(
@@ -58,7 +61,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
         tables=tables,
         waiting_trajectories=_section(problems, "trajectories", lambda: _waiting(stack.home), 0),
         weights={
-            name: _weight_version(endpoints[name])
+            name: _weight_version(stack.home, endpoints[name])
             for name in sorted(WAITS_FOR_WEIGHTS)
             if name in endpoints
         },
@@ -162,9 +165,10 @@ def _consent(home: Home) -> _Consent:
     return tuple(map(decision_row, withdrawals)), tuple(each.row() for each in concerned)
 
 
-def _weight_version(url: str) -> str | None:
+def _weight_version(home: Home, url: str) -> str | None:
     try:
         with httpx.Client(trust_env=False) as http:
-            return EngineClient(http=http, url=url).info(timeout_s=3.0).weight_version
-    except EngineError:
+            engine = EngineClient(http=http, url=url, token=load_engine_token(home))
+            return engine.info(timeout_s=_ENGINE_TIMEOUT_S).weight_version
+    except (EngineError, SecretKeyError):
         return None

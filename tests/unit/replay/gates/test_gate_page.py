@@ -3,6 +3,7 @@
 from xml.etree import ElementTree as ET
 
 import pytest
+from tests.planted_text import plant, shown_without_effect
 
 from atdp.replay import GateReport, GateSettings, junit_xml
 from atdp.replay.gates.gate_page import render_gates
@@ -66,6 +67,12 @@ def test_the_page_shows_names_as_text(report: GateReport) -> None:
     assert page.count("&lt;script&gt;") > 60
     assert 'href="https://traces.example.org/%3Cscript%3E' in page
     assert page.count("<svg") == 1
+
+
+def test_names_in_the_page_do_nothing(report: GateReport) -> None:
+    names = ("tenant", "candidate", "baseline", "dataset", "where", "refused_candidate", "task_id")
+    page = render_gates(plant(report, *names, "baseline_trajectory", "metric", "violations"))
+    assert shown_without_effect(page) > 60
 
 
 def test_the_summary_says_what_governance_keeps_back(report: GateReport) -> None:

@@ -68,6 +68,12 @@ def refused(*words: str) -> str:
 
 def test_evaluations_are_listed_newest_first(home: Home, run_id: str) -> None:
     listed = json.loads(atdp("replay", "list", "--json").stdout)
+    assert [row["repeatable"] for row in listed] == [False, False], "their dataset is not here"
+    manifest = home.datasets / "orders.json"
+    manifest.parent.mkdir(exist_ok=True)
+    manifest.touch()
+    listed = json.loads(atdp("replay", "list", "--json").stdout)
+    manifest.unlink()
     assert [row["repeatable"] for row in listed if row["run_id"] == run_id] == [True]
     assert {row["schedule"] for row in listed} == {"nightly"}
     assert len(json.loads(atdp("replay", "list", "--last", "1", "--json").stdout)) == 1

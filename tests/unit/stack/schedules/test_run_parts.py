@@ -1,7 +1,9 @@
 """The names of a definition at the time of a run, and what the data of a home request."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -9,6 +11,7 @@ import pytest
 from tests.release_decisions import bootstrapped, record_decisions, registered
 
 from atdp.control.events import Body, CandidateRejected
+from atdp.replay import Verdict
 from atdp.runtime import Home, MemoryRegister, RegisterEntry
 from atdp.stack.schedules.data_triggers import DataTriggers
 from atdp.stack.schedules.part_process import PartFailed, PartProcess, ProcessParts
@@ -147,3 +150,17 @@ def test_the_process_of_a_run_answers_as_the_parts_do(home: Home) -> None:
         assert (failed["verdict"], failed["reasons"]) == ("ERROR", ["dataset_error"])
     finally:
         parts.close(made)
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_report_is_recorded_with_the_verdict_of_the_measured_gates(
+    home: Home, monkeypatch: pytest.MonkeyPatch, verdict: Verdict
+) -> None:
+    """Otherwise a candidate that the gates refused could become the canary."""
+    recorded: list[Verdict] = []
+    report = SimpleNamespace(verdict=Verdict.PASS)
+    flow = SimpleNamespace(record_gate=lambda _, checks: recorded.append(checks))
+    monkeypatch.setattr(StackParts, "_report", lambda *_: report)
+    monkeypatch.setattr(StackParts, "_flow", lambda *_: nullcontext(flow))
+    StackParts(home).make("record", order(), {"verdict": verdict.value})
+    assert recorded == [verdict]

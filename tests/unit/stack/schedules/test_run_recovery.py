@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dbos import DBOS
 from dbos._dbos import _get_dbos_instance
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from atdp.replay import Verdict
@@ -197,3 +199,32 @@ def test_a_receiver_that_does_not_answer_delays_no_other(lives: Lives) -> None:
     answers.set()
     lives.finish()
     assert "tell-0" in lives.calls
+
+
+def test_a_run_that_another_process_took_is_taken_back_without_a_new_launch(lives: Lives) -> None:
+    """The other one had lost the lock and ends; nobody else would go on with the run."""
+    may_end = threading.Event()
+    make = lives.runner.parts.make
+
+    def slow(part: PartName, order: RunOrder, facts: Facts) -> Facts:
+        facts = make(part, order, facts)
+        assert part != "evaluate" or lives.calls.count(part) > 1 or may_end.wait(60)
+        return facts
+
+    lives.runner.parts.make = slow  # type: ignore[method-assign]
+    runs = lives.runner.runs
+    runs.start(lives.order)
+    wait_until(lambda: "evaluate" in lives.calls)
+    database: Any = _get_dbos_instance()._sys_db
+    statement = "UPDATE workflow_status SET executor_id = 'other', owner_xid = 'other'"
+    with database.engine.begin() as connection:
+        connection.execute(text(statement))
+    may_end.set()
+    runs.start(lives.order)
+    runs.settle(lives.order)
+    [left] = DBOS.list_workflows(executor_id="other")
+    assert left.status == "PENDING"
+    runs.take_over()
+    assert lives.finish().verdict is Verdict.PASS
+    calls = ["evaluate", "evaluate", "pin", "publish", "resolve", "tell-0", "tell-1"]
+    assert sorted(lives.calls) == calls

@@ -38,40 +38,34 @@ def packed_attention(  # noqa: PLR0913 - the signature is transformers'
     `query` [1, heads, tokens, dim], `key` and `value` [1, kv_heads, tokens, dim]; returns [1,
     tokens, heads, dim]. `boundaries` are the cumulative lengths as plain integers.
     """
-    edges = boundaries or (0, query.shape[2])
+    runs = [*_runs(boundaries or (0, query.shape[2]))]
+    sizes = [rows * length for rows, length in runs]
+    # One split, whose gradient is one concatenation; a slice's gradient is a whole packed tensor.
+    parts = (torch.split_with_sizes(packed[0], sizes, dim=1) for packed in (query, key, value))
     pieces = []
-    for start, end, length in _runs(edges):
-        rows = (end - start) // length
+    for (rows, length), *part in zip(runs, *parts, strict=True):
+        of_rows = [each.unflatten(1, (rows, length)).transpose(0, 1) for each in part]
         mixed = scaled_dot_product_attention(
-            _as_rows(query, start, end, rows),
-            _as_rows(key, start, end, rows),
-            _as_rows(value, start, end, rows),
+            query=of_rows[0],
+            key=of_rows[1],
+            value=of_rows[2],
             dropout_p=dropout,
             is_causal=True,
             scale=scaling,
             enable_gqa=key.shape[1] != query.shape[1],
         )
-        pieces.append(mixed.transpose(1, 2).reshape(end - start, query.shape[1], -1))
+        pieces.append(mixed.transpose(1, 2).flatten(0, 1))
     return torch.cat(pieces)[None], None
 
 
-def _runs(edges: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Return runs of neighbouring rows of equal length, as (start, end, length).
+def _runs(edges: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Return runs of neighbouring rows of equal length, as (rows, length).
 
     Each run is one call with a batch of rows.
     """
-    lengths = [end - start for start, end in itertools.pairwise(edges)]
-    start = edges[0]
+    lengths = (end - start for start, end in itertools.pairwise(edges))
     for length, group in itertools.groupby(lengths):
-        end = start + length * sum(1 for _ in group)
-        yield start, end, length
-        start = end
-
-
-def _as_rows(packed: torch.Tensor, start: int, end: int, rows: int) -> torch.Tensor:
-    """Return a part of [1, heads, tokens, dim] as a view [rows, heads, length, dim]."""
-    heads, dim = packed.shape[1], packed.shape[3]
-    return packed[0, :, start:end].reshape(heads, rows, -1, dim).transpose(0, 1)
+        yield sum(1 for _ in group), length
 
 
 def _no_mask(*_: Any, **__: Any) -> None:

@@ -17,7 +17,7 @@ def base_version(registry: WeightRegistry, options: TrainOptions) -> Published:
 
 def version_identity(version: Published) -> str:
     """Return the name of a version together with the hash of its weights."""
-    return f"{version.model}/{version.version}:{version.manifest['sha256']['model.safetensors']}"
+    return f"{version.model}/{version.version}:{version.weights_sha256}"
 
 
 def trained_by_ancestors(registry: WeightRegistry, base: Published) -> frozenset[TrajectoryKey]:

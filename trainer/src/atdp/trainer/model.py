@@ -108,8 +108,6 @@ def save_model(model: CausalLM, directory: Path, *, tokenizer_from: Path) -> Non
         if not (tied and name == "lm_head.weight")
     }
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
-    # Readable for an inference server of another user.
-    (directory / "model.safetensors").chmod(0o644)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(tokenizer_from / name, directory / name)
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from atdp.inference import weights_digest, write_weights_manifest
 from atdp.runtime import clear_directory, file_sha256, sync_directory, sync_tree
 from atdp.trainer.errors import RegistryError
 from atdp.trainer.trained_on import read_trained_on, write_trained_on
@@ -77,6 +78,11 @@ class Published:
         return None if value is None else str(value)
 
     @property
+    def weights_sha256(self) -> str:
+        """The digest of the weights that the manifest names."""
+        return weights_digest(self.manifest["sha256"])
+
+    @property
     def trained_on(self) -> Mapping[TrajectoryKey, str | None]:
         """Every trajectory that this version's own run trained on, and its task.
 
@@ -119,19 +125,15 @@ class WeightRegistry:
         self, folder: Path, partial: Path, model: str, lineage: Lineage
     ) -> Published:
         """Give the filled directory the next free version name."""
-        hashes = {file.name: file_sha256(file) for file in sorted(partial.iterdir())}
         while True:
             version = f"v{1 + max((_number(name) for name in self.versions(model)), default=0)}"
-            manifest = {
+            facts = {
                 "model": model,
                 "version": version,
                 "created_at": datetime.now(UTC).isoformat(),
                 **lineage.to_json(),
-                "sha256": hashes,
             }
-            (partial / "manifest.json").write_text(
-                json.dumps(manifest, indent=1, sort_keys=True) + "\n"
-            )
+            manifest = write_weights_manifest(partial, facts)
             sync_tree(partial)
             target = folder / version
             try:

@@ -60,6 +60,7 @@ def train_on_rows(
         lr=rules.learning_rate,
         betas=(0.9, 0.99),
         weight_decay=rules.weight_decay,
+        fused=True,
     )
     started, tokens, loss = time.perf_counter(), 0, math.nan
     order: list[int] = []

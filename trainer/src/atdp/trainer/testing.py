@@ -23,6 +23,7 @@ from atdp.inference import (
     default_template,
     load_causal_lm,
     train_tokenizer,
+    write_weights_manifest,
 )
 from atdp.trainer.model import new_model, save_model, save_tokenizer
 from atdp.trainer.model_shape import ModelShape
@@ -60,8 +61,8 @@ ANSWER: dict[str, Any] = {
 def make_tiny_models(folder: Path) -> tuple[Path, Path]:
     """Write the models `first` and `second` below `folder`.
 
-    Both have the same tokenizer. The first was trained to answer QUESTION with ANSWER, the second
-    is random.
+    Both have the same tokenizer, and manifests that name them versions of `tiny`. The first was
+    trained to answer QUESTION with ANSWER, the second is random.
     """
     template = ChatTemplate(default_template(), eos_token=TURN_END)
     tokenizer = train_tokenizer([template.render([*QUESTION, ANSWER], TOOLS)] * 3, vocab_size=300)
@@ -76,6 +77,7 @@ def make_tiny_models(folder: Path) -> tuple[Path, Path]:
         if name == "first":
             train_on_rows(model, [row], SftRules(steps=40, batch=1, learning_rate=3e-3))
         save_model(model, folder / name, tokenizer_from=folder)
+        write_weights_manifest(folder / name, {"model": "tiny", "version": name})
     return folder / "first", folder / "second"
 
 
@@ -127,7 +129,7 @@ class EngineUnderTest:
         return self.post("/generate", **body)
 
     def serve(self, model: Path, version: str) -> None:
-        """Load the weights of a model under the name `version`."""
+        """Load the weights of a model, whose manifest names them `version`."""
         self.post("/update_weights_from_disk", model_path=str(model), weight_version=version)
 
 

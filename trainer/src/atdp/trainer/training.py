@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from atdp.inference import register_tokenizer
+from atdp.inference import load_engine_token, register_tokenizer
 from atdp.lakehouse import Lake, LakehouseError, TableName, load_dataset, open_lake
 from atdp.trainer.base_version import stale_versions
 from atdp.trainer.errors import SourceError
@@ -71,7 +71,7 @@ def train(
     register_tokenizer(options.home.tokenizers, published.path / "tokenizer.json")
     if options.engine_url is not None:
         try:
-            load_into_engine(options.engine_url, published)
+            load_into_engine(options.engine_url, published, load_engine_token(options.home))
         except WeightSyncError as error:
             raise WeightSyncError(
                 f"{published.model} {published.version} is published, "
@@ -89,7 +89,7 @@ def _load_on_the_way(options: TrainOptions, version: Published) -> None:
     if options.engine_url is None:
         return
     try:
-        load_into_engine(options.engine_url, version)
+        load_into_engine(options.engine_url, version, load_engine_token(options.home))
     except WeightSyncError as error:
         _log.warning("the engine did not load %s: %s", version.version, error)
 

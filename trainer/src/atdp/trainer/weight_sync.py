@@ -14,8 +14,10 @@ class WeightSyncError(TrainerError):
     """An inference server did not take a version; it continues with the version that it had."""
 
 
-def load_into_engine(url: str, published: Published) -> None:
-    """Make the server at `url` serve `published`, and check that it reports this version.
+def load_into_engine(url: str, published: Published, token: str) -> None:
+    """Make the server at `url` serve `published`, and check that it reports these weights.
+
+    `token` is that of the home's engines.
 
     The path is checked first: SGLang takes a path that does not exist for the name of a model on
     the hub.
@@ -30,14 +32,15 @@ def load_into_engine(url: str, published: Published) -> None:
         )
     try:
         with httpx.Client() as http:
-            engine = EngineClient(http=http, url=url)
-            engine.load_weights(published.path, version, timeout_s=_TIMEOUT_S)
-            served = engine.info(timeout_s=_TIMEOUT_S).weight_version
+            EngineClient(http=http, url=url, token=token).load_weights(
+                published.path,
+                version,
+                expected_sha256=published.weights_sha256,
+                timeout_s=_TIMEOUT_S,
+            )
     except EngineConnectionError as error:
         raise WeightSyncError(
             f"{url} cannot be reached ({error}); is the inference server running?"
         ) from error
     except EngineError as error:
         raise WeightSyncError(str(error)) from error
-    if served != version:
-        raise WeightSyncError(f"{url} took {version} but reports that it serves {served}")

@@ -1,9 +1,10 @@
 """The report as one self-contained HTML page, without scripts and requests."""
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from atdp.governance.preview.report import CostRow, PreviewReport
 from atdp.governance.preview.shares import Share
+from atdp.schemas import escape_shown_value
 
 SOURCE_TITLES = {
     "raw": "Raw records",
@@ -57,7 +58,8 @@ def render_preview_page(report: PreviewReport) -> str:
     """Return the page. All text from data is escaped."""
     environment = Environment(
         loader=PackageLoader("atdp.governance", "preview/templates"),
-        autoescape=select_autoescape(default=True),
+        autoescape=True,
+        finalize=escape_shown_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,4 +1,4 @@
-"""What the consumer reads: raw records as Kafka messages hold them, and unreadable batches."""
+"""Raw records as Kafka messages hold them, and batches that cannot be read."""
 
 from datetime import UTC, datetime
 from typing import Final, TypeAlias

@@ -8,21 +8,29 @@ from pathlib import Path
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one worker; return 2 when the model cannot be served."""
+    """Run one worker; return 2 when the home's token or the model cannot be used."""
     # Read when NumPy is loaded. On models of this size more than one thread is slower.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+    from atdp.inference.engine_token import load_engine_token
     from atdp.inference.errors import ModelError
     from atdp.inference.worker.app import create_app
     from atdp.inference.worker.engine_metrics import EngineMetrics
     from atdp.inference.worker.worker_state import WorkerOptions
-    from atdp.runtime import Service, add_health_routes, run_http
+    from atdp.runtime import SecretKeyError, Service, add_health_routes, run_http
 
     service = Service.start("inference-0", argv, options=_options, description=__doc__)
     chosen = service.options
+    try:
+        token = load_engine_token(service.home)
+    except SecretKeyError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     options = WorkerOptions(
+        token=token,
+        roots=(service.home.weights, *chosen.weights_root),
+        trusted_hosts=tuple(chosen.trusted_host),
         model_dir=chosen.model_dir,
-        weight_version=chosen.weight_version,
         decoder=chosen.decoder,
         device=chosen.device,
         max_rows=chosen.max_rows,
@@ -45,9 +53,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--model-dir", type=Path, help="model directory to serve from the start (default: none)"
+        "--model-dir", type=Path, help="version to serve from the start (default: none)"
     )
-    parser.add_argument("--weight-version", help="its version (default: from its manifest)")
+    parser.add_argument(
+        "--weights-root",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder below which versions may be loaded, beside the home's `weights` (repeatable)",
+    )
+    parser.add_argument(
+        "--trusted-host",
+        action="append",
+        default=[],
+        help="name under which the worker may be asked, beside those of the loopback interface",
+    )
     parser.add_argument(
         "--decoder",
         choices=("auto", "light", "transformers"),

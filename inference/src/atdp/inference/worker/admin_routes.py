@@ -1,6 +1,7 @@
 """Routes around generation: models, health, tokenising, weight swaps, pause and abort."""
 
 import asyncio
+import logging
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -8,13 +9,15 @@ from typing import Any, Literal
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from atdp.inference.errors import ModelError, RequestError
+from atdp.inference.errors import ModelError, RequestError, WeightsRefused
 from atdp.inference.worker.engine import DecodingEngine
 from atdp.inference.worker.request_bodies import RequestBody
 from atdp.inference.worker.sampling import SamplingParameters
 from atdp.inference.worker.sequence import Job
 from atdp.inference.worker.served_model import ServedModel
 from atdp.inference.worker.worker_state import WorkerState
+
+_log = logging.getLogger("atdp.inference")
 
 _HEALTH_TIMEOUT_S = 20
 """A generation of one token takes milliseconds; it may wait for a batch of long prompts."""
@@ -25,15 +28,11 @@ class UpdateFromDisk(RequestBody):
 
     model_path: str
     weight_version: str | None = None
+    """Version that the manifest must name; None: whichever it names."""
+    weights_sha256: str | None = None
+    """Digest that the weights must have. SGLang does not know this field."""
     flush_cache: bool = True
     abort_all_requests: bool = False
-
-
-class UpdateVersion(RequestBody):
-    """POST /update_weight_version."""
-
-    new_version: str
-    abort_all_requests: bool = True
 
 
 class Pause(RequestBody):
@@ -131,6 +130,7 @@ def _model_info(model: ServedModel) -> dict[str, Any]:
         "architectures": list(model.architectures),
         "tokenizer_hash": model.tokenizer_hash,
         "template_hash": model.template_hash,
+        "weights_sha256": model.weights_sha256,
     }
 
 
@@ -180,14 +180,19 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
 
     @app.post("/update_weights_from_disk")
     async def update_weights(body: UpdateFromDisk) -> Response:
-        version = body.weight_version or engine.served_version
         async with one_at_a_time:
             try:
-                model = await asyncio.to_thread(state.open, Path(body.model_path), version)
-            except ModelError as error:
-                return JSONResponse(
-                    {"success": False, "message": str(error), "num_paused_requests": 0}, 400
+                model = await asyncio.to_thread(
+                    state.open,
+                    Path(body.model_path),
+                    version=body.weight_version,
+                    weights_sha256=body.weights_sha256,
                 )
+            except WeightsRefused as error:
+                return _not_updated(str(error))
+            except ModelError as error:
+                _log.warning("weights cannot be served: %s", error)
+                return _not_updated("The model cannot be served; the worker's log has the reason.")
             if body.abort_all_requests:
                 await asyncio.wrap_future(engine.abort(None))
             await asyncio.wrap_future(engine.swap(model))
@@ -197,14 +202,9 @@ def _add_weights(app: FastAPI, state: WorkerState) -> None:
             message += f" Weight version updated to {body.weight_version}."
         return JSONResponse({"success": True, "message": message, "num_paused_requests": 0})
 
-    @app.post("/update_weight_version")
-    async def update_version(body: UpdateVersion) -> dict[str, Any]:
-        await asyncio.wrap_future(
-            engine.rename(body.new_version, abort_all=body.abort_all_requests)
-        )
-        await asyncio.to_thread(state.save)
-        message = f"Weight version updated to {body.new_version}"
-        return {"success": True, "message": message, "new_version": body.new_version}
+
+def _not_updated(message: str) -> Response:
+    return JSONResponse({"success": False, "message": message, "num_paused_requests": 0}, 400)
 
 
 def _add_flow(app: FastAPI, engine: DecodingEngine) -> None:

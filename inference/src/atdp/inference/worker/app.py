@@ -11,6 +11,7 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from atdp.inference.errors import RequestError
+from atdp.inference.worker.access_control import LOOPBACK_HOSTS, AccessControl
 from atdp.inference.worker.admin_routes import add_admin_routes
 from atdp.inference.worker.chat_answer import ChatChunks, completion
 from atdp.inference.worker.engine import DecodingEngine
@@ -21,13 +22,12 @@ from atdp.inference.worker.sequence import Job, Progress
 from atdp.inference.worker.worker_state import WorkerOptions, WorkerState
 
 
-def create_app(options: WorkerOptions | None = None) -> FastAPI:
+def create_app(options: WorkerOptions) -> FastAPI:
     """Return the worker's application; `app.state.worker` is its `WorkerState`.
 
     Raises:
         ModelError: the model directory of the options cannot be served.
     """
-    options = options or WorkerOptions()
     engine = DecodingEngine(max_rows=options.max_rows, seed=options.seed)
     state = WorkerState(engine=engine, options=options)
     state.load_first()
@@ -39,6 +39,9 @@ def create_app(options: WorkerOptions | None = None) -> FastAPI:
 
     app = FastAPI(title="atdp inference worker", lifespan=lifespan)
     app.state.worker = state
+    app.add_middleware(
+        AccessControl, token=options.token, hosts=(*LOOPBACK_HOSTS, *options.trusted_hosts)
+    )
     add_error_answers(app)
     _add_generation_routes(app, engine)
     add_admin_routes(app, state)

@@ -17,7 +17,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Literal
 
 from atdp.inference.errors import NotReadyError
@@ -98,16 +97,6 @@ class DecodingEngine:
     def swap(self, model: ServedModel) -> Future[object]:
         """Serve `model`: at once when paused or idle, else after the running requests."""
         return self._order(lambda: self._swap(model), after_running=True)
-
-    def rename(self, version: str, *, abort_all: bool) -> Future[object]:
-        """Give the same weights another version name."""
-
-        def apply() -> None:
-            if abort_all:
-                self._abort(lambda _: True)
-            self._model = replace(self.model, version=version)
-
-        return self._order(apply)
 
     def abort(self, rid: str | None) -> Future[object]:
         """End the jobs with this id (None: all jobs) with the output they have."""

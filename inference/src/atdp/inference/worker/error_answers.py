@@ -6,7 +6,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from atdp.inference.errors import ModelError, NotReadyError, RequestError
+from atdp.inference.errors import NotReadyError, RequestError
 
 
 def add_error_answers(app: FastAPI) -> None:
@@ -14,7 +14,7 @@ def add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestError)
     async def bad_request(request: Request, error: RequestError) -> Response:
-        return _error_answer(request, 400, str(error), "BadRequestError")
+        return error_answer(request.url.path, 400, str(error), "BadRequestError")
 
     @app.exception_handler(RequestValidationError)
     async def bad_body(request: Request, error: RequestValidationError) -> Response:
@@ -22,25 +22,20 @@ def add_error_answers(app: FastAPI) -> None:
             f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors()
         )
         message = problems or "The body does not have the fields that this route takes."
-        return _error_answer(request, 400, message, "BadRequestError")
+        return error_answer(request.url.path, 400, message, "BadRequestError")
 
     @app.exception_handler(NotReadyError)
     async def not_ready(request: Request, error: NotReadyError) -> Response:
-        return _error_answer(request, 503, str(error), "ServiceUnavailable")
-
-    @app.exception_handler(ModelError)
-    async def bad_model(_: Request, error: ModelError) -> Response:
-        return JSONResponse(
-            {"success": False, "message": str(error), "num_paused_requests": 0}, 400
-        )
+        return error_answer(request.url.path, 503, str(error), "ServiceUnavailable")
 
     @app.exception_handler(404)
     async def unknown(request: Request, _: Exception) -> Response:
         return PlainTextResponse(f"no route {request.url.path} in this worker\n", 404)
 
 
-def _error_answer(request: Request, status: int, message: str, kind: str) -> JSONResponse:
-    if not request.url.path.startswith("/v1/"):
+def error_answer(path: str, status: int, message: str, kind: str) -> JSONResponse:
+    """Return the answer to a failed request for `path`; `kind` is OpenAI's type of error."""
+    if not path.startswith("/v1/"):
         return JSONResponse({"error": {"message": message}}, status)
     body: dict[str, Any] = {
         "object": "error",

@@ -29,6 +29,8 @@ class ServedModel:
     eos_ids: frozenset[int]
     tokenizer_hash: str
     template_hash: str
+    weights_sha256: str | None = None
+    """Digest of the weights; None where they were opened without being verified."""
 
     @classmethod
     def open(

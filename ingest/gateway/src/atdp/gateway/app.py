@@ -31,6 +31,7 @@ from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.state import GatewayState, keep_state
 from atdp.gateway.trajectory_writer import LiveLimits, TrajectoryRecorder
+from atdp.gateway.weights_proof import WeightsProofs
 from atdp.runtime import (
     Health,
     HttpProblem,
@@ -120,6 +121,7 @@ async def _open(
         ),
         routes=RoutesFile(settings.home.routes_file, EngineRoute(url=settings.engine)),
         engines=engines,
+        weights_proofs=WeightsProofs(engines, settings.home.weights),
         recognizer=Recognizer(
             recognised, MessageDigests(secret), pending_s=settings.engine_timeout_s
         ),

@@ -26,7 +26,9 @@ import orjson
 from atdp.gateway.engine_routes import EngineRoute
 from atdp.inference import (
     EngineInfo,
+    bearer,
     directory_template_hash,
+    load_engine_token,
     parse_engine_info,
     register_tokenizer,
     registered_tokenizer,
@@ -83,6 +85,7 @@ class Engines:
         self._home = home
         self._timeout_s = timeout_s
         self._client = httpx.AsyncClient(
+            headers=bearer(load_engine_token(home)),
             timeout=httpx.Timeout(timeout_s, connect=5.0),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
             transport=transport,

@@ -18,7 +18,6 @@ from fastapi.responses import JSONResponse
 from atdp.gateway.errors import EventLogUnavailable, EventRejected, log_unavailable
 from atdp.gateway.event_log import LogRecord
 from atdp.gateway.request_body import read_object
-from atdp.gateway.session_resolution import bound_trajectory
 from atdp.gateway.state import GatewayState, state_of
 from atdp.runtime import Caller, HttpProblem, authenticate, tenant_problem
 from atdp.schemas import InvalidRecord, event_from_json
@@ -83,10 +82,12 @@ def _record(
             "0197a3f0-7c1e-7d3a-9b52-3f1c2a4e5d60 (version 7 keeps order): "
             "it distinguishes a copy of an event from another event"
         )
-    bound = bound_trajectory(caller)
-    if bound is not None and bound != (event.trajectory_id, event.attempt):
+    bound = caller.principal.session
+    if bound is not None and not bound.contains(
+        event.trajectory_id, event.attempt, event.session_id
+    ):
         return EventRejected(
-            "trajectory_id and attempt are not those of the key's session: "
+            "session_id, trajectory_id and attempt are not those of the key's session: "
             "a session key is valid for its own session only; use a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)

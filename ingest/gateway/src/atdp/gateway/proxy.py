@@ -5,7 +5,8 @@ Each call gets its trajectory (`call_placement`), is forwarded to the engine of 
 recorded (`trajectory_events`), and answered only when its events are acknowledged: an answer that
 an agent has seen is in the log. When Kafka does not acknowledge, the answer is 503, and the
 recorded events are sent again with the session's next call. An engine's error answer is recorded as
-a gap and passed on unchanged. Several choices (`n`) are several samples of one decision.
+a gap and passed on unchanged. An answer of weights that are not proven (`weights_proof`) is
+recorded as a gap and not passed on. Several choices (`n`) are several samples of one decision.
 
 Answer headers: `x-atdp-trajectory`, `x-atdp-session`, `x-atdp-events` (events recorded for this
 call), `x-atdp-weight-version`, `x-atdp-track` (`stable` or `canary`), and for a request with
@@ -34,6 +35,7 @@ from atdp.gateway.request_body import read_object
 from atdp.gateway.session_store import SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.gateway.trajectory_events import Answered, Asked, FailedCall, LiveTrajectory
+from atdp.gateway.weights_proof import UnprovenWeights
 from atdp.runtime import HttpProblem, authenticate
 from atdp.schemas import (
     Event,
@@ -74,8 +76,7 @@ async def chat_completions(request: Request) -> Response:
     made: list[Event] = []
     response: Any = None
     try:
-        reply = await _call_engine(gateway, call.row, body)
-        result = await _result(gateway, body, reply)
+        reply, result = await _reply_and_result(gateway, call.row, body)
         if isinstance(result, _Choices):
             result = _priced(gateway, call.row, asked, result)
             response = result.response_id
@@ -126,6 +127,19 @@ class _Choices:
 
     answered: tuple[Answered, ...]
     response_id: Any
+
+
+async def _reply_and_result(
+    gateway: GatewayState, row: SessionRow, body: Mapping[str, Any]
+) -> tuple[_EngineReply, _Choices | FailedCall]:
+    """Call the engine; an answer of weights that are not proven counts as none."""
+    reply = await _call_engine(gateway, row, body)
+    try:
+        return reply, await _result(gateway, body, reply)
+    except UnprovenWeights as error:
+        problem = HttpProblem(502, "engine_weights_unproven", str(error), retry_after_s=1)
+        reply = replace(reply, answer=problem)
+        return reply, await _result(gateway, body, reply)
 
 
 async def _call_engine(
@@ -215,6 +229,7 @@ async def _result(
             _choice(body, document, index, identity, Versions(weights=weights), reply.track)
             for index in asked_for
         )
+        await gateway.weights_proofs.check(reply.engine, _named_versions(choices))
         # The engine counts the tokens of all choices together.
         first = replace(choices[0], usage=generation_fields.read_usage(document))
         return _Choices((first, *choices[1:]), document.get("id"))
@@ -225,6 +240,13 @@ async def _result(
             detail=f"the answer cannot be read: {type(error).__name__}",
             at=at,
         )
+
+
+def _named_versions(choices: Sequence[Answered]) -> set[str]:
+    """Return every weight version that would be recorded."""
+    whole = {choice.versions.weights for choice in choices}
+    spans = {span.version for choice in choices for span in choice.generation.policy_versions}
+    return {version for version in whole | spans if version is not None}
 
 
 def _choice(

@@ -7,7 +7,6 @@ are not ASCII. A call that names neither session nor trajectory is recognised (`
 the answer's `x-atdp-trajectory` names what it became.
 """
 
-import json
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -18,7 +17,7 @@ from atdp.gateway.content_versions import StatedVersions
 from atdp.gateway.header_text import from_header
 from atdp.gateway.request_body import checked_id
 from atdp.gateway.session_store import NewSession, SessionRow, SessionStore
-from atdp.runtime import Caller, HttpProblem
+from atdp.runtime import Caller, HttpProblem, SessionBinding
 
 DEFAULT_AGENT = "unnamed"
 
@@ -92,10 +91,10 @@ def open_problem(row: SessionRow) -> None:
         )
 
 
-def session_binding(row: SessionRow) -> str:
-    """Return the JSON text that a session key carries: its session, trajectory and attempt."""
-    return json.dumps(
-        {"session_id": row.session_id, "trajectory_id": row.trajectory_id, "attempt": row.attempt}
+def session_binding(row: SessionRow) -> SessionBinding:
+    """Return what a key for this session is bound to."""
+    return SessionBinding(
+        session_id=row.session_id, trajectory_id=row.trajectory_id, attempt=row.attempt
     )
 
 
@@ -104,10 +103,8 @@ def bound_trajectory(caller: Caller) -> tuple[str, int] | None:
 
     None for a key of a tenant, which is valid for all trajectories of the tenant.
     """
-    if caller.principal.session is None:
-        return None
-    bound = json.loads(caller.principal.session)
-    return bound["trajectory_id"], bound["attempt"]
+    bound = caller.principal.session
+    return None if bound is None else (bound.trajectory_id, bound.attempt)
 
 
 def _by_session_key(

@@ -17,6 +17,7 @@ from atdp.gateway.response_store import ResponseStore
 from atdp.gateway.session_store import SessionStore
 from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
+from atdp.gateway.weights_proof import WeightsProofs
 from atdp.runtime import Health, KeyStore
 
 
@@ -34,6 +35,7 @@ class GatewayState:
     recorder: TrajectoryRecorder
     routes: RoutesFile
     engines: Engines
+    weights_proofs: WeightsProofs
     recognizer: Recognizer
     secret: bytes
     """Secret of the home for digests of messages and pseudonyms of end users."""

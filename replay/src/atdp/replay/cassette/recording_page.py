@@ -6,11 +6,11 @@ The same report gives the same bytes.
 from collections.abc import Sequence
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from atdp.replay.cassette.player import OUTCOMES
 from atdp.replay.cassette.recording_report import RecordingReport
+from atdp.replay.page_template import page_template
 from atdp.replay.report_files import write_report_files
 from atdp.replay.report_json import rounded_json
 from atdp.replay.verdict import Verdict
@@ -42,19 +42,10 @@ Curve = Sequence[tuple[int, float]]
 
 
 def render_recordings(report: RecordingReport) -> str:
-    """Return the page. All text from data is escaped."""
-    environment = Environment(
-        loader=PackageLoader("atdp.replay", "templates"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["share"] = _share
-    environment.filters["number"] = _number
+    """Return the page."""
     measures = report.measures
     settings = rounded_json(report.inputs.settings)
-    return environment.get_template("recordings.html.j2").render(
+    return page_template("recordings.html.j2", share=_share, number=_number).render(
         report=report,
         inputs=report.inputs,
         measures=measures,

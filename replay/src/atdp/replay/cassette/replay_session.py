@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 import httpx
 
+from atdp.inference import bearer
 from atdp.lakehouse import LakehouseError, open_lake
 from atdp.replay.cassette.cassette_settings import CassetteSettings
 from atdp.replay.cassette.counterfactual import Counterfactual
@@ -88,12 +89,7 @@ class ReplaySession:
             if request.baseline is None
             else registered_policy(home, request.model, request.baseline, request.baseline_url)
         )
-        self.engines = StackEngines(
-            endpoints=home.endpoints(),
-            weights=home.weights,
-            routes_file=home.routes_file,
-            locks=home.control,
-        )
+        self.engines = StackEngines.of(home)
         self._mode: ReplayMode = mode
         self._answers = hashlib.sha256()
 
@@ -125,9 +121,15 @@ class ReplaySession:
     @contextmanager
     def agent(self, policy: PolicyVersion) -> Iterator[EngineAgent]:
         """Open the live agent of a policy; the process reaches nothing but its engine meanwhile."""
-        url = policy.url or self.engines.find(policy)
-        timeout_s = self.request.settings.timeout_s
-        with only_engine(url), httpx.Client(timeout=timeout_s, trust_env=False) as client:
+        url = self.engines.find(policy)
+        with (
+            only_engine(url),
+            httpx.Client(
+                timeout=self.request.settings.timeout_s,
+                headers=bearer(self.engines.token),
+                trust_env=False,
+            ) as client,
+        ):
             yield EngineAgent(
                 client=client,
                 url=url,
@@ -140,7 +142,7 @@ class ReplaySession:
         self, policy: PolicyVersion, recordings: Sequence[Recording]
     ) -> list[ActionLikelihood]:
         """Return the log-likelihoods of the recorded actions under a policy."""
-        url = policy.url or self.engines.find(policy)
+        url = self.engines.find(policy)
         config = ReplayConfig(timeout_s=self.request.settings.timeout_s)
         with (
             only_engine(url),

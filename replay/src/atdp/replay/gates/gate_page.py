@@ -6,11 +6,9 @@ then the inputs. The same report gives the same bytes.
 
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
-
 from atdp.replay.gates.gate_plots import pass_k_plot
 from atdp.replay.gates.gate_report import GateReport
+from atdp.replay.page_template import page_template
 from atdp.replay.verdict import Verdict
 
 MOST_FLIPS = 200
@@ -26,15 +24,7 @@ _MEANING = {
 
 
 def render_gates(report: GateReport) -> str:
-    """Return the page. All text from data is escaped; the SVG of the plots is inserted as it is."""
-    environment = Environment(
-        loader=PackageLoader("atdp.replay", "templates"),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = _number
+    """Return the page."""
     settings = report.inputs.settings if isinstance(report.inputs.settings, dict) else {}
     address = settings.get("trajectory_url")
 
@@ -45,7 +35,7 @@ def render_gates(report: GateReport) -> str:
             tenant=quote(tenant, safe=""), trajectory=quote(trajectory, safe=""), attempt=attempt
         )
 
-    return environment.get_template("gates.html.j2").render(
+    return page_template("gates.html.j2", number=_number).render(
         report=report,
         inputs=report.inputs,
         settings=sorted(settings.items()),
@@ -53,8 +43,7 @@ def render_gates(report: GateReport) -> str:
         meaning=_MEANING[report.verdict],
         most_flips=MOST_FLIPS,
         link=link,
-        # The SVG holds numbers and fixed words.
-        pass_k_plot=lambda evidence: Markup(pass_k_plot(evidence)),  # noqa: S704
+        pass_k_plot=pass_k_plot,
     )
 
 

@@ -1,21 +1,15 @@
 """The pass^k curve of a report as inline SVG; the same report gives the same bytes."""
 
-import io
-
-import matplotlib as mpl
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
+from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
 from atdp.replay.gates.evidence import MetricEvidence
-from atdp.replay.plot_frame import BASELINE, CANDIDATE, STYLE
+from atdp.replay.plot_frame import BASELINE, CANDIDATE, drawn_figure, to_svg
 
 
-def pass_k_plot(evidence: MetricEvidence) -> str:
+def pass_k_plot(evidence: MetricEvidence) -> Markup:
     """Plot pass^1 to pass^k of both with their bands."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(4.8, 2.6), layout="constrained")
-        FigureCanvasSVG(figure)
+    with drawn_figure(4.8, 2.6) as figure:
         axes = figure.subplots()
         for name, colour, curve in (
             ("baseline", BASELINE, evidence.baseline_curve),
@@ -31,9 +25,4 @@ def pass_k_plot(evidence: MetricEvidence) -> str:
         axes.set_ylabel("probability")
         axes.set_title("All of k attempts at a task succeed")
         axes.legend(frameon=False)
-        buffer = io.StringIO()
-        figure.savefig(
-            buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
-        )
-    svg = buffer.getvalue()
-    return svg[svg.index("<svg") :].replace("<svg", '<svg role="img" aria-label="pass^k by k"', 1)
+        return to_svg(figure, "pass^k by k")

@@ -2,6 +2,7 @@
 
 from atdp.runtime.keys.api_key import ApiKey
 from atdp.runtime.keys.principals import ANY_TENANT, Permission, Principal, Role
+from atdp.runtime.keys.session_binding import SessionBinding
 from atdp.runtime.keys.store import KeyStore
 from atdp.runtime.keys.stored_key import StoredKey
 from atdp.runtime.keys.tenants import UNKNOWN_TENANT, tenant_problem
@@ -14,6 +15,7 @@ __all__ = [
     "Permission",
     "Principal",
     "Role",
+    "SessionBinding",
     "StoredKey",
     "tenant_problem",
 ]

@@ -8,6 +8,8 @@ permission is denied.
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from atdp.runtime.keys.session_binding import SessionBinding
+
 Role = Literal["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"]
 Permission = Literal[
     "emit",  # send events
@@ -47,8 +49,8 @@ class Principal:
     """Id of the API key; empty for the caller of a token."""
     tenant: str
     role: str
-    session: str | None = None
-    """JSON text of the session that a session key is bound to; None for every other key."""
+    session: SessionBinding | None = None
+    """The session that a session key is bound to; None for every other key."""
     versions: str | None = None
     """JSON object of the versions (harness, prompt, tools) of the agent that uses the key."""
     parent: str | None = None

@@ -28,6 +28,7 @@ from atdp.runtime.durable_files import write_durably
 from atdp.runtime.errors import KeyStoreError
 from atdp.runtime.keys.api_key import ApiKey
 from atdp.runtime.keys.principals import ANY_TENANT, ROLE_PERMISSIONS, Principal
+from atdp.runtime.keys.session_binding import SessionBinding
 from atdp.runtime.keys.stored_key import StoredKey
 from atdp.runtime.keys.tenants import tenant_problem
 
@@ -123,9 +124,9 @@ class KeyStore:
         return self._insert(Principal(key_id="", tenant=tenant, role=role, versions=versions))
 
     def create_session_key(
-        self, parent: Principal, *, tenant: str, session: str
+        self, parent: Principal, *, tenant: str, session: SessionBinding
     ) -> tuple[ApiKey, Principal]:
-        """Create a key of role `agent` for one session (`session`: JSON text) under a parent key.
+        """Create a key of role `agent` for one session under a parent key.
 
         Raises:
             KeyStoreError: the parent may not emit for `tenant`, or is a session key itself.
@@ -210,7 +211,7 @@ class KeyStore:
                     principal.role,
                     key.verifier,
                     principal.parent,
-                    principal.session,
+                    None if principal.session is None else principal.session.to_json(),
                     principal.versions,
                     _now_us(),
                 ),
@@ -222,7 +223,14 @@ class KeyStore:
         rows = self._db.execute(f"{query} ORDER BY k.created_at, k.key_id", parameters)
         return [
             StoredKey(
-                Principal(key_id, tenant, role, session, versions, parent),
+                Principal(
+                    key_id=key_id,
+                    tenant=tenant,
+                    role=role,
+                    session=None if session is None else SessionBinding.parse(session),
+                    versions=versions,
+                    parent=parent,
+                ),
                 verifier,
                 created_at,
                 revoked_at is not None,

@@ -4,7 +4,7 @@ Rule: no value of an event ever reaches a log, because people read logs whom gov
 no access to events. Log calls name counts, ids and places. Exceptions are logged by type and place.
 Their message is logged only where the type is known not to quote data: our own errors, those of the
 operating system, Kafka and sqlite. A pydantic or JSON error quotes its input, so only its type is
-logged.
+logged. Control characters are escaped: a name in a log does not act on a terminal.
 """
 
 import json
@@ -13,6 +13,8 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from types import TracebackType
+
+from atdp.schemas import escape_control_characters
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {
     "message",
@@ -51,9 +53,10 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = describe_error(record.exc_info[1])
             line["at"] = _places(record.exc_info[2])
-        return json.dumps(
+        text = json.dumps(
             line, default=lambda value: f"<{type(value).__name__}>", ensure_ascii=False
         )
+        return escape_control_characters(text)
 
 
 def describe_error(error: BaseException) -> str:

@@ -34,6 +34,7 @@ from typing import Self
 
 from atdp.runtime.durable_files import write_durably
 from atdp.runtime.home import Home
+from atdp.runtime.private_process import make_process_private
 from atdp.runtime.service.health import Health, HealthServer
 from atdp.runtime.service.logs import setup_logging
 from atdp.runtime.stop_signals import call_on_signals
@@ -73,7 +74,7 @@ class Service:
         options: Callable[[argparse.ArgumentParser], None] | None = None,
         description: str | None = None,
     ) -> Self:
-        """Parse the arguments and set up logs, signal handlers and the watch on the parent.
+        """Parse the arguments; set up privacy, logs, signal handlers and the watch on the parent.
 
         The arguments are `--home`, `--port`, `--name` and those that `options` adds. Call it from
         the main thread of the process.
@@ -93,6 +94,7 @@ class Service:
             options(parser)
         arguments = parser.parse_args(argv)
         home = Home(arguments.home.expanduser().resolve()) if arguments.home else Home.from_env()
+        make_process_private()
         setup_logging(arguments.name)
         service = cls(arguments.name, home, arguments.port, arguments, Health(arguments.name))
         service._catch_signals()

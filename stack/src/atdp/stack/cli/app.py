@@ -11,6 +11,7 @@ Verbs import what they need when they run, and some are imported only when they 
 import os
 import sys
 import traceback
+from contextvars import copy_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
+from atdp.runtime import forbid_core_dumps, private_files
 from atdp.stack.cli import (
     conformance,
     dataset,
@@ -33,6 +35,8 @@ from atdp.stack.cli import (
 )
 from atdp.stack.cli.exit_codes import CLOSED_OUTPUT, ERROR, exit_code
 from atdp.stack.cli.late_commands import late_commands
+from atdp.stack.cli.spreadsheet_csv import add_csv_safe_option
+from atdp.stack.cli.terminal import escaping_output
 
 _INTERRUPTED = 130
 
@@ -47,7 +51,17 @@ class AtdpGroup(TyperGroup):
         for name, command in self._late.items():
             stand_in = TyperCommand(name, help=command.summary, rich_markup_mode=None)
             self.add_command(stand_in, name)
-        _keep_lines(self)
+        _complete(self)
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command line; no data acts on the terminal, and files that it makes are private.
+
+        What the user names a path for has the permissions of the user's umask (`files_of_user`).
+        """
+        forbid_core_dumps()
+        with escaping_output(), private_files():
+            # In a context of its own: what one call asks for (`--csv-safe`) ends with it.
+            return copy_context().run(super().main, *args, **settings)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the verb; arguments that are not UTF-8 are a wrong call."""
@@ -98,7 +112,7 @@ class AtdpGroup(TyperGroup):
     def load(self, name: str) -> None:
         """Import a late command and put it in place of its stand-in."""
         command = self._late.pop(name).load()
-        _keep_lines(command)
+        _complete(command)
         self.add_command(command, name)
 
     def load_all(self) -> None:
@@ -164,6 +178,12 @@ def set_home(
     """Take the settings of every verb."""
     if home is not None:
         os.environ["ATDP_HOME"] = str(home.resolve())
+
+
+def _complete(command: Any) -> None:
+    """Add to a command, and to those in it, what every command has."""
+    _keep_lines(command)
+    add_csv_safe_option(command)
 
 
 def _keep_lines(command: Any) -> None:

@@ -130,7 +130,9 @@ def _print(report: "ConformanceReport", form: Format) -> None:
 
 def _write_vectors(folder: Path) -> None:
     from atdp.schemas import VECTOR_FILES, vector_text
+    from atdp.stack.cli.output_files import writing
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in VECTOR_FILES:
-        (folder / name).write_text(vector_text(name), encoding="utf-8")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in VECTOR_FILES:
+            (folder / name).write_text(vector_text(name), encoding="utf-8")

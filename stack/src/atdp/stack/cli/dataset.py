@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     group.command()(create)
     group.command("list")(list_all)
     group.command()(show)
+    group.command()(remove)
     app.add_typer(group)
 
 
@@ -88,6 +89,37 @@ def show(name: Name, form: TableFormatOption = Format.JSON, as_json: JsonOption 
 
     dataset = load_dataset(open_lake(existing_home()), name)
     print_record(_as_json(dataset), choose_format(form, as_json) or Format.JSON)
+
+
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of datasets.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Remove datasets, so that the lake need not keep what they pin.
+
+    Evaluations and training runs that read them cannot be repeated. The names stay taken. Files
+    that nothing needs any more are deleted by the lake writer, after an hour.
+
+    \b
+    Example:
+      atdp dataset remove retail-1 retail-2 --yes
+    """
+    from atdp.lakehouse import load_dataset, open_lake, remove_dataset
+
+    lake = open_lake(existing_home())
+    for name in names:
+        load_dataset(lake, name)
+    if not yes:
+        typer.confirm(f"Remove {', '.join(names)}?", abort=True, err=True)
+    for name in names:
+        remove_dataset(lake, name)
+    form = choose_format(form, as_json)
+    if form is None:
+        typer.echo(f"removed {', '.join(names)}", err=True)
+    else:
+        print_rows([{"name": name, "removed": True} for name in names], ["name", "removed"], form)
 
 
 def _as_json(dataset: "Dataset") -> dict[str, object]:

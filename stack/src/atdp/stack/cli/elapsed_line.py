@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-import typer
+from atdp.stack.cli.terminal import rewrite_line
 
 _QUIET_S: Final = 2.0
 """Seconds after which a call shows that it is at work."""
 _EVERY_S: Final = 1.0
-_CLEAR: Final = "\r\x1b[K"
 
 
 @contextmanager
@@ -27,11 +26,10 @@ def elapsed_line(what: str, *, quiet_s: float = _QUIET_S) -> Iterator[None]:
     def show() -> None:
         wait_s, shown = quiet_s, False
         while not ended.wait(wait_s):
-            line = f"{_CLEAR}{what}: {time.monotonic() - started_s:.0f} s"
-            typer.echo(line, nl=False, err=True)
+            rewrite_line(f"{what}: {time.monotonic() - started_s:.0f} s")
             wait_s, shown = _EVERY_S, True
         if shown:
-            typer.echo(_CLEAR, nl=False, err=True)
+            rewrite_line()
 
     thread = threading.Thread(target=show, name="elapsed", daemon=True)
     thread.start()

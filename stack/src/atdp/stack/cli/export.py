@@ -9,6 +9,7 @@ import typer
 from atdp.stack.cli.callers import KeyOption, caller_of
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
+from atdp.stack.cli.terminal import rewrite_line
 
 _PROGRESS_EVERY = 100
 
@@ -68,5 +69,4 @@ def export(  # noqa: PLR0913 (one for each option of the command)
 
 def _show_progress(done: int, of: int) -> None:
     if sys.stderr.isatty() and (done % _PROGRESS_EVERY == 0 or done == of):
-        end = "\n" if done == of else ""
-        typer.echo(f"\rexporting: {done} of {of} trajectories{end}", nl=False, err=True)
+        rewrite_line(f"exporting: {done} of {of} trajectories", ends=done == of)

@@ -166,10 +166,11 @@ def _show(report: "ImportReport", *, dry_run: bool) -> None:
 
 @contextmanager
 def _progress_bar(*, shown: bool) -> Iterator[Progress]:
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    from atdp.stack.cli.data_console import DataConsole
+
+    console = DataConsole(stderr=True)
     columns = (
         TextColumn("importing"),
         BarColumn(),

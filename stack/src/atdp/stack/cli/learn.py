@@ -262,10 +262,10 @@ def _show(shown: "LearningStatus") -> None:
         f"{shown.ahead} of at most {shown.max_staleness} versions ahead"
     )
     if shown.versions:
-        from rich.console import Console
+        from atdp.stack.cli.data_console import DataConsole
 
         columns = ["version", "stage", "replay", "reasons"]
-        Console().print(build_table(shown.versions, columns))
+        DataConsole().print(build_table(shown.versions, columns))
 
 
 @contextmanager
@@ -273,9 +273,8 @@ def _reporting(
     files: "LearningFiles", form: Format | None
 ) -> Iterator[Callable[["LearningEvent"], None]]:
     """Yield the function that prints events: as lines of JSON, or for people."""
-    from rich.console import Console
-
     from atdp.runtime import utc_now
+    from atdp.stack.cli.data_console import DataConsole
 
     if form is not None:
 
@@ -285,7 +284,7 @@ def _reporting(
 
         yield print_line
         return
-    console = Console(stderr=True)
+    console = DataConsole(stderr=True)
     with console.status(f"learning {files.model}") as line:
 
         def print_event(event: "LearningEvent") -> None:

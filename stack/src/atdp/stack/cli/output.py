@@ -4,14 +4,15 @@ Every verb that prints a result has the options `--format` and `--json`. Without
 what people read most easily: a sentence, or a table where the result has rows.
 """
 
-import csv
-import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from atdp.stack.cli.spreadsheet_csv import safe_csv, safe_csv_asked_for
+from atdp.stack.cli.terminal import escaped, write_data
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,8 +43,16 @@ Row = Mapping[str, object]
 
 
 def choose_format(form: Format | None, as_json: bool) -> Format | None:
-    """Return the format that `--format` and `--json` ask for; None for the text for people."""
-    return Format.JSON if as_json else form
+    """Return the format that `--format`, `--json` and `--csv-safe` ask for.
+
+    None asks for the text for people.
+    """
+    asked = Format.JSON if as_json else form
+    if not safe_csv_asked_for():
+        return asked
+    if asked is Format.JSON:
+        raise typer.BadParameter("prints CSV, and JSON is asked for", param_hint="--csv-safe")
+    return Format.CSV
 
 
 def print_rows(
@@ -63,7 +72,7 @@ def print_rows(
     if form is Format.JSON:
         print_json([{column: row.get(column) for column in columns} for row in rows])
     elif form is Format.CSV:
-        typer.echo(_csv(rows, columns), nl=False)
+        print_csv(_csv_cells(rows, columns))
     else:
         _print_table(build_table(rows, columns, title=title), folded=folded)
 
@@ -73,7 +82,7 @@ def print_record(record: Row, form: Format) -> None:
     if form is Format.JSON:
         print_json(record)
     elif form is Format.CSV:
-        typer.echo(_csv([record], list(record)), nl=False)
+        print_csv(_csv_cells([record], list(record)))
     else:
         rows = [{"field": field, "value": cell_text(value)} for field, value in record.items()]
         _print_table(build_table(rows, ["field", "value"]))
@@ -82,6 +91,13 @@ def print_record(record: Row, form: Format) -> None:
 def print_json(value: object) -> None:
     """Print a value as indented JSON; values without a JSON form (times, decimals) as text."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=cell_text))
+
+
+def print_csv(rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of cells as CSV; with `--csv-safe` in the form that is safe in spreadsheets."""
+    from atdp.runtime import csv_lines
+
+    write_data(safe_csv(rows) if safe_csv_asked_for() else csv_lines(rows))
 
 
 def cell_text(value: object) -> str:
@@ -104,15 +120,16 @@ def build_table(
 ) -> "Table":
     """Return rows as a table for a terminal.
 
-    Cells are data and never markup; a cell that is a `rich.text.Text` keeps its style. Tabs become
-    spaces, because Rich measures a tab as nothing and then cuts the cell.
+    Headers and cells are data and never markup, and their control characters are escaped; a cell
+    that is a `rich.text.Text` keeps its style. Tabs become spaces, because Rich measures a tab as
+    nothing and then cuts the cell.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=Text(title) if title else None,
+        title=Text(escaped(title)) if title else None,
         title_justify="left",
         header_style="bold",
         box=SIMPLE_HEAD,
@@ -122,7 +139,7 @@ def build_table(
         values = [row.get(column) for row in rows]
         longest = max((len(cell_text(value)) for value in values), default=0)
         table.add_column(
-            column,
+            Text(escaped(column)),
             justify="right" if _is_numeric(values) else "left",
             overflow="fold",
             no_wrap=longest <= _NEVER_FOLDED,
@@ -132,7 +149,7 @@ def build_table(
         values = [row.get(column) for column in columns]
         table.add_row(
             *(
-                value if isinstance(value, Text) else Text(cell_text(value).expandtabs(4))
+                value if isinstance(value, Text) else Text(escaped(cell_text(value)).expandtabs(4))
                 for value in values
             )
         )
@@ -140,21 +157,19 @@ def build_table(
 
 
 def _print_table(table: "Table", *, folded: bool = True) -> None:
-    from rich.console import Console
+    from atdp.stack.cli.data_console import DataConsole
 
-    console = Console()
+    console = DataConsole()
     if not folded or not console.is_terminal:
-        console = Console(width=_PIPE_WIDTH)
+        console = DataConsole(width=_PIPE_WIDTH)
     # The terminal itself breaks a line that is too long for it; a crop would lose columns.
     console.print(table, soft_wrap=not folded)
 
 
-def _csv(rows: Sequence[Row], columns: Sequence[str]) -> str:
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_csv_cell(row.get(column)) for column in columns] for row in rows)
-    return buffer.getvalue()
+def _csv_cells(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[Sequence[str]]:
+    yield columns
+    for row in rows:
+        yield [_csv_cell(row.get(column)) for column in columns]
 
 
 def _csv_cell(value: object) -> str:

@@ -9,13 +9,18 @@ from atdp.stack.errors import OutputUnwritable
 
 @contextmanager
 def writing(file: Path) -> Iterator[None]:
-    """Turn an error of the operating system while `file` is written into an `OutputUnwritable`.
+    """Write `file` with the permissions of the user's umask, within the block.
+
+    An error of the operating system becomes an `OutputUnwritable`.
 
     Raises:
         OutputUnwritable: the file cannot be written.
     """
+    from atdp.runtime import files_of_user
+
     try:
-        yield
+        with files_of_user():
+            yield
     except OSError as error:
         raise OutputUnwritable(
             f"cannot write {file}: {error.strerror or error}; name another file, or make room"

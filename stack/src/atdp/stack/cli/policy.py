@@ -16,6 +16,7 @@ from atdp.stack.cli.output import (
     choose_format,
     print_rows,
 )
+from atdp.stack.cli.terminal import rewrite_line
 from atdp.stack.cli.verb_groups import make_group
 
 _COLUMNS = (
@@ -97,7 +98,6 @@ def _show(total: int) -> Callable[[str, int], None]:
 
     def show(detector: str, done: int) -> None:
         if sys.stderr.isatty() and (done % _PROGRESS_EVERY == 0 or done == total):
-            end = "\n" if done == total else ""
-            typer.echo(f"\r{detector}: {done} of {total} texts{end}", nl=False, err=True)
+            rewrite_line(f"{detector}: {done} of {total} texts", ends=done == total)
 
     return show

@@ -71,14 +71,16 @@ def init(  # noqa: PLR0913 - the options of the command
       atdp policy init acme --tenant acme --purpose analytics --purpose train --consent
     """
     from atdp.governance import PolicyError, new_policy_text, policy_schema_text
+    from atdp.runtime import files_of_user
 
     text = new_policy_text(policy_id, template, tenant, purposes=purpose or (), consent=consent)
     path = output or Path(f"{policy_id}.yaml")
     schema = path.with_name("policy.schema.json")
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-        schema.write_text(policy_schema_text(), encoding="utf-8")
+        with files_of_user():
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+            schema.write_text(policy_schema_text(), encoding="utf-8")
     except FileExistsError as error:
         raise PolicyError(f"{path} exists; choose another file with --output") from error
     except OSError as error:

@@ -18,6 +18,8 @@ from atdp.stack.cli.output import (
     print_json,
     print_rows,
 )
+from atdp.stack.cli.output_files import writing
+from atdp.stack.cli.terminal import rewrite_line
 
 if TYPE_CHECKING:
     from atdp.governance import PreviewReport
@@ -98,7 +100,8 @@ def preview(  # noqa: PLR0913 (one for each option of the command)
     home = existing_home()
     report = question.answer(home, caller_of(home, key), now=utc_now(), progress=_progress())
     if html is not None:
-        write_durably(html, render_preview_page(report))
+        with writing(html):
+            write_durably(html, render_preview_page(report))
         typer.echo(f"wrote {html}", err=True)
     if choose_format(form, as_json) is Format.JSON:
         print_json(report.to_json())
@@ -128,7 +131,7 @@ def _progress() -> Callable[[int, int], None]:
             return
         shown = now
         line = f"governed {done} of {of} trajectories under both sides"
-        typer.echo(f"\r{line}" if live else line, nl=not live or done == of, err=True)
+        rewrite_line(line, ends=done == of)
 
     return show
 

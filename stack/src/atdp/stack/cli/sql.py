@@ -13,6 +13,7 @@ from atdp.stack.cli.output import (
     TableFormatOption,
     cell_text,
     choose_format,
+    print_csv,
     print_rows,
 )
 
@@ -70,7 +71,7 @@ def sql(  # noqa: PLR0913 (one for each option of the command)
     if form is Format.JSON:
         typer.echo(result.to_json())  # exact types; NaN becomes null
     elif form is Format.CSV:
-        typer.echo(result.to_csv(), nl=False)
+        print_csv(result.csv_cells())
     else:
         _print_table(result)
 

@@ -314,10 +314,11 @@ def _show_rewards(rewards: "RewardComparison") -> None:
 def _progress_bar(
     steps: int, *, shown: bool
 ) -> Iterator[Callable[[int, int, Mapping[str, Any]], None]]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    from atdp.stack.cli.data_console import DataConsole
+
+    console = DataConsole(stderr=True)
     columns = (
         TextColumn("training"),
         BarColumn(),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
+from atdp.stack.cli.terminal import rewrite_line
 
 if TYPE_CHECKING:
     from atdp.stack.broker.jars import Progress
@@ -113,11 +114,8 @@ def _jar_progress() -> "Progress":
     from atdp.stack.broker.jars import Jar
 
     def progress(jar: Jar, done: int, total: int) -> None:
-        typer.echo(
-            f"\r\x1b[Kfetching the broker's jars {done + 1}/{total} {jar.filename}",
-            err=True,
-            nl=done + 1 == total,
-        )
+        line = f"fetching the broker's jars {done + 1}/{total} {jar.filename}"
+        rewrite_line(line, ends=done + 1 == total)
 
     return progress
 

@@ -16,6 +16,7 @@ from atdp.stack.cli.output import (
     print_json,
     print_rows,
 )
+from atdp.stack.cli.terminal import rewrite_line
 
 if TYPE_CHECKING:
     from atdp.stack.consumer_lag import Lag
@@ -98,4 +99,4 @@ class _Ticker:
     def __call__(self, lags: "Sequence[Lag]") -> None:
         if self._enabled:
             left = ", ".join(f"{lag.reader} {lag.waiting}" for lag in lags)
-            typer.echo(f"\r\x1b[K{left}", err=True, nl=False)
+            rewrite_line(left)

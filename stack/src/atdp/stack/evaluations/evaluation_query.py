@@ -11,6 +11,7 @@ from atdp.replay import (
     StoredRuns,
     TrendPoint,
     assess_trend,
+    is_repeatable,
     render_trend,
 )
 from atdp.runtime import Home, write_durably
@@ -39,7 +40,7 @@ def list_evaluations(
 ) -> list[dict[str, Any]]:
     """Return the newest evaluations of all tenants, newest first.
 
-    `repeatable` says whether the run is stored in this home.
+    `repeatable` says whether this version of atdp repeats the run, which is stored in this home.
 
     Raises:
         LakehouseError: the lake cannot be read.
@@ -54,10 +55,9 @@ def list_evaluations(
         f"WHERE {' AND '.join(conditions) or 'true'} "
         f"ORDER BY occurred_at DESC, event_id LIMIT {last}"
     )
-    runs = StoredRuns.of(home)
     with connect(home) as connection:
         rows = connection.all_rows(statement)
-    return [{**row, "repeatable": runs.is_kept(row["run_id"])} for row in rows]
+    return [{**row, "repeatable": is_repeatable(home, row["run_id"])} for row in rows]
 
 
 def trend_of(

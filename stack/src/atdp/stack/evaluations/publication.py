@@ -21,7 +21,7 @@ from atdp.control import (
     ReleaseStore,
     line_name,
 )
-from atdp.replay import ReplayReport, StoredRuns
+from atdp.replay import ReplayReport
 from atdp.runtime import Home, KafkaSettings, PlatformError, utc_now
 from atdp.schemas import topic
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
@@ -44,21 +44,19 @@ def publish_evaluation(
     """Publish an evaluation; its record is on the disk of the home when this returns.
 
     `schedule` and `logical_time` (with a time zone) name the tick of a schedule. Publishing an
-    evaluation again adds no row. The page of the report is written beside the stored run.
+    evaluation again adds no row.
     """
     occasion = EvaluationOccasion(schedule=schedule, logical_time=logical_time)
-    StoredRuns.of(home).write_page(report)
     EvaluationOutbox.of(home).add(evaluation_record(report, occasion, utc_now()))
     publish_pending(home)
 
 
 def publish_recorded(home: Home, report: ReplayReport, record_gate: Callable[[], object]) -> None:
-    """Record the gate of an evaluation by hand, and publish the evaluation.
+    """Record the gate of an evaluation, and publish the evaluation.
 
     The evaluation is published where the gate is recorded, also when that is not in force yet, and
     not published where it is refused.
     """
-    StoredRuns.of(home).write_page(report)
     record = evaluation_record(report, EvaluationOccasion(), utc_now())
     outbox = EvaluationOutbox.of(home)
     outbox.hold(record)

@@ -22,7 +22,7 @@ from atdp.lakehouse import (
     governed_trajectories,
     load_dataset,
 )
-from atdp.runtime import Principal, utc_now, write_durably
+from atdp.runtime import Principal, files_of_user, utc_now, write_durably
 from atdp.stack.errors import StackError
 from atdp.stack.exporting.documents import DOCUMENTS
 
@@ -81,7 +81,8 @@ def export(
         snapshots=snapshots,
         options=ReadOptions(caller=caller),
     )
-    request.folder.mkdir(parents=True, exist_ok=True)
+    with files_of_user():
+        request.folder.mkdir(parents=True, exist_ok=True)
     files = _write_documents(request, records, progress)
     manifest = {
         **{name: value for name, value in asdict(request).items() if name != "folder"},
@@ -99,7 +100,8 @@ def export(
         "sha256": files,
     }
     target = request.folder / MANIFEST
-    write_durably(target, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    with files_of_user():
+        write_durably(target, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
     return ExportReport(
         form=request.form,
         exported=len(records),
@@ -149,7 +151,8 @@ def _write_documents(
         named = ((f"trajectory-{n:06d}.json", line) for n, line in enumerate(lines, start=1))
     digests = {}
     for name, text in named:
-        write_durably(request.folder / name, text)
+        with files_of_user():
+            write_durably(request.folder / name, text)
         digests[name] = hashlib.sha256(text.encode()).hexdigest()
     return digests
 

@@ -5,7 +5,7 @@ of every verdict can be read again. After a kill the evaluation is repeated on t
 gives the same report, and is recorded once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,12 +14,11 @@ from atdp.replay import (
     ReplayConfig,
     ReplayReport,
     ReplayRequest,
-    Verdict,
+    StoredRuns,
     evaluate_dataset,
-    write_report,
 )
 from atdp.runtime import Home
-from atdp.stack.evaluations.publication import publish_evaluation
+from atdp.stack.evaluations.publication import publish_recorded
 from atdp.stack.learning.learning_sql import evaluation_sql
 from atdp.stack.learning.settings import LearningSettings
 
@@ -77,6 +76,14 @@ class Evaluator(Protocol):
         """Pin the sessions, replay them, and return the report; repeating gives the same."""
         ...
 
+    def record(self, report: ReplayReport, record_gate: Callable[[], object]) -> None:
+        """Record the gate of an evaluation and publish the evaluation."""
+        ...
+
+    def write_page(self, report: ReplayReport) -> None:
+        """Write the page about an evaluation; its plots take seconds."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayEvaluator:
@@ -109,7 +116,7 @@ class ReplayEvaluator:
         settings = self.settings
         if not (self.home.datasets / f"{request.dataset}.json").exists():
             create_dataset(self.lake, request.dataset, self._newest_rated(request))
-        report = evaluate_dataset(
+        return evaluate_dataset(
             self.home,
             ReplayRequest(
                 dataset=request.dataset,
@@ -124,10 +131,14 @@ class ReplayEvaluator:
                 look=request.look,
             ),
         )
-        write_report(report, self.home.root / "replay" / f"{request.dataset}.html")
-        if report.verdict is not Verdict.ERROR:  # what failed is tried again later
-            publish_evaluation(self.home, report)
-        return report
+
+    def record(self, report: ReplayReport, record_gate: Callable[[], object]) -> None:
+        """See `Evaluator`."""
+        publish_recorded(self.home, report, record_gate)
+
+    def write_page(self, report: ReplayReport) -> None:
+        """See `Evaluator`."""
+        StoredRuns.of(self.home).write_page(report)
 
     def _newest_rated(self, request: EvaluationRequest) -> str:
         """Return the condition for the newest rated sessions that may evaluate a candidate."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from atdp.control import CanaryPolicy, ReleaseStage
-from atdp.replay import THIN_EVIDENCE, Verdict
+from atdp.replay import THIN_EVIDENCE, ReplayReport, Verdict
 from atdp.stack.learning.held_out_evaluation import EvaluationRequest, HeldOutSessions
 from atdp.stack.learning.learning_ports import ChangeReport, LearningPorts
 from atdp.stack.learning.next_action import (
@@ -40,9 +40,14 @@ class ReleaseActions:
     _looked_s: float = float("-inf")
     _needed: dict[tuple[str, str], int] = field(default_factory=dict)
     """Candidate and baseline → rated sessions for the next evaluation, after a first one."""
+    _without_page: list[ReplayReport] = field(default_factory=list)
+    """Evaluations whose pages are written once what they permit has begun. After a kill a page is
+    missing, which `atdp replay run --repeat` makes."""
 
     def perform(self, action: LearningAction, state: LearningState) -> None:
         """Perform an action about a version; other actions do nothing here."""
+        while self._without_page and action.kind != "start canary":
+            self.ports.evaluator.write_page(self._without_page.pop())
         actions: Mapping[ActionKind, Callable[[str, LearningState], None]] = {
             "register": self._register,
             "evaluate": self._evaluate,
@@ -85,7 +90,8 @@ class ReleaseActions:
         codes = [reason.code for reason in report.reasons]
         growth = _MORE_EVIDENCE if THIN_EVIDENCE.isdisjoint(codes) else _MORE_AFTER_THIN
         self._needed[version, request.baseline] = round(evidence.rated * growth)
-        self.ports.flow.record_gate(report)
+        self.ports.evaluator.record(report, lambda: self.ports.flow.record_gate(report))
+        self._without_page.append(report)
         self.report(
             "gate",
             version=version,

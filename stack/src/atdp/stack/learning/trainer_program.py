@@ -5,15 +5,19 @@ pause the run after the current update, with a checkpoint, and so does the death
 started it. The same call continues. A publication that brings the run `max_staleness` versions
 ahead of the live one makes the program wait until that has changed. Exit code 0: the run has
 published its last version; PAUSED: it was paused; 1: it failed, with the reason in the log.
+
+The program has a lower priority than the services, so that on a busy machine requests and ratings
+do not wait for training.
 """
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Final
 
 from atdp.control import ReleaseStore, line_name
 from atdp.runtime import Home, setup_logging, stop_event, write_durably
@@ -28,6 +32,7 @@ from atdp.stack.learning.weight_versions import RegistryVersions
 from atdp.trainer import TrainerError, train
 
 _LOOK_EVERY_S = 0.5
+_NICE: Final = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--model", required=True)
     given = parser.parse_args(arguments)
+    os.nice(_NICE)
     setup_logging("trainer")
     files = LearningFiles(Home(given.home.resolve()), given.model)
     try:

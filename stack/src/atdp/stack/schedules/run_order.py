@@ -78,13 +78,18 @@ class RunOrder:
     def condition(self) -> str:
         """The SQL condition of the trajectories that the run's dataset holds."""
         definition = self.definition
-        conditions = [f"started_at < {_timestamp(self.logical_time)}"]
+        conditions = [before_sql(self.logical_time)]
         if definition.window_s is not None:
             since = self.logical_time - timedelta(seconds=definition.window_s)
             conditions.append(f"started_at >= {_timestamp(since)}")
         if selection := selection_sql(definition):
             conditions.append(selection)
         return " AND ".join(conditions)
+
+
+def before_sql(logical_time: datetime) -> str:
+    """Return the beginning of the condition of a run's dataset."""
+    return f"started_at < {_timestamp(logical_time)}"
 
 
 def selection_sql(definition: ScheduleDefinition) -> str:

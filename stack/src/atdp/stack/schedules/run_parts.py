@@ -6,6 +6,7 @@ report, a release gate records it once, an evaluation is published under one id,
 knows a notice by its id.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from atdp.control import (
     line_name,
     open_flow,
 )
-from atdp.lakehouse import create_dataset, open_lake
+from atdp.lakehouse import Lake, LakehouseError, create_dataset, open_lake
 from atdp.replay import (
     GateRequest,
     ReplayReport,
@@ -38,10 +39,13 @@ from atdp.replay import (
 )
 from atdp.runtime import Home, utc_now
 from atdp.stack.evaluations.publication import publish_evaluation
+from atdp.stack.schedules.run_datasets import remove_old_datasets
 from atdp.stack.schedules.run_facts import NOTHING_TO_EVALUATE, Facts, PartName
 from atdp.stack.schedules.run_order import RunOrder
 from atdp.stack.schedules.run_telling import tell_receiver
 from atdp.stack.schedules.schedule_definition import CANARY, LIVE, NEWEST_CANDIDATE
+
+_log = logging.getLogger("atdp.schedules")
 
 
 @dataclass(slots=True)
@@ -99,9 +103,16 @@ class StackParts:
         name = order.dataset
         pinned = self.home.datasets / f"{name}.json"
         if order.definition.dataset is None and not pinned.exists():
-            tenant = order.definition.only_tenant
-            create_dataset(open_lake(self.home), name, order.condition, tenant=tenant)
+            lake = open_lake(self.home)
+            create_dataset(lake, name, order.condition, tenant=order.definition.only_tenant)
+            self._remove_old_datasets(lake, order)
         return {"dataset": name}
+
+    def _remove_old_datasets(self, lake: Lake, order: RunOrder) -> None:
+        try:
+            remove_old_datasets(lake, order.definition, self.now(), but=order.dataset)
+        except (LakehouseError, OSError) as error:  # the next run tries again
+            _log.warning("old datasets are not removed: %s", error, extra={"run": order.run_id})
 
     def _evaluate(self, order: RunOrder, facts: Facts) -> Facts:
         report = evaluate_dataset(
@@ -149,12 +160,17 @@ class StackParts:
 
     def _record(self, order: RunOrder, facts: Facts) -> None:
         with self._flow(order) as flow:
-            flow.record_gate(self._report(facts))
+            report, verdict = self._report(facts), Verdict(facts["verdict"])
+            # Only gates that are worse than the replay change the verdict of the run.
+            checks = Verdict.PASS if verdict is report.verdict else verdict
+            flow.record_gate(report, checks=checks)
 
     def _publish(self, order: RunOrder, facts: Facts) -> None:
+        report = self._report(facts)
+        StoredRuns.of(self.home).write_page(report)
         publish_evaluation(
             self.home,
-            self._report(facts),
+            report,
             schedule=order.definition.id,
             logical_time=order.logical_time,
         )

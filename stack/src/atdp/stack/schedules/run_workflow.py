@@ -2,10 +2,14 @@
 
 The id of a workflow is that of its run, so a run is started once, however often it is asked for.
 DBOS writes the result of each part to its database (SQLite in the home, or PostgreSQL) before the
-next part begins. At the next launch it goes on with every workflow that has not ended, with the
-input that it began with. Parts run at least once; `run_parts` makes a repetition harmless. The end
-of a run is an event of the store of schedules, which exists once. Each receiver is told by a
-workflow of its own, which begins after the end.
+next part begins. Parts run at least once; `run_parts` makes a repetition harmless. The end of a run
+is an event of the store of schedules, which exists once. Each receiver is told by a workflow of its
+own, which begins after the end.
+
+A workflow is in the hands of one process, and only this one writes results. The scheduler at work
+takes over every workflow that another process has in hand, with the input that it began with: that
+process was killed, or has lost the lock and may still write for a moment. What it takes then, after
+the launch of the next one, is taken over in the next round.
 
 The database of DBOS and the store of schedules are two, and one may be lost, or be restored from an
 older copy. A run that has its end in the store is not evaluated again, and its receivers are told.
@@ -18,6 +22,7 @@ is a first run.
 import logging
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -85,11 +90,12 @@ class DurableRuns(DBOSConfiguredInstance):
         super().__init__(config_name="runs")
 
     def launch(self) -> None:
-        """Go on with the runs that were killed, and take new ones.
+        """Go on with the runs of the processes before this one, and take new ones.
 
         Runs of another form, which an earlier version of the program has started, begin again.
         """
         DBOS.launch()
+        self.take_over()
         for left in DBOS.list_workflows(status=_OPEN, load_output=False):
             if left.app_version != _FORM_OF_RUNS and left.input is not None:
                 try:
@@ -97,6 +103,15 @@ class DurableRuns(DBOSConfiguredInstance):
                 except ScheduleError as error:  # the scheduler ends the run
                     _log.warning("a run is not begun again: %s", error)
                 DBOS.cancel_workflow(left.workflow_id)
+
+    def take_over(self) -> None:
+        """Take the runs that other processes have in hand; only for the one that has the lock."""
+        at_work = DBOS.list_workflows(
+            status="PENDING", app_version=_FORM_OF_RUNS, load_input=False, load_output=False
+        )
+        others = {each.executor_id or "" for each in at_work} - {DBOS.executor_id}
+        if others:
+            DBOS._recover_pending_workflows(sorted(others))
 
     def close(self) -> None:
         """Release the connections; runs in hand go on at the next launch."""
@@ -230,7 +245,7 @@ def _config(database_url: str) -> DBOSConfig:
         name=_NAME,
         system_database_url=database_url,
         application_version=_FORM_OF_RUNS,
-        executor_id=_NAME,
+        executor_id=str(uuid.uuid4()),  # of this process: see `take_over`
         serializer=DBOSPortableJSONSerializer(),
         log_level="WARNING",
         enable_otlp=False,

@@ -195,6 +195,9 @@ class ScheduleDefinition(BaseModel):
 
     dataset: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=63)] | None = None
     """A pinned dataset, the same for each run; None: each run pins its own."""
+    keep_datasets_s: Seconds | None = None
+    """Age in seconds from which a later run removes the dataset that a run pinned, and the run can
+    no longer be repeated; None: datasets are kept for good."""
     where: Annotated[str, Field(max_length=10_000)] | None = None
     """SQL condition over the columns of `trajectories`."""
     window_s: Seconds | None = None
@@ -240,6 +243,8 @@ class ScheduleDefinition(BaseModel):
                 self.dataset is None or not (self.where or self.window_s or self.tenants),
                 "a pinned dataset has its own filter; leave where, window_s and tenants out",
             ),
+            (self.keep_datasets_s is None or self.dataset is None, _KEEPS_OWN),
+            ((self.keep_datasets_s or _LONGEST_S) >= self.deadline_s, _KEEPS_UNTIL_DEADLINE),
             (len(set(self.tenants)) == len(self.tenants), "tenants names one twice"),
             (self.candidate != self.baseline, "candidate and baseline are the same"),
             (self.gates is None or _is_below_home(self.gates), _GATES_NEED),
@@ -266,6 +271,8 @@ class ScheduleDefinition(BaseModel):
 
 
 _GATES_NEED = "gates names a file below the home, such as gates/orders.yaml"
+_KEEPS_OWN = "keep_datasets_s is for the datasets that runs pin; leave it or dataset out"
+_KEEPS_UNTIL_DEADLINE = "keep_datasets_s is at least deadline_s, since a run may read that long"
 _COUNT_NEEDS = "count needs `on: judged_trajectories`"
 
 

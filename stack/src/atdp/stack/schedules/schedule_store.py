@@ -26,6 +26,9 @@ SCHEDULES_URL: Final = "ATDP_SCHEDULES_URL"
 """Environment variable with the URL of a PostgreSQL database for schedules and their runs."""
 _TABLE: Final = "schedule_events"
 _BATCH: Final = 1000
+_LONGEST_FREEZE_S: Final = 30.0
+"""PostgreSQL ends the session of a process that stands still this long within an append. The append
+locks the table, so without an end nobody else could write."""
 
 
 def schedules_url() -> str | None:
@@ -146,6 +149,7 @@ def _postgres(url: str) -> tuple[Any, ApplicationRecorder]:
         user=unquote(parts.username or ""),
         password=unquote(parts.password or ""),
         originator_id_type="text",
+        idle_in_transaction_session_timeout=_LONGEST_FREEZE_S,
     )
     recorder = PostgresApplicationRecorder(datastore, events_table_name=_TABLE)
     recorder.create_table()

@@ -109,8 +109,10 @@ class _Process:
         service.health.add_ready_check("schedules", scheduler.problem)
         while not service.stop.is_set():
             lock.check()
-            if self._runs is not None and self._runs.interruption is not None:
-                raise ScheduleError("store", self._runs.interruption)
+            if self._runs is not None:
+                self._runs.take_over()
+                if self._runs.interruption is not None:
+                    raise ScheduleError("store", self._runs.interruption)
             try:
                 scheduler.round()
                 self._store_problem = None

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from atdp.control import CanaryAnalysis, CanaryPolicy, analyse_canary
 from atdp.lakehouse import open_lake
 from atdp.replay import Verdict
 from atdp.stack.cli.control.release_flow import Model, Reason, recording
 from atdp.stack.cli.control.release_state import print_state
+from atdp.stack.cli.data_console import DataConsole
 from atdp.stack.cli.homes import existing_home
 from atdp.stack.cli.output import FormatOption, JsonOption, choose_format, print_record
 
@@ -82,7 +82,7 @@ def judge(
             left_s = deadline - time.monotonic()
             if not undecided or left_s <= 0:
                 break
-            Console(stderr=True).print(f"[dim]{_describe(analysis)}[/]")
+            DataConsole(stderr=True).print(_describe(analysis), style="dim", markup=False)
             time.sleep(min(_ANALYSE_EVERY_S, left_s))
     chosen = choose_format(form, as_json)
     if chosen is None:

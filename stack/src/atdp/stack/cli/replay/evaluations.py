@@ -25,7 +25,8 @@ def list_all(
 ) -> None:
     r"""List the recorded evaluations, newest first, from the lake's table `evaluations`.
 
-    A run that is stored in this home is repeatable: `atdp replay run --repeat RUN`.
+    `repeatable`: `atdp replay run --repeat RUN` repeats it. Its report, its scores and its dataset
+    are in this home, and this version of atdp makes such reports.
 
     \b
     Example:

@@ -231,9 +231,11 @@ def _record(home: "Home", model: str, result: "ReplayReport") -> None:
     Raises:
         ControlError: it could not be recorded, or is recorded and not in force.
     """
+    from atdp.replay import StoredRuns
     from atdp.stack.cli.control.release_flow import recording
     from atdp.stack.evaluations.publication import publish_recorded
 
+    StoredRuns.of(home).write_page(result)
     with recording(model) as flow:
         publish_recorded(home, result, lambda: flow.record_gate(result))
 
