@@ -101,7 +101,16 @@ def test_a_manifest_that_cannot_be_read_proves_nothing(
     assert ask(gateway) == UNPROVEN
 
 
-@pytest.mark.parametrize("name", ["somebody-elses", "../fake/v1", "\0", ".."])
+@pytest.mark.parametrize("name", ["\0", "v1\x1b[2J", "v1\u202e"])
+def test_a_version_that_is_no_name_is_refused(
+    gateway: GatewayUnderTest, served: Any, name: str
+) -> None:
+    served.version = name
+    assert ask(gateway) == UNPROVEN
+    assert "generation" not in recorded(gateway)
+
+
+@pytest.mark.parametrize("name", ["somebody-elses", "../fake/v1", ".."])
 def test_a_version_that_is_not_in_the_registry_is_recorded_as_it_is_named(
     gateway: GatewayUnderTest, served: Any, published: Path, name: str
 ) -> None:

@@ -1,6 +1,6 @@
 from .batch_headers import BatchHeader as BatchHeader, BatchHeaders as BatchHeaders
 from .clock import utc_now as utc_now
-from .csv_lines import csv_lines as csv_lines
+from .csv_text import csv_lines as csv_lines
 from .digests import file_sha256 as file_sha256
 from .durable_files import (
     clear_directory as clear_directory,

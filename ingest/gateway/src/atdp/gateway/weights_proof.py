@@ -18,6 +18,7 @@ from pathlib import Path
 from atdp.gateway.engine_calls import Engines, EngineUnreachable
 from atdp.gateway.engine_routes import EngineRoute
 from atdp.inference import EngineInfo, ModelError, parse_engine_info, read_weights_manifest
+from atdp.schemas import has_control_characters
 
 _PROVEN_FOR_S = 30.0
 """An engine that was restarted with other weights under the same name is noticed after this time.
@@ -25,7 +26,7 @@ Each request of a proof delays one call by about a millisecond."""
 
 
 class UnprovenWeights(Exception):
-    """An engine names a version of the registry, but does not show that it serves it."""
+    """An engine names a version of the registry without a proof, or one that is no name."""
 
 
 class WeightsProofs:
@@ -42,9 +43,15 @@ class WeightsProofs:
         """Check every version that an answer of the engine names.
 
         Raises:
-            UnprovenWeights: one of them is in the registry, and the engine does not prove it.
+            UnprovenWeights: one of them is in the registry, and the engine does not prove it; or it
+                has characters that no name has.
         """
         for version in versions:
+            if has_control_characters(version):
+                raise UnprovenWeights(
+                    f"the engine {engine.url} names weights {version!r}, which is no name; nothing "
+                    "was recorded. Give them a name without control characters"
+                )
             proven_at = self._proven.get((engine.url, version))
             if proven_at is None or time.monotonic() > proven_at + _PROVEN_FOR_S:
                 await self._prove(engine, version, proven_before=proven_at is not None)
@@ -90,7 +97,7 @@ def _doubt(info: EngineInfo, registry: Path, version: str) -> str | None:
 
 def _published(registry: Path, version: str) -> list[Path]:
     """Return the directories of all models' versions of this name."""
-    could_be_a_name = Path(version).name == version and version != ".." and "\0" not in version
+    could_be_a_name = Path(version).name == version and version != ".."
     if not could_be_a_name or not registry.is_dir():
         return []
     candidates = (model / version for model in registry.resolve().iterdir())

@@ -17,6 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from atdp.runtime.errors import SettingsError
 from atdp.runtime.service.health import Health
 from atdp.runtime.service.process import Service
+from atdp.runtime.service.request_limits import MAX_CONNECTIONS, LimitedRequests
 
 _log = logging.getLogger("atdp.service")
 
@@ -56,6 +57,9 @@ def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
         access_log=False,
         timeout_graceful_shutdown=drain_s,
         timeout_keep_alive=75,
+        limit_concurrency=MAX_CONNECTIONS,
+        http=LimitedRequests,
+        ws="none",
     )
     server = _Server(config)
 

@@ -1,0 +1,125 @@
+"""Clients that send a request slowly, or never, over real connections."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+
+from atdp.runtime.service import request_limits
+from atdp.runtime.service.request_limits import LimitedRequests
+
+GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 20\r\n\r\n"
+ANSWER_S = 0.6
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def application(
+    scope: object, receive: Callable[[], Awaitable[object]], send: object
+) -> None:
+    assert isinstance(scope, dict)
+    assert callable(send)
+    more = True
+    while more:
+        message = await receive()
+        assert isinstance(message, dict)
+        more = message.get("more_body", False)
+    await asyncio.sleep(ANSWER_S if scope["path"] == "/slow" else 0)
+    await send(
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+    )
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[Connection]:
+    config = uvicorn.Config(
+        application, port=0, log_config=None, lifespan="off", http=LimitedRequests, ws="none"
+    )
+    server = uvicorn.Server(config)
+    running = asyncio.create_task(server._serve())
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+        await asyncio.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        server.should_exit = True
+        await running
+
+
+async def answer(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert await reader.readexactly(2) == b"ok"
+    return head.split(b"\r\n")[0]
+
+
+async def is_closed(connection: Connection, dribble: bytes) -> bool:
+    """Send a byte now and then until the service closes the connection."""
+    reader, writer = connection
+    end = asyncio.ensure_future(reader.read(1))
+    while not (await asyncio.wait({end}, timeout=0.05))[0]:
+        writer.write(dribble)
+    return isinstance(end.exception(), ConnectionError) or end.result() == b""
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_limits, "ARRIVAL_S", 0.3)
+
+
+@pytest.mark.parametrize(
+    ("begun", "dribble"), [(b"", b""), (GET, b""), (GET + b"X: ", b"y"), (POST, b""), (POST, b"z")]
+)
+def test_a_request_that_does_not_arrive_ends_its_connection(begun: bytes, dribble: bytes) -> None:
+    async def attempt() -> None:
+        async with connected() as connection:
+            connection[1].write(begun)
+            # Twenty bytes are the whole body; a slow one does not get that far.
+            assert await asyncio.wait_for(is_closed(connection, dribble), 30)
+
+    asyncio.run(attempt())
+
+
+def test_a_slow_answer_is_waited_for_and_the_next_request_has_the_whole_time() -> None:
+    async def attempt() -> None:
+        async with connected() as (reader, writer):
+            writer.write(GET.replace(b"/ ", b"/slow ") + b"\r\n")
+            assert await answer(reader) == b"HTTP/1.1 200 OK"
+            writer.write(POST)
+            writer.write(b"x" * 20)
+            assert await answer(reader) == b"HTTP/1.1 200 OK"
+            writer.write(GET)
+            assert await asyncio.wait_for(is_closed((reader, writer), b""), 30)
+
+    asyncio.run(attempt())
+
+
+def test_headers_without_an_end_close_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_limits, "ARRIVAL_S", 600.0)
+
+    async def attempt() -> None:
+        async with connected() as connection:
+            connection[1].write(GET + b"X: ")
+            assert await asyncio.wait_for(is_closed(connection, b"y" * 10_000), 30)
+
+    asyncio.run(attempt())
+
+
+def test_long_bodies_are_no_long_headers() -> None:
+    async def attempt() -> None:
+        async with connected() as (reader, writer):
+            body = b"x" * (4 * request_limits.MAX_HEADER_BYTES)
+            writer.write(POST.replace(b"20", b"%d" % len(body)) + body)
+            assert await answer(reader) == b"HTTP/1.1 200 OK"
+
+    asyncio.run(attempt())
