@@ -6,17 +6,19 @@ The layout is that of record batches of version 2 (Kafka protocol guide, "Record
 import gzip
 import socket
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
+from atdp.runtime.checksums import crc32c
+
 Codec: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 CODECS: Final[Mapping[Codec, int]] = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
-_PRODUCE: Final = 0
-_VERSION: Final = 8
+_PRODUCE, _INIT_PRODUCER, _ADD_PARTITIONS, _END_TRANSACTION = 0, 22, 24, 26
 _TIMEOUT_S: Final = 60.0
 
 
@@ -60,10 +62,22 @@ def compressed(codec: Codec, records: bytes) -> bytes:
     return bytes(pa.compress(records, codec=codec, asbytes=True))
 
 
-def batch(codec: Codec | int, payload: bytes, count: int = 1) -> bytes:
-    """Return a batch with a valid checksum around any payload."""
+def batch(
+    codec: Codec | int, payload: bytes, count: int = 1, *, producer: tuple[int, int] = (-1, -1)
+) -> bytes:
+    """Return a batch with a valid checksum around any payload.
+
+    `producer` is the id and the epoch of a transaction that it belongs to.
+    """
     bits = codec if isinstance(codec, int) else CODECS[codec]
-    body = struct.pack(">hiqqqhii", bits, count - 1, 0, 0, -1, -1, -1, count) + payload
+    owner, epoch = producer
+    bits |= 0x10 if owner >= 0 else 0
+    # The present, because the broker deletes old records.
+    now_ms = time.time_ns() // 1_000_000
+    times = struct.pack(">qq", now_ms, now_ms)
+    producer_state = struct.pack(">qhi", owner, epoch, min(owner, 0))
+    body = struct.pack(">hi", bits, count - 1) + times + producer_state
+    body += struct.pack(">i", count) + payload
     length = 4 + 1 + 4 + len(body)
     return struct.pack(">qiibI", 0, length, -1, 2, crc32c(body)) + body
 
@@ -90,21 +104,54 @@ class ProduceAnswer:
     why: str
 
 
-def produce(bootstrap: str, topic: str, partition: int, data: bytes) -> ProduceAnswer:
+def produce(
+    bootstrap: str, topic: str, partition: int, data: bytes, *, transaction: str | None = None
+) -> ProduceAnswer:
     """Send one batch to one partition in a raw ProduceRequest."""
     name = topic.encode()
-    request = struct.pack(">hhih", _PRODUCE, _VERSION, 1, -1)
-    request += struct.pack(">hhii", -1, -1, 30_000, 1)
-    request += struct.pack(">h", len(name)) + name + struct.pack(">iii", 1, partition, len(data))
-    request += data
+    request = struct.pack(">h", -1) if transaction is None else _text(transaction)
+    request += struct.pack(">hii", -1, 30_000, 1)
+    request += _text(topic) + struct.pack(">iii", 1, partition, len(data)) + data
+    answer = _ask(bootstrap, _PRODUCE, 8, request)
+    at = 4 + 4 + 2 + len(name) + 4
+    _, error, offset = struct.unpack_from(">ihq", answer, at)
+    return ProduceAnswer(error, offset, _reason(answer, at + 4 + 2 + 8 + 8 + 8))
+
+
+def produce_committed(
+    bootstrap: str, topic: str, partition: int, codec: Codec, payload: bytes, count: int
+) -> ProduceAnswer:
+    """Send one batch in a transaction of its own, and commit it.
+
+    The broker must have had a transaction before.
+    """
+    name = _text(f"hostile-{topic}-{partition}-{crc32c(payload)}")
+    answer = _ask(bootstrap, _INIT_PRODUCER, 0, name + struct.pack(">i", 30_000))
+    error, owner, epoch = struct.unpack_from(">hqh", answer, 8)
+    assert error == 0, error
+    mark = name + struct.pack(">qh", owner, epoch)
+    place = struct.pack(">i", 1) + _text(topic) + struct.pack(">ii", 1, partition)
+    answer = _ask(bootstrap, _ADD_PARTITIONS, 0, mark + place)
+    assert answer[-2:] == b"\0\0", answer
+    data = batch(codec, payload, count, producer=(owner, epoch))
+    produced = produce(bootstrap, topic, partition, data, transaction=name[2:].decode())
+    answer = _ask(bootstrap, _END_TRANSACTION, 0, mark + b"\1")
+    assert answer[-2:] == b"\0\0", answer
+    return produced
+
+
+def _text(text: str) -> bytes:
+    return struct.pack(">h", len(text)) + text.encode()
+
+
+def _ask(bootstrap: str, api: int, version: int, body: bytes) -> bytes:
+    """Return the answer to a request, which begins with the request's number."""
+    request = struct.pack(">hhih", api, version, 1, -1) + body
     host, _, port = bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), _TIMEOUT_S) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         (size,) = struct.unpack(">i", _exactly(connection, 4))
-        answer = _exactly(connection, size)
-    at = 4 + 4 + 2 + len(name) + 4
-    _, error, offset = struct.unpack_from(">ihq", answer, at)
-    return ProduceAnswer(error, offset, _reason(answer, at + 4 + 2 + 8 + 8 + 8))
+        return _exactly(connection, size)
 
 
 def _reason(answer: bytes, at: int) -> str:
@@ -131,23 +178,3 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
-
-
-def _table() -> list[int]:
-    table = []
-    for number in range(256):
-        for _ in range(8):
-            number = number >> 1 ^ (0x82F63B78 if number & 1 else 0)
-        table.append(number)
-    return table
-
-
-_CRC_TABLE: Final = _table()
-
-
-def crc32c(data: bytes) -> int:
-    """Return the checksum of a batch (Castagnoli)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = crc >> 8 ^ _CRC_TABLE[(crc ^ byte) & 0xFF]
-    return crc ^ 0xFFFFFFFF
