@@ -85,3 +85,17 @@ def test_markers_of_transactions_are_nothing_to_read_and_are_looked_at_once(
         made.look(now_s)
         assert made.problem() is None
     assert probe.reads == 1
+
+
+def test_the_partitions_of_another_reader_are_not_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = watch(monkeypatch, PartitionEntry(kind="record", offset=8))
+    made._is_own = OTHER.__eq__
+    made.look(0)
+    made.look(75)
+    assert made.problem() is None
+    made._is_own = RAW.__eq__
+    made.look(80)
+    made.look(155)
+    assert made.problem() is not None

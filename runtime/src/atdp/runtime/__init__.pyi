@@ -1,4 +1,8 @@
-from .batch_headers import BatchHeader as BatchHeader, BatchHeaders as BatchHeaders
+from .batch_headers import (
+    BatchHeader as BatchHeader,
+    BatchHeaders as BatchHeaders,
+    ProbeFailed as ProbeFailed,
+)
 from .clock import utc_now as utc_now
 from .csv_text import csv_lines as csv_lines
 from .digests import file_sha256 as file_sha256
@@ -73,7 +77,6 @@ from .unreadable_batches import (
     READING_LIMITS as READING_LIMITS,
     PartitionEntry as PartitionEntry,
     PartitionProbe as PartitionProbe,
-    ProbeFailed as ProbeFailed,
     UnreadableBatch as UnreadableBatch,
     is_unreadable as is_unreadable,
 )

@@ -91,16 +91,22 @@ class ProgressWatch:
         topics: Sequence[str],
         positions: Callable[[], Offsets],
         *,
+        is_own: Callable[[PartitionPlace], bool] = lambda _: True,
         after_s: float = STANDS_STILL_S,
         every_s: float = _EVERY_S,
     ) -> None:
-        """`positions` returns how far the reader has come, and is called from the thread."""
+        """`positions` returns how far the reader has come.
+
+        Partitions for which `is_own` is false are those of another reader. Both are called from the
+        thread.
+        """
         self._settings = settings
         self._topics = topics
         self._positions = positions
+        self._is_own = is_own
         self._progress = ReadingProgress(after_s)
         self._every_s = every_s
-        self._probe = PartitionProbe(settings, isolation="read_committed", timeout_s=_TIMEOUT_S)
+        self._probe = PartitionProbe(settings, timeout_s=_TIMEOUT_S)
         self._admin: AdminClient | None = None
         self._nothing_left: dict[PartitionPlace, Standstill] = {}
         self._seen: Offsets = {}
@@ -121,7 +127,7 @@ class ProgressWatch:
         Raises:
             PlatformError, KafkaException: the broker did not answer.
         """
-        ends = self._ends()
+        ends = {place: end for place, end in self._ends().items() if self._is_own(place)}
         if ends == self._seen and not self._progress.is_standing:
             return
         self._seen = ends

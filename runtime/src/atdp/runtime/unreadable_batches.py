@@ -5,12 +5,8 @@ also one that holds hundreds of megabytes in a few kilobytes, and what it has on
 damaged. The client reports such a batch with the offset of its first record, and then stays before
 it for ever. The report does not say where the batch ends.
 
-The end is found by reading at later offsets, with a consumer that is a member of no group. The
-broker answers a read at any offset of a batch with the whole batch. So within the batch each read
-gives the report with the same first offset. The first offset behind the batch gives something else:
-a record, the report of another batch, or the end of the partition. Bisection between the two finds
-the end exactly, with some reads even for a batch of a million records, and passes over no record
-that can be read.
+The end is the broker's last offset of the batch, which `BatchHeaders` reads from its header. A
+consumer that is a member of no group reads the batch a second time before it is given up.
 
 The checksum of batches stays unchecked (`check.crcs`): librdkafka loses its place in the answer
 behind a wrong one, and may continue at an offset that the damaged bytes name. Damage shows when a
@@ -21,9 +17,9 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal
 
-from atdp.runtime.errors import PlatformError
+from atdp.runtime.batch_headers import BatchHeaders, ProbeFailed
 from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
 
 if TYPE_CHECKING:
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("atdp.service")
 _TIMEOUT_S: Final = 30.0
-_Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 READING_LIMITS: Final[Mapping[str, KafkaValue]] = {
     # A batch of zstd that holds more is not decompressed. One that does not state its size is
@@ -68,19 +63,15 @@ class UnreadableBatch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartitionEntry:
-    """The first entry at or after an offset.
+    """The first entry at or after an offset that is committed.
 
     `offset` is that of the record, of the first record of the unreadable batch (which may lie
-    before the offset that was asked for), or where reading ends: the end of the partition or, for
-    committed records, the first open transaction.
+    before the offset that was asked for), or where reading ends: the end of the partition, or the
+    first open transaction.
     """
 
     kind: Literal["record", "unreadable", "end"]
     offset: int
-
-
-class ProbeFailed(PlatformError):
-    """The broker did not answer, so it is not known what a partition holds; try again later."""
 
 
 def is_unreadable(error: "KafkaError") -> bool:
@@ -100,17 +91,11 @@ def is_unreadable(error: "KafkaError") -> bool:
 class PartitionProbe:
     """Reads the first entry at a place. Not thread-safe."""
 
-    def __init__(
-        self,
-        settings: KafkaSettings,
-        *,
-        isolation: _Isolation = "read_uncommitted",
-        timeout_s: float = _TIMEOUT_S,
-    ) -> None:
+    def __init__(self, settings: KafkaSettings, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Connect at the first call; `timeout_s` limits each read."""
         self._settings = settings
-        self._isolation = isolation
         self._timeout_s = timeout_s
+        self._batches = BatchHeaders(settings)
         self._consumer: Consumer | None = None
 
     def batch_of(self, message: "Message") -> UnreadableBatch | None:
@@ -135,23 +120,20 @@ class PartitionProbe:
     ) -> UnreadableBatch | None:
         """Return the batch that a consumer has reported at its first offset.
 
-        None: it can be read now, so the report was about its transfer, and it is to be read again.
+        None: it can be read now, so the report was about its transfer, or it is there no more.
 
         Raises:
             ProbeFailed: the broker did not answer.
         """
-        if not self._is_within(topic, partition, first, first):
+        header = self._batches.at(topic, partition, first)
+        if header is None or header.first > first:
             return None
-        inside, step = first, 1
-        while self._is_within(topic, partition, inside + step, first):
-            inside, step = inside + step, step * 2
-        after = inside + step
-        while after - inside > 1:
-            middle = (inside + after) // 2
-            if self._is_within(topic, partition, middle, first):
-                inside = middle
-            else:
-                after = middle
+        entry = self.entry(topic, partition, first)
+        if entry is None:
+            raise ProbeFailed(f"{topic}[{partition}]: the broker did not answer in time")
+        if entry.kind != "unreadable":
+            return None
+        after = header.last + 1
         return UnreadableBatch(topic=topic, partition=partition, first=first, after=after, why=why)
 
     def entry(self, topic: str, partition: int, offset: int) -> PartitionEntry | None:
@@ -162,27 +144,36 @@ class PartitionProbe:
         Raises:
             ProbeFailed: the broker did not answer, or refused.
         """
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
-        deadline = time.monotonic() + self._timeout_s
         consumer = self._connected()
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
-            while (left_s := deadline - time.monotonic()) > 0:
-                message = consumer.poll(left_s)
-                if message is None:
-                    continue
-                error, at = message.error(), message.offset()
-                if error is None:
-                    return PartitionEntry(kind="record", offset=at)
-                if is_unreadable(error):
-                    return PartitionEntry(kind="unreadable", offset=at)
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return PartitionEntry(kind="end", offset=at)
-                if error.code() == KafkaError._AUTO_OFFSET_RESET:
-                    return PartitionEntry(kind="end", offset=offset)
+            try:
+                return self._first_entry(consumer, offset)
+            finally:
+                # Otherwise it fetches ahead, and the next answer waits for that.
+                consumer.unassign()
         except KafkaException as failure:
             raise ProbeFailed(f"{topic}[{partition}] cannot be read: {failure}") from failure
+
+    def _first_entry(self, consumer: "Consumer", offset: int) -> PartitionEntry | None:
+        from confluent_kafka import KafkaError
+
+        deadline = time.monotonic() + self._timeout_s
+        while (left_s := deadline - time.monotonic()) > 0:
+            message = consumer.poll(left_s)
+            if message is None:
+                continue
+            error, at = message.error(), message.offset()
+            if at is None or (error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET):
+                at = offset
+            if error is None:
+                return PartitionEntry(kind="record", offset=at)
+            if is_unreadable(error):
+                return PartitionEntry(kind="unreadable", offset=at)
+            if error.code() in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
+                return PartitionEntry(kind="end", offset=at)
         return None
 
     def close(self) -> None:
@@ -190,12 +181,6 @@ class PartitionProbe:
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
-
-    def _is_within(self, topic: str, partition: int, offset: int, first: int) -> bool:
-        entry = self.entry(topic, partition, offset)
-        if entry is None:
-            raise ProbeFailed(f"{topic}[{partition}]: the broker did not answer in time")
-        return entry.kind == "unreadable" and entry.offset <= first
 
     def _connected(self) -> "Consumer":
         from confluent_kafka import Consumer
@@ -208,10 +193,9 @@ class PartitionProbe:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
-                "isolation.level": self._isolation,
+                "isolation.level": "read_committed",
                 "auto.offset.reset": "error",
                 "fetch.wait.max.ms": 20,
-                "queued.min.messages": 1,
                 "log_level": 0,
             }
             self._consumer = Consumer({**self._settings.config(), **own})

@@ -33,7 +33,7 @@ _log = logging.getLogger("atdp.governance")
 
 _FAILURE_PAUSE_S: Final = 0.5
 _METADATA_TIMEOUT_S: Final = 10.0
-_SILENT_CALLS: Final = 3
+_SILENT_CALLS: Final = 5
 """Calls without a record of a partition, of a tenth of a second each, before it is looked at."""
 _ROLES: Sequence[TopicRole] = (
     "events_raw",
@@ -202,7 +202,7 @@ class RawConsumer:
         Looks at partitions of which nothing came for some calls, although there is more.
         """
         detours = {}
-        for place in self._offsets.places():
+        for place in [(each.topic, each.partition) for each in self._consumer.assignment()]:
             waits = 0 if place in seen else self._waits.get(place, 0) + 1
             if waits >= _SILENT_CALLS and self._has_more(place):
                 waits = 0
@@ -213,7 +213,7 @@ class RawConsumer:
 
     def _has_more(self, place: tuple[str, int]) -> bool:
         _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
-        return bool(high > self._offsets.next_of(place))
+        return high > 0 and bool(high > self._offsets.next_of(place))
 
     def _start_of(self, topic: str, partition: int) -> int:
         """Return the offset at which reading a partition began."""

@@ -9,7 +9,7 @@ has deleted leave holes. The rest of any other batch is passed over as unreadabl
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -17,14 +17,18 @@ from atdp.runtime import BatchHeader, ProbeFailed, UnreadableBatch
 
 _log = logging.getLogger("atdp.governance")
 _WRONG_OFFSETS: Final = "its records do not have the offsets of their batch"
-_NO_RECORDS: Final = "it is compressed in a way that gives no records"
+_MOST_LOOKED_AT: Final = 8 << 20
+"""Bytes of batches that are examined in one look; a larger first one is looked at as well."""
+_NO_RECORDS: Final = "it is damaged, or compressed in a way that gives no records"
 
 
 class BatchIndex(Protocol):
     """The batches of the broker."""
 
-    def at(self, topic: str, partition: int, offset: int) -> BatchHeader | None:
-        """Return the batch that holds an offset, or the next one; None when there is none.
+    def walk(self, topic: str, partition: int, offset: int) -> Iterator[BatchHeader]:
+        """Yield the batches from the one that holds an offset on, or from the next one.
+
+        Ends where the partition ends, and gives nothing for an offset that it does not have.
 
         Raises:
             ProbeFailed: the broker did not answer.
@@ -65,10 +69,6 @@ class RawOffsets:
         """Forget every partition: the assignment has changed."""
         self._next.clear()
 
-    def places(self) -> Iterable[tuple[str, int]]:
-        """Return the partitions that were read."""
-        return tuple(self._next)
-
     def detour(self, place: tuple[str, int], offset: int) -> Detour | None:
         """Return where to go on instead of taking a record at `offset`; None: it is the next."""
         expected = self.next_of(place)
@@ -84,48 +84,65 @@ class RawOffsets:
         return None
 
     def silent(self, place: tuple[str, int]) -> Detour | None:
-        """Return how to pass over a batch that the client passes over in silence; None: no such."""
-        expected = self.next_of(place)
+        """Return how to pass over batches that the client passes over in silence; None: no such.
+
+        Those that follow each other are one entry. Offsets before the next batch with records are
+        done with, so that nobody asks about the marker of a transaction twice.
+        """
+        found: Detour | None = None
+        left = _MOST_LOOKED_AT
         try:
-            header = self._index.at(*place, expected)
+            for header in self._index.walk(*place, self.next_of(place)):
+                left -= len(header.stored)
+                if header.holds_records:
+                    if not header.is_unreadable:
+                        break
+                    first = max(self.next_of(place), header.first)
+                    found = _pass_over(place, first, header, _NO_RECORDS, earlier=found)
+                elif found is None:
+                    self._next[place] = header.last + 1
+                if left < 0:
+                    break
         except ProbeFailed as failure:
             _log.info("a partition cannot be looked at", extra={"why": str(failure)})
-            return None
-        if header is None or not header.holds_records or not header.is_unreadable:
-            return None
-        return _pass_over(place, max(expected, header.first), header, _NO_RECORDS)
+        return found
 
     def _behind(self, place: tuple[str, int], expected: int) -> Detour:
         """Return the detour for a record whose offset was taken already.
 
         It belongs to the first batch with records that are not read yet.
         """
-        at = max(0, expected - 1)
-        while (header := self._index.at(*place, at)) is not None:
+        for header in self._index.walk(*place, max(0, expected - 1)):
             if header.holds_records and header.last >= expected:
                 return _pass_over(place, max(expected, header.first), header, _WRONG_OFFSETS)
-            at = header.last + 1
         return Detour(expected)
 
     def _hole(self, place: tuple[str, int], expected: int, offset: int) -> Detour | None:
         """Return the detour for a record that leaves out offsets; None when none has a record."""
-        at = expected
-        while at < offset:
-            header = self._index.at(*place, at)
-            if header is None:
-                # Deleted by retention, if the record itself is there.
-                own = self._index.at(*place, offset)
-                return None if own is not None and own.first <= offset else Detour(expected)
+        for header in self._index.walk(*place, expected):
             if header.first >= offset:
                 return None
             if header.holds_records:
-                return _pass_over(place, max(at, header.first), header, _WRONG_OFFSETS)
-            at = header.last + 1
-        return None
+                return _pass_over(place, max(expected, header.first), header, _WRONG_OFFSETS)
+            if header.last >= offset - 1:
+                return None
+        # Deleted by retention, if the record itself is there.
+        own = next(self._index.walk(*place, offset), None)
+        return None if own is not None and own.first <= offset else Detour(expected)
 
 
-def _pass_over(place: tuple[str, int], first: int, header: BatchHeader, why: str) -> Detour:
+def _pass_over(
+    place: tuple[str, int],
+    first: int,
+    header: BatchHeader,
+    why: str,
+    *,
+    earlier: Detour | None = None,
+) -> Detour:
+    """Return the detour from `first`, or from where an earlier one begins, to behind a batch."""
     topic, partition = place
     after = header.last + 1
+    if earlier is not None and earlier.batch is not None:
+        first = earlier.batch.first
     batch = UnreadableBatch(topic=topic, partition=partition, first=first, after=after, why=why)
     return Detour(after, batch)
