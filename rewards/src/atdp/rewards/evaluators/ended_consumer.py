@@ -18,7 +18,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from atdp.rewards.errors import RewardError
 from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
-from atdp.runtime import KafkaSettings, KafkaValue, PartitionProbe, is_unreadable, record_headers
+from atdp.runtime import (
+    GroupOffsets,
+    KafkaSettings,
+    KafkaValue,
+    PartitionPlace,
+    PartitionProbe,
+    ProgressWatch,
+    is_unreadable,
+    record_headers,
+)
 from atdp.schemas import REGOVERNED, SchemaError, decode, header, topic
 
 _log = logging.getLogger("atdp.rewards.evaluators")
@@ -46,6 +55,11 @@ class EndedConsumer:
         self._topic = topic_name or topic("events_governed").name
         self._consumer = Consumer(kafka.config(**_CONSUMER, group_id=group))
         self._probe = PartitionProbe(kafka)
+        self._group_offsets = GroupOffsets(kafka, group)
+        self.watch = ProgressWatch(
+            kafka, [self._topic], self._offsets_read, is_own=self._is_not_another_members
+        )
+        """Watches what this member reads. It is to be started."""
         self._assigned: list[int] = []
         self.positions: dict[int, int] = {}
         """Partition → next offset to read, of assigned partitions that were read."""
@@ -108,6 +122,15 @@ class EndedConsumer:
         """Leave the group."""
         self._consumer.close()
         self._probe.close()
+
+    def _offsets_read(self) -> Mapping[PartitionPlace, int]:
+        """Return how far the topic is read, which may be further than its ends are settled."""
+        own = {PartitionPlace(self._topic, each): at for each, at in dict(self.positions).items()}
+        return {**self._group_offsets(), **own}
+
+    def _is_not_another_members(self, place: PartitionPlace) -> bool:
+        """Return False for a partition of another member; a member without any knows of none."""
+        return not self._assigned or place.partition in self._assigned
 
     def _leave_out(self, message: Message) -> None:
         """Continue behind a batch that cannot be read."""
