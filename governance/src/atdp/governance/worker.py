@@ -23,10 +23,12 @@ from atdp.governance.stage.transaction import Fenced, KafkaTransaction, Transact
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime import (
+    GroupOffsets,
     Home,
     KafkaSettings,
     KeyStore,
     PlatformError,
+    ProgressWatch,
     Register,
     Service,
     open_register,
@@ -72,6 +74,13 @@ def run(service: Service, settings: StageSettings, stage: GovernanceStage) -> No
             return None
         return f"one transaction has been under way for {idle_s:.0f} s"
 
+    watch = ProgressWatch(
+        settings.kafka,
+        [settings.topic("events_raw"), settings.topic("quarantine_orders")],
+        GroupOffsets(settings.kafka, settings.group),
+    )
+    watch.start(service.stop)
+    service.health.add_ready_check("progress", watch.problem)
     service.health.add_live_check("loop", not_alive_reason)
     service.health.ready()
     _log.info("governing", extra={"topic": settings.topic("events_raw")})
