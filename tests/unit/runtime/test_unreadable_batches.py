@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from atdp.runtime import BatchHeader, ProbeFailed
+from atdp.runtime.kafka_headers import record_headers
 from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.record_headers import record_headers
 from atdp.runtime.unreadable_batches import PartitionEntry, PartitionProbe
 
 UNREADABLE = PartitionEntry(kind="unreadable", offset=4)

@@ -22,6 +22,7 @@ from .errors import (
 )
 from .file_locks import locked as locked, try_lock as try_lock
 from .home import Home as Home
+from .kafka_headers import record_headers as record_headers
 from .kafka_settings import KafkaSettings as KafkaSettings, KafkaValue as KafkaValue
 from .keys.api_key import ApiKey as ApiKey
 from .keys.principals import (
@@ -45,7 +46,6 @@ from .reading_progress import (
     PartitionPlace as PartitionPlace,
     ProgressWatch as ProgressWatch,
 )
-from .record_headers import record_headers as record_headers
 from .register.entry import RegisterEntry as RegisterEntry
 from .register.kafka import KafkaRegister as KafkaRegister, open_register as open_register
 from .register.register import (

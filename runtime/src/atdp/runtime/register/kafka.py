@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from atdp.runtime.errors import RegisterUnavailable
 from atdp.runtime.home import Home
+from atdp.runtime.kafka_headers import record_headers
 from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.runtime.record_headers import record_headers
 from atdp.runtime.register.entry import SIGNATURE, RegisterEntry, is_signed, sign
 from atdp.runtime.secret_keys import load_secret_key
 from atdp.schemas import topic
