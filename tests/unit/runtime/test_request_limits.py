@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from atdp.runtime.service import request_limits
+from atdp.runtime.service import request_limits, unread_bodies
 from atdp.runtime.service.request_limits import LimitedRequests
+from atdp.runtime.service.unread_bodies import reading_whole_requests
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 20\r\n\r\n"
@@ -38,10 +39,17 @@ async def application(
     await send({"type": "http.response.body", "body": b"ok"})
 
 
+async def refusing(scope: Message, receive: Receive, send: Send) -> None:
+    await send(
+        {"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"2")]}
+    )
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
 @asynccontextmanager
-async def connected() -> AsyncIterator[Connection]:
+async def connected(app: Any = application) -> AsyncIterator[Connection]:
     config = uvicorn.Config(
-        application, port=0, log_config=None, lifespan="off", http=LimitedRequests, ws="none"
+        app, port=0, log_config=None, lifespan="off", http=LimitedRequests, ws="none"
     )
     server = uvicorn.Server(config)
     running = asyncio.create_task(server._serve())
@@ -123,3 +131,35 @@ def test_long_bodies_are_no_long_headers() -> None:
             assert await answer(reader) == b"HTTP/1.1 200 OK"
 
     asyncio.run(attempt())
+
+
+def test_a_request_that_is_refused_at_once_is_answered_after_its_body() -> None:
+    async def attempt() -> None:
+        async with connected(reading_whole_requests(refusing)) as (reader, writer):
+            for _ in range(2):
+                body = b"x" * (16 * request_limits.MAX_HEADER_BYTES)
+                writer.write(POST.replace(b"20", b"%d" % len(body)) + body)
+                await writer.drain()
+                assert await answer(reader) == b"HTTP/1.1 401 Unauthorized"
+            writer.write(GET + b"\r\n")
+            assert await answer(reader) == b"HTTP/1.1 401 Unauthorized"
+
+    asyncio.run(attempt())
+
+
+def test_a_body_without_end_is_not_read_for_ever() -> None:
+    read, sent = [], []
+
+    async def receive() -> Message:
+        read.append(1_000_000)
+        return {"type": "http.request", "body": b"x" * read[-1], "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    async def attempt() -> None:
+        await reading_whole_requests(refusing)({"type": "http"}, receive, send)
+
+    asyncio.run(attempt())
+    assert sent == ["http.response.start", "http.response.body"]
+    assert 0 <= sum(read) - 2 * unread_bodies.MAX_UNREAD_BYTES <= 2_000_000

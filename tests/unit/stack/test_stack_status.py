@@ -1,10 +1,18 @@
 """The status that `atdp status` prints."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from atdp.lakehouse import open_lake
+from atdp.lakehouse.testing import NOON, LogDouble
+from atdp.runtime import Home
+from atdp.schemas import encode_record
 from atdp.stack.restarts import Phase
 from atdp.stack.stack_state import ServiceEntry, StackEntry
 from atdp.stack.stack_status import ServiceStatus, StackStatus, State, overall_state
+from atdp.stack.status_collection import _counts
 
 
 def service(
@@ -80,19 +88,45 @@ def test_a_row_says_what_happened_in_words() -> None:
     assert service(running=False).row()["state"] == "gone"
 
 
-@pytest.mark.parametrize("waiting", [0, 3])
-def test_trajectories_that_wait_to_be_governed_again_are_counted_where_there_are_any(
-    waiting: int,
+@pytest.mark.parametrize("number", [0, 3])
+@pytest.mark.parametrize(
+    ("field", "label"),
+    [
+        ("waiting_trajectories", "trajectories that wait to be governed again"),
+        ("payloads_not_kept", "quarantined records without their payload"),
+    ],
+)
+def test_what_somebody_should_look_at_is_counted_where_there_is_any(
+    field: str, label: str, number: int
 ) -> None:
+    counts: dict[str, Any] = {field: number}
     status = StackStatus(
-        home="/h",
-        state="healthy",
-        supervisor_pid=1,
-        endpoints={},
-        services=(),
-        lags=(),
-        waiting_trajectories=waiting,
+        home="/h", state="healthy", supervisor_pid=1, endpoints={}, services=(), **counts
     )
-    assert status.as_json()["waiting_trajectories"] == waiting
-    label = "trajectories that wait to be governed again"
-    assert dict(status.facts()).get(label) == (str(waiting) if waiting else None)
+    assert status.as_json()[field] == number
+    assert dict(status.facts()).get(label) == (str(number) if number else None)
+
+
+def test_quarantined_records_without_payload_are_counted_in_the_lake(tmp_path: Path) -> None:
+    record = {
+        "event_id": None,
+        "tenant_id": "acme",
+        "reason": "undecodable",
+        "detail": None,
+        "source_topic": "raw",
+        "source_partition": 0,
+        "source_offset": 7,
+        "schema_fingerprint": None,
+        "payload_encrypted": b"",
+        "occurred_at": NOON,
+        "quarantined_at": NOON,
+        "redelivered": False,
+    }
+    home = Home(tmp_path)
+    log = LogDouble(open_lake(home), role="events_quarantine")
+    values = [
+        encode_record("quarantine", {**record, "encryption_key_id": key_id, "source_offset": place})
+        for place, key_id in enumerate(("", "k1", ""))
+    ]
+    log.sink.write(log.batch([(b"acme", value) for value in values]))
+    assert _counts(home) == (0, 2)

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 from atdp.governance.decisions import (
     DecisionName,
@@ -15,7 +15,8 @@ from atdp.governance.decisions import (
 from atdp.governance.engine_version import engine_version
 from atdp.governance.errors import EventDropped, Refusal
 from atdp.governance.master_secret import MasterSecret
-from atdp.governance.quarantine import record_place, seal, seal_envelope
+from atdp.governance.quarantine import NO_KEY, record_place, seal, seal_envelope
+from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
 from atdp.runtime import UNKNOWN_TENANT, UnreadableBatch
@@ -49,6 +50,8 @@ class RecordFacts:
     tenant: str = UNKNOWN_TENANT
     event_id: str | None = None
     trajectory_id: str | None = None
+    source: str | None = None
+    """Id of the key that signed the record, or of the key above it; None: it is not known."""
     kind: str | None = None
     occurred_at: datetime | None = None
     policy: tuple[str, int, str] | None = None
@@ -125,30 +128,34 @@ def about_order(
     )
 
 
-def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> GovernanceDecision:
+def quarantined(
+    facts: RecordFacts, refusal: Refusal, secret: MasterSecret, quota: QuarantineQuota
+) -> GovernanceDecision:
     """Return the decision about a record that is refused."""
     raw = facts.raw
-    if len(raw.value) > MAX_RAW_BYTES:
+    not_kept = _why_not_kept(facts, refusal, quota)
+    if not_kept is not None:
         digest = hashlib.sha256(raw.value).hexdigest()
-        kept = f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
+        kept = f"; {not_kept}, not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
         refusal = Refusal(refusal.reason, refusal.detail + kept)
-        return _set_aside(facts, refusal, secret, b"", None)
+        return replace(_set_aside(facts, refusal, _NOTHING), not_kept=not_kept)
     place = record_place(raw.topic, raw.partition, raw.offset)
     sealed = seal(secret, facts.tenant, raw.value, place)
     envelope = seal_envelope(secret, facts.tenant, raw)
-    return _set_aside(facts, refusal, secret, sealed, envelope)
+    return _set_aside(facts, refusal, _SealedContent(secret.key_id, sealed, envelope))
 
 
-def unreadable(raw: RawRecord, batch: UnreadableBatch, secret: MasterSecret) -> GovernanceDecision:
+def unreadable(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecision:
     """Return the decision about a batch of raw records that cannot be read.
 
     `raw` stands for the batch, at its first offset.
     """
     detail = f"{batch.place} cannot be read, so nothing of them is kept: {batch.why}"
     facts = RecordFacts(raw=raw, now=raw.timestamp)
-    decision = _set_aside(facts, Refusal(UNREADABLE_BATCH, detail), secret, b"", None)
+    decision = _set_aside(facts, Refusal(UNREADABLE_BATCH, detail), _NOTHING)
     reason = f"{UNREADABLE_BATCH}:{batch.first}-{batch.after - 1}"
-    return replace(decision, audit=_audit(facts, "quarantined", reason=reason))
+    audit = _audit(facts, "quarantined", reason=reason)
+    return replace(decision, audit=audit, not_kept="unreadable")
 
 
 def unreadable_orders(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecision:
@@ -157,13 +164,18 @@ def unreadable_orders(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecis
     return about_order(RecordFacts(raw=raw, now=raw.timestamp), "not_carried_out", reason)
 
 
-def _set_aside(
-    facts: RecordFacts,
-    refusal: Refusal,
-    secret: MasterSecret,
-    sealed: bytes,
-    envelope: bytes | None,
-) -> GovernanceDecision:
+class _SealedContent(NamedTuple):
+    """The content of a quarantine record, and the id of the key that opens it."""
+
+    key_id: str
+    payload: bytes
+    envelope: bytes | None
+
+
+_NOTHING: Final = _SealedContent(NO_KEY, b"", None)
+
+
+def _set_aside(facts: RecordFacts, refusal: Refusal, content: _SealedContent) -> GovernanceDecision:
     """Return the decision that writes a quarantine record with this sealed content."""
     raw = facts.raw
     record = {
@@ -175,9 +187,9 @@ def _set_aside(
         "source_partition": raw.partition,
         "source_offset": raw.offset,
         "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
-        "payload_encrypted": sealed,
-        "envelope_encrypted": envelope,
-        "encryption_key_id": secret.key_id,
+        "payload_encrypted": content.payload,
+        "envelope_encrypted": content.envelope,
+        "encryption_key_id": content.key_id,
         "occurred_at": raw.timestamp,
         "quarantined_at": facts.now,
         "redelivered": raw.redelivered,
@@ -194,6 +206,18 @@ def _set_aside(
         ),
         audit=_audit(facts, "quarantined", reason=refusal.reason),
     )
+
+
+def _why_not_kept(
+    facts: RecordFacts, refusal: Refusal, quota: QuarantineQuota
+) -> Literal["too_large", "over_quota"] | None:
+    size = len(facts.raw.value)
+    if size > MAX_RAW_BYTES:
+        return "too_large"
+    # A record that an order is about stays in quarantine as it is.
+    if facts.order is None and not quota.keeps(facts.source, refusal.reason, size, facts.now):
+        return "over_quota"
+    return None
 
 
 def _audit(

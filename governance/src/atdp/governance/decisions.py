@@ -75,6 +75,8 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
+    not_kept: Literal["too_large", "over_quota", "unreadable"] | None = None
+    """The reason why the quarantine record has no payload; None: it has one, or there is none."""
     late: bool = False
     """True when the state of the trajectory seems to be deleted: the event begins one, although
     its kind refers to earlier events."""

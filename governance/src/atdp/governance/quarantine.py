@@ -22,6 +22,8 @@ from atdp.governance.errors import SecretsError
 from atdp.governance.master_secret import MasterSecret
 from atdp.schemas import KEY_ID, REDELIVERY, SIGNATURE, header
 
+NO_KEY: Final = ""
+"""The id of the key in a quarantine record without a payload, which no key opens."""
 _NONCE_BYTES: Final = 12
 _KEPT_HEADERS: Final = (KEY_ID, SIGNATURE, REDELIVERY)
 _MAX_HEADER_BYTES: Final = 256
@@ -91,16 +93,16 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
     Raises:
         SecretsError: the record is from another home, was altered, or its payload was not kept.
     """
-    if record["encryption_key_id"] != secret.key_id:
-        raise SecretsError(
-            f"the payload is sealed with the key {record['encryption_key_id']}, "
-            f"but this home's key is {secret.key_id}"
-        )
     place = _place_of(record)
     sealed = record["payload_encrypted"]
     if not sealed:
         raise SecretsError(
             f"the payload of {place.decode()} was not kept; the record's detail says why"
+        )
+    if record["encryption_key_id"] != secret.key_id:
+        raise SecretsError(
+            f"the payload is sealed with the key {record['encryption_key_id']}, "
+            f"but this home's key is {secret.key_id}"
         )
     return _opened(secret, record, sealed, place)
 

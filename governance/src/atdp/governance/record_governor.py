@@ -44,6 +44,7 @@ from atdp.governance.learned.trajectory_state import (
 )
 from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy.compiled import CompiledPolicy
+from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
@@ -127,6 +128,8 @@ class RecordGovernor:
     record_s: float = RECORD_S
     """Seconds of CPU time for one record. A record that needs more is quarantined as
     `too_costly`."""
+    quarantine_quota: QuarantineQuota = field(default_factory=QuarantineQuota)
+    """The caller commits what it has counted with the transaction, or rolls it back."""
     _tenants: OrderedDict[tuple[str, str], TenantGovernor] = field(default_factory=OrderedDict)
     """Governors by tenant and policy hash, the least recently used first."""
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
@@ -247,7 +250,7 @@ class RecordGovernor:
         except EventDropped as drop:
             return dropped(facts, drop)
         except Refusal as refusal:
-            return quarantined(facts, refusal, self.secret)
+            return quarantined(facts, refusal, self.secret, self.quarantine_quota)
         except HomeUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - every fault must become a quarantine
@@ -258,7 +261,7 @@ class RecordGovernor:
                 extra={"partition": facts.raw.partition, "offset": facts.raw.offset},
             )
             fault = Refusal("internal_error", type(error).__name__)
-            return quarantined(facts, fault, self.secret)
+            return quarantined(facts, fault, self.secret, self.quarantine_quota)
 
     def check_home(self) -> None:
         """Check that the key stores can be read, and forget tenant keys that were destroyed.
@@ -299,6 +302,7 @@ class RecordGovernor:
         principal = authenticate(
             raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
         )
+        facts.source = principal.parent or principal.key_id
         # A key of the role operator belongs to no tenant; then only the event names one.
         if principal.role != "operator":
             facts.tenant = principal.tenant

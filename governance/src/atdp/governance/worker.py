@@ -15,6 +15,7 @@ from typing import Final
 from atdp.governance.errors import GovernanceError
 from atdp.governance.master_secret import load_master_secret
 from atdp.governance.policy_store import PolicyStore
+from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.stage.loop import GovernanceStage
 from atdp.governance.stage.metrics import StageMetrics
@@ -102,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         register = open_register(service.home, topic_prefix=settings.topic_prefix)
         governor = build_governor(service.home, register)
+        governor.quarantine_quota = QuarantineQuota.from_env(os.environ)
         with service.serving():
             stage = GovernanceStage(
                 settings,

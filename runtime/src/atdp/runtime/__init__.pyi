@@ -59,6 +59,7 @@ from .service.authentication import (
     Callers as Callers,
     TokenVerifier as TokenVerifier,
     authenticate as authenticate,
+    principal_of_key as principal_of_key,
     tenant_of as tenant_of,
 )
 from .service.concurrency_limit import ConcurrencyLimit as ConcurrencyLimit

@@ -176,6 +176,11 @@ class Home:
         """Price book of the models, YAML."""
         return self.root / "prices.yaml"
 
+    @property
+    def quotas_file(self) -> Path:
+        """Quotas of single keys, YAML."""
+        return self.root / "quotas.yaml"
+
     def endpoints(self) -> dict[str, str]:
         """Return the addresses that the supervisor published last.
 

@@ -80,6 +80,8 @@ class StackStatus:
     waiting_trajectories: int = 0
     """Trajectories that wait to be governed again, and until then are not trained on, replayed or
     exported."""
+    payloads_not_kept: int = 0
+    """Quarantined records whose payload was not kept, as too large or over their source's quota."""
     weights: Mapping[str, str | None] = field(default_factory=dict)
     policies: tuple[Mapping[str, object], ...] = ()
     withdrawals: Sequence[Mapping[str, object]] = ()
@@ -117,11 +119,13 @@ class StackStatus:
         consent = [("withdrawals of consent in force", str(len(self.withdrawals)))]
         consent += [("weights that learned from withdrawn data", concerned)] if concerned else []
         waiting = [("trajectories that wait to be governed again", str(self.waiting_trajectories))]
+        not_kept = [("quarantined records without their payload", str(self.payloads_not_kept))]
         return [
             *weights,
             *policies,
             *(waiting if self.waiting_trajectories else []),
             *(consent if self.withdrawals else []),
+            *(not_kept if self.payloads_not_kept else []),
             ("memory", f"{self.memory_bytes / 1e6:.0f} MB in all"),
             ("of which the supervisor", f"{self.supervisor_memory_bytes / 1e6:.0f} MB"),
             *addresses,
@@ -149,6 +153,7 @@ class StackStatus:
                 for table in self.tables
             },
             "waiting_trajectories": self.waiting_trajectories,
+            "payloads_not_kept": self.payloads_not_kept,
             "weights": dict(self.weights),
             "policies": [dict(policy) for policy in self.policies],
             "withdrawals": [dict(each) for each in self.withdrawals],

@@ -31,6 +31,7 @@ _Consent: TypeAlias = tuple[Sequence[Mapping[str, object]], Sequence[Mapping[str
 _NO_CONSENT: _Consent = ((), ())
 _EXPECTED = (StackError, AccessError, PlatformError, GovernanceError, LakehouseError, OSError)
 _ENGINE_TIMEOUT_S = 3.0
+_NOT_KEPT = "SELECT count(*) FROM quarantine_index WHERE encryption_key_id = ''"
 
 
 def collect_status(stack: LocalStack) -> StackStatus:
@@ -49,6 +50,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
         problems, "policies", lambda: _policies(stack.home), ()
     )
     consent: _Consent = _section(problems, "consent", lambda: _consent(stack.home), _NO_CONSENT)
+    waiting, not_kept = _section(problems, "rows", lambda: _counts(stack.home), (0, 0))
     endpoints: Mapping[str, str] = _section(problems, "endpoints", stack.home.endpoints, {})
     return StackStatus(
         home=str(stack.home.root),
@@ -59,7 +61,8 @@ def collect_status(stack: LocalStack) -> StackStatus:
         services=services,
         lags=lags,
         tables=tables,
-        waiting_trajectories=_section(problems, "trajectories", lambda: _waiting(stack.home), 0),
+        waiting_trajectories=waiting,
+        payloads_not_kept=not_kept,
         weights={
             name: _weight_version(stack.home, endpoints[name])
             for name in sorted(WAITS_FOR_WEIGHTS)
@@ -128,11 +131,14 @@ def _tables(home: Home) -> tuple[TableStatus, ...]:
     return tuple(tables)
 
 
-def _waiting(home: Home) -> int:
+def _counts(home: Home) -> tuple[int, int]:
+    """Return the numbers of trajectories that wait, and of quarantined records without payload."""
     from atdp.lakehouse import connect
 
     with connect(home) as tables:
-        return int(tables.sql("SELECT count(*) FROM trajectories WHERE NOT settled").scalar())
+        waiting = tables.sql("SELECT count(*) FROM trajectories WHERE NOT settled").scalar()
+        not_kept = tables.sql(_NOT_KEPT).scalar()
+    return int(waiting), int(not_kept)
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:

@@ -184,6 +184,7 @@ class GovernanceStage:
         self._transaction.commit(offsets, self._consumer.group_metadata())
         self._learned.commit()
         self._orders.done.commit()
+        self._governor.quarantine_quota.commit()
         self._metrics.trajectories.set(len(self._learned))
         return decisions
 
@@ -220,7 +221,7 @@ class GovernanceStage:
         )
         if batch.topic == self._orders_topic:
             return unreadable_orders(raw, batch), raw
-        return unreadable(raw, batch, self._governor.secret), raw
+        return unreadable(raw, batch), raw
 
     def _write_states(self) -> None:
         """Add the changed states of trajectories to the transaction."""
@@ -251,6 +252,7 @@ class GovernanceStage:
         self._metrics.transactions.labels("aborted").inc()
         self._learned.rollback()
         self._orders.done.rollback()
+        self._governor.quarantine_quota.rollback()
         self._transaction.abort()
         self._consumer.rewind()
 

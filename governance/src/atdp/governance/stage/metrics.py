@@ -29,6 +29,13 @@ class StageMetrics:
             ["reason"],
             registry=registry,
         )
+        self.not_kept = Counter(
+            "atdp_governance_quarantine_not_kept",
+            "Records whose payload quarantine did not keep: too large, over the quota of their "
+            "source, or in a batch that cannot be read.",
+            ["why"],
+            registry=registry,
+        )
         self.findings = Counter(
             "atdp_governance_findings",
             "Values replaced, by entity.",
@@ -86,6 +93,8 @@ class StageMetrics:
         self.bytes.inc(raw_bytes)
         if decision.decision == "quarantined":
             self.quarantined.labels(decision.reason).inc()
+        if decision.not_kept is not None:
+            self.not_kept.labels(decision.not_kept).inc()
         if decision.late:
             self.not_settled.labels("late").inc()
         for each in decision.replacements:

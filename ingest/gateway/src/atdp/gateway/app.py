@@ -19,9 +19,11 @@ from atdp.gateway.engine_routes import EngineRoute, RoutesFile
 from atdp.gateway.event_log import EventLog, KafkaEventLog
 from atdp.gateway.feedback import feedback_api, rating_page
 from atdp.gateway.idle_endings import IdleEndings
+from atdp.gateway.key_quotas import KeyQuotas, read_quotas
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.open_sessions import SESSIONS_FILE_NAME
 from atdp.gateway.price_book import PriceBookFile
+from atdp.gateway.quota_middleware import QuotaMiddleware
 from atdp.gateway.rate_limits import RateLimit
 from atdp.gateway.recognition.recognition_store import RecognitionStore
 from atdp.gateway.recognition.recognizer import Recognizer
@@ -76,6 +78,7 @@ def create_app(
     app = FastAPI(title="ATDP gateway", lifespan=lifespan)
     app.add_exception_handler(HttpProblem, http_problem_response)
     app.add_exception_handler(RequestValidationError, invalid_request_response)
+    app.add_middleware(QuotaMiddleware)
     add_health_routes(app, gateway_health)
     for module in (events_api, proxy, sessions_api, routes_api, feedback_api, rating_page):
         app.include_router(module.router)
@@ -128,6 +131,11 @@ async def _open(
         secret=secret,
         prices=PriceBookFile(settings.home.prices_file),
         responses=responses,
+        quotas=KeyQuotas(
+            settings.quota,
+            read_quotas(settings.home.quotas_file, settings.quota),
+            lambda key, quota: metrics.quota_refusals.labels(key, quota).inc(),
+        ),
         feedback_of_key=RateLimit("this API key", settings.feedback_per_key),
         feedback_of_person=RateLimit("this person", settings.feedback_per_person),
     )

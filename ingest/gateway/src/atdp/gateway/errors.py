@@ -31,6 +31,10 @@ class PriceBookError(GatewayError):
     """The price book is wrong; the message names line and column."""
 
 
+class QuotasError(GatewayError):
+    """The file of quotas is wrong; the message names line and column."""
+
+
 def log_unavailable(detail: str) -> HttpProblem:
     """Return the answer for events that the log did not acknowledge: the caller should retry."""
     return HttpProblem(

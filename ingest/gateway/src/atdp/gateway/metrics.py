@@ -53,6 +53,12 @@ class GatewayMetrics:
             "Model calls without cost: no price for the model, or no token counts.",
             registry=registry,
         )
+        self.quota_refusals = Counter(
+            "atdp_gateway_quota_refusals",
+            "Requests refused for a quota of their key, by the key's id.",
+            ["key", "quota"],
+            registry=registry,
+        )
         self.live_trajectories = Gauge(
             "atdp_gateway_live_trajectories",
             "Trajectories with context in memory.",

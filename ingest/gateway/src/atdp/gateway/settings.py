@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from pydantic import ValidationError
+
+from atdp.gateway.key_quotas import KeyQuota
 from atdp.runtime import Home, SettingsError
 from atdp.schemas import topic
 
@@ -51,6 +54,9 @@ class GatewaySettings:
     way when its trajectory ends.
     """
 
+    quota: KeyQuota = field(default_factory=KeyQuota)
+    """Quotas of every key for which the home's `quotas.yaml` states no others."""
+
     public_url: str | None = None
     """URL under which people reach the gateway, for rating links; None: that of the request."""
     feedback_per_key: int = 600
@@ -62,11 +68,12 @@ class GatewaySettings:
     def from_env(cls, home: Home | None = None, environ: Mapping[str, str] | None = None) -> Self:
         """Return the settings, with the environment applied.
 
-        The variables are `ATDP_ENGINE_URL`, `ATDP_ENGINE_TIMEOUT_S`, `ATDP_IDLE_END_S` and
-        `ATDP_PUBLIC_URL`.
+        The variables are `ATDP_ENGINE_URL`, `ATDP_ENGINE_TIMEOUT_S`, `ATDP_IDLE_END_S`,
+        `ATDP_PUBLIC_URL`, `ATDP_QUOTA_REQUESTS_PER_S`, `ATDP_QUOTA_BYTES_PER_S` and
+        `ATDP_QUOTA_CONCURRENT`.
 
         Raises:
-            SettingsError: a time is not a number.
+            SettingsError: a time or a quota is not a number.
         """
         env = os.environ if environ is None else environ
         return cls(
@@ -74,8 +81,20 @@ class GatewaySettings:
             engine=env.get("ATDP_ENGINE_URL") or _DEFAULT_ENGINE,
             engine_timeout_s=_seconds(env, "ATDP_ENGINE_TIMEOUT_S", "600"),
             idle_end_s=_seconds(env, "ATDP_IDLE_END_S", "1800"),
+            quota=_quota(env),
             public_url=(env.get("ATDP_PUBLIC_URL") or "").rstrip("/") or None,
         )
+
+
+def _quota(env: Mapping[str, str]) -> KeyQuota:
+    names = {field: f"ATDP_QUOTA_{field.upper()}" for field in KeyQuota.model_fields}
+    stated = {field: env[name] for field, name in names.items() if env.get(name)}
+    try:
+        return KeyQuota.model_validate(stated)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        raise SettingsError(f"{names[field]}={stated[field]!r}: {first['msg']}") from error
 
 
 def _seconds(env: Mapping[str, str], name: str, default: str) -> float:

@@ -9,6 +9,7 @@ from atdp.gateway.emitter import Emitter
 from atdp.gateway.engine_calls import Engines
 from atdp.gateway.engine_routes import RoutesFile
 from atdp.gateway.event_log import EventLog
+from atdp.gateway.key_quotas import KeyQuotas
 from atdp.gateway.metrics import GatewayMetrics
 from atdp.gateway.price_book import PriceBookFile
 from atdp.gateway.rate_limits import RateLimit
@@ -41,6 +42,7 @@ class GatewayState:
     """Secret of the home for digests of messages and pseudonyms of end users."""
     prices: PriceBookFile
     responses: ResponseStore
+    quotas: KeyQuotas
     feedback_of_key: RateLimit
     feedback_of_person: RateLimit
 

@@ -87,16 +87,15 @@ def authenticate(
         HttpProblem: 401 without a valid key or token, 403 when the caller's role lacks the
             permission, 503 when a token cannot be checked.
     """
-    scheme, _, text = request.headers.get("authorization", "").partition(" ")
-    text = text.strip()
-    if scheme.lower() != "bearer" or not text:
+    text = _bearer(request)
+    if not text:
         raise HttpProblem(
             401,
             "missing_key",
             "no API key: send `Authorization: Bearer atdp_…` (OpenAI clients: api_key=). "
             "`atdp keys create` makes one",
         )
-    if text.startswith(_KEY_PREFIX) or text.count(".") != _DOTS:
+    if _is_key(text):
         principal, key = _principal_of_key(text, keys), SigningKey.parse(text)
     elif permission in _SIGNED:
         raise _key_needed()
@@ -116,6 +115,22 @@ def authenticate(
             "use a key of a role that may",
         )
     return Caller(principal, key)
+
+
+def principal_of_key(request: Request, keys: KeyStore) -> Principal | None:
+    """Return the principal of a request's API key; None without a valid one."""
+    text = _bearer(request)
+    return keys.verify(text) if _is_key(text) else None
+
+
+def _bearer(request: Request) -> str:
+    """Return the key or token of a request; empty without one."""
+    scheme, _, text = request.headers.get("authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def _is_key(text: str) -> bool:
+    return text.startswith(_KEY_PREFIX) or text.count(".") != _DOTS
 
 
 def _principal_of_key(text: str, keys: KeyStore) -> Principal:

@@ -18,6 +18,7 @@ from atdp.runtime.errors import SettingsError
 from atdp.runtime.service.health import Health
 from atdp.runtime.service.process import Service
 from atdp.runtime.service.request_limits import MAX_CONNECTIONS, LimitedRequests
+from atdp.runtime.service.unread_bodies import reading_whole_requests
 
 _log = logging.getLogger("atdp.service")
 
@@ -52,7 +53,7 @@ def run_http(service: Service, app: FastAPI, *, drain_s: int = 10) -> None:
     listener = _bind(service.port)
     host, port = listener.getsockname()
     config = uvicorn.Config(
-        app,
+        reading_whole_requests(app),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=drain_s,

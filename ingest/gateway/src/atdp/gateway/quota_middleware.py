@@ -1,0 +1,53 @@
+"""Applies the quotas of keys to every route of the gateway's process, before the route.
+
+A request without a valid key is passed on: the route refuses it, or needs no key. Tokens of people
+who signed in elsewhere have no quota; the routes that take them limit themselves.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from fastapi import Request
+
+from atdp.gateway.key_quotas import KeyUse
+from atdp.gateway.state import state_of
+from atdp.runtime import HttpProblem, http_problem_response, principal_of_key
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+
+
+class QuotaMiddleware:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer 429."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        gateway = state_of(request)
+        principal = principal_of_key(request, gateway.keys)
+        if principal is None:
+            await self._app(scope, receive, send)
+            return
+        try:
+            with gateway.quotas.admitted(principal.parent or principal.key_id) as use:
+                await self._app(scope, _counted(receive, use), send)
+        except HttpProblem as problem:
+            await http_problem_response(request, problem)(scope, receive, send)
+
+
+def _counted(receive: Receive, use: KeyUse) -> Receive:
+    async def counted() -> Message:
+        message = await receive()
+        if body := message.get("body"):
+            use.add_bytes(len(body))
+        return message
+
+    return counted
