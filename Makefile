@@ -4,7 +4,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.atdp-ready
-MANIFESTS := .ci/setup uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
+MANIFESTS := .ci/setup .ci/uv.txt uv.lock pyproject.toml $(wildcard */pyproject.toml ingest/*/pyproject.toml examples/*/pyproject.toml)
 
 # Pages that people write; the generated reference has the form that its generator gives it.
 GENERATED := docs/reference/events.md docs/reference/topics.md docs/reference/tables.md docs/reference/cli.md docs/reference/schedule-file.md
@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: sbom audit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -71,6 +71,12 @@ bench-verdicts: setup ## Error rates of replay's intervals and verdicts, by simu
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.interval_coverage
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.unseen_actions
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.verdicts $(ARGS)
+
+sbom: setup ## Write the bill of materials of what users install, with hashes and licences: dist/sbom.cdx.json (CycloneDX 1.5)
+	@$(BIN)/python .ci/sbom $(ARGS)
+
+audit: setup ## Ask a database about known vulnerabilities in the locked packages; fails with INCONCLUSIVE when none answers
+	@.ci/audit $(ARGS)
 
 demo: setup ## The closed loop: agents, governance, lake, training, replay, release; ends with a report
 	@$(BIN)/atdp demo $(ARGS)

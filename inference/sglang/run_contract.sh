@@ -21,11 +21,13 @@ stop() {
 }
 trap stop EXIT
 
-if ! "$environment/bin/python" -c 'import importlib.metadata as m; assert m.version("sglang") == "0.5.23"' 2>/dev/null; then
+locked=$top/inference/sglang/requirements.txt
+if ! cmp --silent "$locked" "$environment/installed.txt"; then
   command -v uv >/dev/null || { echo "uv is missing; run make setup first" >&2; exit 2; }
   echo "Installing SGLang 0.5.23 into $environment"
   uv venv --quiet --python 3.11 --clear "$environment"
-  uv pip install --quiet --python "$environment/bin/python" sglang==0.5.23
+  uv pip install --quiet --python "$environment/bin/python" --require-hashes --only-binary :all: -r "$locked"
+  cp "$locked" "$environment/installed.txt"
 fi
 
 echo "Making tiny models"
