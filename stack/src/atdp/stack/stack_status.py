@@ -81,7 +81,7 @@ class StackStatus:
     """Trajectories that wait to be governed again, and until then are not trained on, replayed or
     exported."""
     payloads_not_kept: int = 0
-    """Quarantined records whose payload was not kept, as too large or over their source's quota."""
+    """Quarantined records without payload: too large, unreadable, or over their source's quota."""
     weights: Mapping[str, str | None] = field(default_factory=dict)
     policies: tuple[Mapping[str, object], ...] = ()
     withdrawals: Sequence[Mapping[str, object]] = ()
