@@ -20,6 +20,7 @@ from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RAW = "raw"
 
 
 class Killed(BaseException):
@@ -29,8 +30,13 @@ class Killed(BaseException):
 class RawMessage:
     """One record of the raw topic, as the consumer returns it."""
 
-    def __init__(self, value: bytes, headers: list[tuple[str, bytes]], offset: int) -> None:
-        self._value, self._headers, self._offset = value, headers, offset
+    def __init__(
+        self, key: bytes, value: bytes, headers: list[tuple[str, bytes]], offset: int
+    ) -> None:
+        self._key, self._value, self._headers, self._offset = key, value, headers, offset
+
+    def key(self) -> bytes:
+        return self._key
 
     def value(self) -> bytes:
         return self._value
@@ -45,7 +51,7 @@ class RawMessage:
         return 0
 
     def topic(self) -> str:
-        return "raw"
+        return RAW
 
     def timestamp(self) -> tuple[int, int]:
         return 1, int(NOW.timestamp() * 1000)
@@ -71,8 +77,8 @@ class MemoryLog:
     def send(self, events: Sequence[Event], *, redelivery: bool = False) -> None:
         for event in events:
             value = encode(event)
-            headers = signed_headers(self.key, value, redelivery=redelivery)
-            self.raw.append(RawMessage(value, headers, len(self.raw)))
+            headers = signed_headers(self.key, RAW, event.key, value, redelivery=redelivery)
+            self.raw.append(RawMessage(event.key, value, headers, len(self.raw)))
 
     def records(self, role: TopicRole) -> list[OutputRecord]:
         return self.outputs.get(StageSettings(kafka=KafkaSettings("x")).topic(role), [])
@@ -168,9 +174,10 @@ class MemoryReader:
             return None
         message = self._log.raw[offset]
         return RawRecord(
+            key=message.key(),
             value=message.value(),
             headers=message.headers(),
-            topic="raw",
+            topic=RAW,
             partition=0,
             offset=offset,
             timestamp=NOW,
