@@ -72,7 +72,7 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
     async def open_log() -> EventLog:
         return KafkaEventLog(topic, {"bootstrap.servers": kafka_bootstrap})
 
-    app = create_app(GatewaySettings(home=home, engine=engine.url), open_log=open_log)
+    app = create_app(GatewaySettings(home=home, engine=engine.url, topic=topic), open_log=open_log)
     with KeyStore(home.keys_db) as keys, serving(app) as url:
         key, _ = keys.create("acme", "agent")
         headers = {"Authorization": f"Bearer {key}", "X-ATDP-Session": "s1"}
