@@ -116,8 +116,9 @@ def raw_records(paths: list[Path], key: str) -> Iterator[RawRecord]:
             for event in make_events(entry, "bench"):
                 value = encode(event)
                 yield RawRecord(
+                    key=event.key,
                     value=value,
-                    headers=signed_headers(signing, value),
+                    headers=signed_headers(signing, "raw", event.key, value),
                     topic="raw",
                     partition=0,
                     offset=offset,

@@ -15,7 +15,15 @@ from atdp.lakehouse.testing import LogDouble
 from atdp.lakehouse.visible_files import ANY_PURPOSE
 from atdp.runtime import Home
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import Event, SigningKey, encode, newest, record_to_event, signed_headers
+from atdp.schemas import (
+    Event,
+    SigningKey,
+    encode,
+    newest,
+    record_to_event,
+    signed_headers,
+    topic,
+)
 
 from .contract_events import TENANT
 
@@ -33,6 +41,7 @@ entities: {{NOTHING: {{do: replace}}}}
 patterns: [{{id: nothing, entity: NOTHING, pattern: '{pattern}'}}]
 fields: [{{path: "**", do: scan}}]
 """
+RAW = topic("events_raw").name
 NEVER = r"[^\x00-\x{10FFFF}]"
 """A pattern that no text has."""
 
@@ -75,21 +84,24 @@ class GatedPath:
 
     def land(self, events: Sequence[Event]) -> None:
         """Govern events, and land those that the gate passes."""
-        values = [encode(event) for event in events]
+        raw = [(event.key, encode(event)) for event in events]
         self.log.sink.write(
             self.log.batch(
-                self.governed((value, signed_headers(self.key, value)) for value in values)
+                self.governed(
+                    (key, value, signed_headers(self.key, RAW, key, value)) for key, value in raw
+                )
             )
         )
 
-    def governed(self, raw: Iterable[tuple[bytes, Headers]]) -> list[tuple[bytes, bytes]]:
+    def governed(self, raw: Iterable[tuple[bytes, bytes, Headers]]) -> list[tuple[bytes, bytes]]:
         """Return key and value of each record that the gate passes, in the order of the log."""
         governed = []
-        for offset, (value, headers) in enumerate(raw):
+        for offset, (key, value, headers) in enumerate(raw):
             record = RawRecord(
+                key=key,
                 value=value,
                 headers=headers,
-                topic="raw",
+                topic=RAW,
                 partition=0,
                 offset=offset,
                 timestamp=datetime.now(UTC),

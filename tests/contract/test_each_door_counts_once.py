@@ -37,7 +37,7 @@ from atdp.schemas import (
 from atdp.sdk import MemorySender, Recorder, Verdict
 from atdp.sdk.record_framing import SpoolRecord
 
-from .gated_path import GatedPath, Headers
+from .gated_path import RAW, GatedPath, Headers
 
 ROWS = [
     {
@@ -70,7 +70,7 @@ class Doors:
     tenant: str = ""
     api_key: str = ""
     file: Path = field(init=False)
-    raw: list[tuple[bytes, Headers]] = field(default_factory=list)
+    raw: list[tuple[bytes, bytes, Headers]] = field(default_factory=list)
 
     def open(self) -> None:
         """Begin anew: another tenant, and an empty topic."""
@@ -106,7 +106,7 @@ class Doors:
 
     def _recorder(self, *, answered: bool = True) -> Recorder:
         def take(record: SpoolRecord) -> Verdict:
-            self.raw.append((record.value, record.headers))
+            self._send(record.key, record.value, redelivery=record.redelivery)
             return "delivered" if answered else "retry"
 
         return Recorder(
@@ -125,14 +125,18 @@ class Doors:
             )
             assert answer.json() == {"accepted": len(events), "rejected": []}
         for partition in self.accepted.partitions:
-            self.raw += [(record.value, record.headers) for record in partition]
+            self.raw += [(record.key, record.value, record.headers) for record in partition]
             partition.clear()
 
     def _directly(self, events: Sequence[Event], lost_answers: int) -> None:
-        key = SigningKey.parse(self.api_key)
         for event in [*events] * (1 + lost_answers):
-            value = encode(event)
-            self.raw.append((value, signed_headers(key, value)))
+            self._send(event.key, encode(event))
+
+    def _send(self, record_key: bytes, value: bytes, *, redelivery: bool = False) -> None:
+        """Write a record as a sender to Kafka does."""
+        key = SigningKey.parse(self.api_key)
+        headers = signed_headers(key, RAW, record_key, value, redelivery=redelivery)
+        self.raw.append((record_key, value, headers))
 
     def _by_an_import(self, _: Sequence[Event], lost_answers: int) -> None:
         """Import the whole file; the first attempt is killed after a few events."""

@@ -25,7 +25,9 @@ QUERY = """
 def land(path: GatedPath, log: MemoryEventLog) -> list[Event]:
     """Govern and land what the gateway accepted; returns it."""
     path.log.sink.write(
-        path.log.batch(path.governed((record.value, record.headers) for record in log.records))
+        path.log.batch(
+            path.governed((record.key, record.value, record.headers) for record in log.records)
+        )
     )
     return [decode(record.value) for record in log.records]
 

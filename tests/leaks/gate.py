@@ -13,7 +13,7 @@ from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.testing import policy_store
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import SigningKey, decode_record, encode_record, signed_headers
+from atdp.schemas import SigningKey, decode_record, encode_record, record_key, signed_headers
 
 from .cases import LeakCase
 from .event_fields import NOW, TENANT
@@ -52,9 +52,11 @@ class Gate:
         if not self._governed:
             return Verdict(left=is_left(case.value, readings([case.record])), reason=None)
         value = encode_record("event", case.record)
+        key = record_key(case.record["tenant_id"], case.record["trajectory_id"])
         raw = RawRecord(
+            key=key,
             value=value,
-            headers=signed_headers(self._key, value),
+            headers=signed_headers(self._key, "raw", key, value),
             topic="raw",
             partition=1,
             offset=case.number,

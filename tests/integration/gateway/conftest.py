@@ -18,7 +18,6 @@ from atdp.schemas import (
     Agent,
     Event,
     Gap,
-    SigningKey,
     Source,
     TenantId,
     TrajectoryId,
@@ -26,7 +25,8 @@ from atdp.schemas import (
     event_to_json,
     header,
     new_event_id,
-    verify,
+    topic,
+    verify_record,
 )
 
 from .fake_engine import fake_engine
@@ -43,6 +43,7 @@ class GatewayUnderTest:
     keys: KeyStore
     agent_key: str
     operator_key: str
+    recorder_key: str
     opened: contextlib.ExitStack
     """Clients, closed when the test is over."""
 
@@ -68,16 +69,15 @@ class GatewayUnderTest:
         """Return the events in the log; checks every signature."""
         events = []
         for record in self.log.records:
-            signature = header(record.headers, "atdp-signature")
-            key_id = header(record.headers, "atdp-key-id")
-            assert signature
-            assert key_id
-            stored = self.keys.get(key_id.decode())
+            stored = self.keys.get((header(record.headers, "atdp-key-id") or b"").decode())
             assert stored
-            assert verify(
-                SigningKey(key_id=key_id.decode(), verifier=stored.verifier),
+            assert stored.public_key
+            assert verify_record(
+                stored.public_key,
+                topic("events_raw").name,
+                record.key,
                 record.value,
-                signature,
+                record.headers,
             )
             event = decode(record.value)
             assert record.key == event.key
@@ -160,5 +160,8 @@ def gateway(tmp_path: Path, engine: EngineUnderTest) -> Iterator[GatewayUnderTes
     ):
         agent_key, _ = keys.create("acme", "agent")
         operator_key = keys.ensure_operator(home.operator_key_file)
+        recorder_key = keys.ensure_recorder(home.recorder_key_file)
         with contextlib.ExitStack() as opened:
-            yield GatewayUnderTest(url, log, home, keys, agent_key, operator_key, opened)
+            yield GatewayUnderTest(
+                url, log, home, keys, agent_key, operator_key, recorder_key, opened
+            )

@@ -182,15 +182,15 @@ def test_a_session_key_rates_its_own_session_only(gateway: GatewayUnderTest) -> 
     assert len(feedback_of(gateway, "mine")) == len(feedback_of(gateway)) == 3
 
 
-def test_an_operator_names_the_tenant_and_a_reader_may_not_rate(gateway: GatewayUnderTest) -> None:
+def test_the_recorder_names_the_tenant_and_a_reader_may_not_rate(gateway: GatewayUnderTest) -> None:
     trajectory = call(gateway).headers["x-atdp-trajectory"]
     body = {"trajectory_id": trajectory, "thumbs": "up"}
     analyst, _ = gateway.keys.create("acme", "analyst")
     with gateway.http(analyst) as client:
         assert client.post("/v1/feedback", json=body).status_code == 403
-    with gateway.http(gateway.operator_key) as client:
+    with gateway.http(gateway.recorder_key) as client:
         assert client.post("/v1/feedback", json=body).status_code == 422
-    with gateway.http(gateway.operator_key, **{"X-ATDP-Tenant": "acme"}) as client:
+    with gateway.http(gateway.recorder_key, **{"X-ATDP-Tenant": "acme"}) as client:
         assert client.post("/v1/feedback", json=body).status_code == 200
 
 

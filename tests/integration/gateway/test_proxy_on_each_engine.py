@@ -81,7 +81,7 @@ def any_gateway(tmp_path: Path, any_engine: EngineUnderTest) -> Iterator[Gateway
         key, _ = keys.create("acme", "agent")
         with contextlib.ExitStack() as opened:
             yield GatewayUnderTest(
-                url, log, home, keys, key, keys.ensure_operator(home.operator_key_file), opened
+                url, log, home, keys, key, keys.ensure_operator(home.operator_key_file), "", opened
             )
 
 

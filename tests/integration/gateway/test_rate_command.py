@@ -89,7 +89,7 @@ def test_what_cannot_be_posted_says_what_to_do(
     done = rate("t", "--up", "--tenant", "acme")
     assert (done.exit_code, "does not answer" in done.stderr) == (1, True)
     monkeypatch.delenv("ATDP_GATEWAY_URL")
-    gateway.home.operator_key_file.unlink()
+    gateway.home.recorder_key_file.unlink()
     assert "There is no API key" in rate("t", "--up").stderr
     gateway.home.endpoints_file.unlink()
     done = rate("t", "--up", "--api-key", str(gateway.agent_key))

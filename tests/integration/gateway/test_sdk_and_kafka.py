@@ -10,7 +10,7 @@ import pytest
 from atdp.adapters import ImportOptions, run_import
 from atdp.gateway import EventLog, GatewaySettings, KafkaEventLog, create_app
 from atdp.runtime import Home, KeyStore
-from atdp.schemas import Event, SigningKey, decode, fold_context, header, verify
+from atdp.schemas import Event, SigningKey, decode, fold_context, header, verify_record
 from atdp.sdk import GatewaySender, Recorder
 
 from .conftest import EngineUnderTest, GatewayUnderTest
@@ -72,7 +72,7 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
     async def open_log() -> EventLog:
         return KafkaEventLog(topic, {"bootstrap.servers": kafka_bootstrap})
 
-    app = create_app(GatewaySettings(home=home, engine=engine.url), open_log=open_log)
+    app = create_app(GatewaySettings(home=home, engine=engine.url, topic=topic), open_log=open_log)
     with KeyStore(home.keys_db) as keys, serving(app) as url:
         key, _ = keys.create("acme", "agent")
         headers = {"Authorization": f"Bearer {key}", "X-ATDP-Session": "s1"}
@@ -92,9 +92,7 @@ def test_a_recorded_call_lies_in_kafka_signed_keyed_and_in_order(
     signing = SigningKey.parse(key)
     events: list[Event] = []
     for _, _, record in rows:
-        signature = header(record.headers, "atdp-signature")
-        assert signature
-        assert verify(signing, record.value, signature)
+        assert verify_record(signing.public_key, topic, record.key, record.value, record.headers)
         events.append(decode(record.value))
     assert [event.seq for event in events] == list(range(7))
     assert [message.role for message in fold_context(events)] == ["user", "assistant"] * 3

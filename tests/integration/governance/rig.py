@@ -127,7 +127,13 @@ class Rig:
         count = 0
         for key, value, api_key in values:
             signed = (
-                signed_headers(SigningKey.parse(api_key), value, redelivery=redelivery)
+                signed_headers(
+                    SigningKey.parse(api_key),
+                    self.topic("events_raw"),
+                    key,
+                    value,
+                    redelivery=redelivery,
+                )
                 if api_key
                 else []
             )

@@ -193,10 +193,11 @@ def send(home: Home, events: list[Event]) -> None:
     with KeyStore(home.keys_db) as keys:
         key = SigningKey.parse(keys.create(events[0].tenant_id, "agent")[0])
     producer = Producer({"bootstrap.servers": settings.bootstrap})
+    raw_topic = topic("events_raw").name
     for each in events:
         value = encode(each)
-        headers = signed_headers(key, value)
-        producer.produce(topic("events_raw").name, key=each.key, value=value, headers=headers)
+        headers = signed_headers(key, raw_topic, each.key, value)
+        producer.produce(raw_topic, key=each.key, value=value, headers=headers)
     assert producer.flush(60) == 0
 
 

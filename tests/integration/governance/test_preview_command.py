@@ -141,7 +141,7 @@ def test_rows_for_a_spreadsheet(draft: Path) -> None:
         ),
         (("{draft}", "--tenant", "globex"), r"does not apply to globex; it applies to acme"),
         (("{draft}", "--from", "quarantine"), r"no record of acme in quarantine between"),
-        (("{draft}", "--key", "atdp_no_key"), r"the API key is unknown, wrong or revoked"),
+        (("{draft}", "--key", "atdp_no_key"), r"the API key is unknown or wrong"),
     ],
 )
 def test_wrong_calls_end_with_one_line(draft: Path, words: tuple[str, ...], error: str) -> None:

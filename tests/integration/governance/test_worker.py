@@ -222,8 +222,9 @@ def test_no_record_stops_the_next_ones_however_large_or_slow(rig: Rig) -> None:
         (encode(many), rig.keys["acme"]),
         (encode(good), rig.keys["acme"]),
     ):
-        signed = signed_headers(SigningKey.parse(key), value) if key else []
-        producer.produce(rig.topic("events_raw"), key=good.key, value=value, headers=signed)
+        raw_topic = rig.topic("events_raw")
+        signed = signed_headers(SigningKey.parse(key), raw_topic, good.key, value) if key else []
+        producer.produce(raw_topic, key=good.key, value=value, headers=signed)
         assert producer.flush(30) == 0
     rig.worker()
     audits = rig.wait_for_audits(3)

@@ -13,7 +13,7 @@ from atdp.gateway import GatewaySettings, create_app
 from atdp.gateway.event_log import EventLog, MemoryEventLog
 from atdp.runtime.home import Home
 from atdp.runtime.keys import KeyStore
-from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, signed_headers
+from atdp.schemas import REDELIVERY, Event, SigningKey, decode, encode, header, verify_record
 from atdp.sdk import GatewaySender, KafkaSender, MemorySender, Sender
 from atdp.sdk.record_framing import SpoolRecord
 
@@ -120,7 +120,10 @@ def consume(bootstrap: str, topic: str) -> list[Received]:
                 for message in consumer.consume(1000, 1.0):
                     assert message.error() is None, message.error()
                     count += 1
-                    flag = header(message.headers(), REDELIVERY) == b"1"
+                    public_key = SigningKey.parse(API_KEY).public_key
+                    headers = message.headers()
+                    assert verify_record(public_key, topic, message.key(), message.value(), headers)
+                    flag = header(headers, REDELIVERY) == b"1"
                     received.append(Received(message.key(), decode(message.value()), flag))
         return received
     finally:
@@ -164,6 +167,5 @@ def record_of(event: Event, *, redelivery: bool = False) -> SpoolRecord:
         record_id=uuid.UUID(event.event_id).bytes,
         key=event.key,
         value=value,
-        headers=tuple(signed_headers(SigningKey.parse(API_KEY), value)),
         redelivery=redelivery,
     )

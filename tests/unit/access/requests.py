@@ -12,7 +12,7 @@ PURPOSES = frozenset({"analytics", "replay", "train", "export"})
 
 
 def principal(role: str, tenant: str = "acme", **more: Any) -> Principal:
-    tenant = ANY_TENANT if role == "operator" else tenant
+    tenant = ANY_TENANT if role in {"operator", "recorder"} else tenant
     return Principal(key_id="0123456789ab", tenant=tenant, role=role, **more)
 
 

@@ -17,14 +17,15 @@ from atdp.access import (
 )
 from atdp.runtime import Principal, RegisterUnavailable
 
-ROLES = ["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"]
+ROLES = ["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor", "recorder"]
 MAY: dict[str, set[str]] = {
     "agent": {"ingest"},
     "analyst": {"analytics"},
     "steward": {"preview", "erase"},
     "trainer": {"train", "export"},
     "evaluator": {"replay"},
-    "operator": {"ingest", "analytics", "train", "replay", "export"},
+    "recorder": {"ingest"},
+    "operator": {"analytics", "train", "replay", "export"},
     "auditor": set(),
 }
 

@@ -30,7 +30,7 @@ from atdp.schemas import (
     decode,
 )
 
-KEY = SigningKey(key_id="0" * 12, verifier=b"v" * 32)
+KEY = SigningKey(key_id="0" * 12, seed=b"v" * 32)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TOKENIZER = "a" * 64
 
@@ -43,7 +43,7 @@ class World:
         self.log = MemoryEventLog()
         self.metrics = GatewayMetrics(CollectorRegistry())
         self.store = SessionStore(folder / "sessions.sqlite")
-        emitter = Emitter(self.log, self.metrics, max_event_bytes=2_000)
+        emitter = Emitter(self.log, self.metrics, topic="raw", max_event_bytes=2_000)
         self.recorder = TrajectoryRecorder(
             emitter,
             self.store,

@@ -13,6 +13,9 @@ class FakeMessage:
     def __init__(self, partition: int, offset: int) -> None:
         self._at = partition, offset
 
+    def key(self) -> bytes:
+        return b"k"
+
     def value(self) -> bytes:
         return b"v"
 

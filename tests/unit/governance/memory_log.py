@@ -21,6 +21,7 @@ from atdp.runtime.unreadable_batches import UnreadableBatch
 from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+RAW = "raw"
 
 
 class Killed(BaseException):
@@ -30,8 +31,13 @@ class Killed(BaseException):
 class RawMessage:
     """One record of the raw topic, as the consumer returns it."""
 
-    def __init__(self, value: bytes, headers: list[tuple[str, bytes]], offset: int) -> None:
-        self._value, self._headers, self._offset = value, headers, offset
+    def __init__(
+        self, key: bytes, value: bytes, headers: list[tuple[str, bytes]], offset: int
+    ) -> None:
+        self._key, self._value, self._headers, self._offset = key, value, headers, offset
+
+    def key(self) -> bytes:
+        return self._key
 
     def value(self) -> bytes:
         return self._value
@@ -46,7 +52,7 @@ class RawMessage:
         return 0
 
     def topic(self) -> str:
-        return "raw"
+        return RAW
 
     def timestamp(self) -> tuple[int, int]:
         return 1, int(NOW.timestamp() * 1000)
@@ -59,7 +65,7 @@ class BatchReport(RawMessage):
     """The consumer's report of a batch that cannot be read; it has the batch's first offset."""
 
     def __init__(self, first: int, after: int) -> None:
-        super().__init__(b"", [], first)
+        super().__init__(b"", b"", [], first)
         self.after = after
 
     def error(self) -> KafkaError:
@@ -94,8 +100,8 @@ class MemoryLog:
     def send(self, events: Sequence[Event], *, redelivery: bool = False) -> None:
         for event in events:
             value = encode(event)
-            headers = signed_headers(self.key, value, redelivery=redelivery)
-            self.raw.append(RawMessage(value, headers, len(self.raw)))
+            headers = signed_headers(self.key, RAW, event.key, value, redelivery=redelivery)
+            self.raw.append(RawMessage(event.key, value, headers, len(self.raw)))
 
     def add_unreadable(self, count: int) -> None:
         """Add a batch of `count` records that cannot be read."""
@@ -203,9 +209,10 @@ class MemoryReader:
             return None
         message = self._log.raw[offset]
         return RawRecord(
+            key=message.key(),
             value=message.value(),
             headers=message.headers(),
-            topic="raw",
+            topic=RAW,
             partition=0,
             offset=offset,
             timestamp=NOW,

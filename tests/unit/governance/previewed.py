@@ -152,8 +152,11 @@ class PreviewHome:
             value = encode(event)
             records.append(
                 RawRecord(
+                    key=event.key,
                     value=value,
-                    headers=signed_headers(SigningKey.parse(key or self.key), value),
+                    headers=signed_headers(
+                        SigningKey.parse(key or self.key), "raw", event.key, value
+                    ),
                     topic="raw",
                     partition=0,
                     offset=offset,

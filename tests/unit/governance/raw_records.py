@@ -45,8 +45,9 @@ def raw(
     )
     value = encode(event)
     return RawRecord(
+        key=event.key,
         value=value,
-        headers=signed_headers(SigningKey.parse(key), value),
+        headers=signed_headers(SigningKey.parse(key), "raw", event.key, value),
         topic="raw",
         partition=1,
         offset=7,

@@ -26,6 +26,7 @@ from atdp.schemas import (
     encode_record,
     event_from_json,
     event_to_record,
+    record_key,
     rule_examples,
     signed_headers,
 )
@@ -35,10 +36,11 @@ from .raw_records import NOW
 EXAMPLES = list(rule_examples())
 
 
-def record_of(key: ApiKey, value: bytes) -> RawRecord:
+def record_of(key: ApiKey, place: bytes, value: bytes) -> RawRecord:
     return RawRecord(
+        key=place,
         value=value,
-        headers=signed_headers(SigningKey.parse(key), value),
+        headers=signed_headers(SigningKey.parse(key), "raw", place, value),
         topic="raw",
         partition=1,
         offset=7,
@@ -61,7 +63,7 @@ def test_every_bad_example_is_quarantined_naming_its_rule_and_no_value(
     for example, event, value in encoded(bad):
         if event.tenant_id != "acme":
             continue  # refused before: the key belongs to another tenant
-        decision = governor.decide(record_of(key, value), NOW)
+        decision = governor.decide(record_of(key, event.key, value), NOW)
         assert (decision.reason, decision.governed) == ("contract_violation", None), example
         assert decision.quarantined is not None
         detail = decode_record(decision.quarantined.value)[1]["detail"]
@@ -75,7 +77,7 @@ def test_every_good_example_passes(governor: RecordGovernor, store: KeyStore) ->
     key, _ = store.create("acme", "agent")
     for example, event, value in encoded([each for each in EXAMPLES if each.good]):
         if event.tenant_id == "acme":
-            decision = governor.decide(record_of(key, value), NOW)
+            decision = governor.decide(record_of(key, event.key, value), NOW)
             assert decision.governed is not None, (example, decision.reason)
 
 
@@ -86,7 +88,7 @@ def test_no_value_of_an_event_is_in_what_the_refusal_writes(
     good = next(event for example, event, _ in encoded(EXAMPLES) if example.good)
     secret = "Jane Roe of Main Street\n"
     bad = dataclasses.replace(good, tenant_id=TenantId("acme"), session_id=secret, ext_json=secret)
-    decision = governor.decide(record_of(key, encode(bad)), NOW)
+    decision = governor.decide(record_of(key, bad.key, encode(bad)), NOW)
     assert decision.reason == "contract_violation"
     assert decision.quarantined is not None
     assert b"Jane" not in decision.quarantined.value + decision.audit.value
@@ -101,7 +103,7 @@ def test_a_time_that_no_clock_gives_is_dated_by_its_arrival_in_the_audit(
     bad = dataclasses.replace(
         good, tenant_id=TenantId("acme"), occurred_at=datetime(year, 1, 1, tzinfo=UTC)
     )
-    decision = governor.decide(record_of(key, encode(bad)), NOW)
+    decision = governor.decide(record_of(key, bad.key, encode(bad)), NOW)
     assert decision.reason == "contract_violation"
     assert decode_record(decision.audit.value)[1]["occurred_at"] == NOW
 
@@ -117,7 +119,10 @@ def test_a_body_that_its_kind_does_not_name_is_quarantined(
     key, _ = store.create("acme", "agent")
     good = next(event for example, event, _ in encoded(EXAMPLES) if example.good)
     record = event_to_record(dataclasses.replace(good, tenant_id=TenantId("acme"))) | change
-    decision = governor.decide(record_of(key, encode_record("event", record)), NOW)
+    decision = governor.decide(
+        record_of(key, record_key("acme", record["trajectory_id"]), encode_record("event", record)),
+        NOW,
+    )
     assert decision.reason == "contract_violation"
 
 
@@ -145,7 +150,7 @@ def test_numbers_that_no_mean_or_loss_can_use_are_quarantined(
     key, _ = store.create("acme", "agent")
     good = next(event for example, event, _ in encoded(EXAMPLES) if example.good)
     bad = dataclasses.replace(good, tenant_id=TenantId("acme"), body=body)
-    decision = governor.decide(record_of(key, encode_plainly(bad)), NOW)
+    decision = governor.decide(record_of(key, bad.key, encode_plainly(bad)), NOW)
     assert (decision.reason, decision.governed) == ("contract_violation", None)
     assert decision.quarantined is not None
     detail = decode_record(decision.quarantined.value)[1]["detail"]

@@ -329,7 +329,8 @@ def test_an_unreadable_record_is_set_aside_under_both_sides(
     sampler = TrajectorySampler(a_window(), both.wants)
     (raw,) = home.raw(trajectory("t1", []))
     value = b"no event of acme"
-    broken = replace(raw, value=value, headers=signed_headers(SigningKey.parse(home.key), value))
+    signed = signed_headers(SigningKey.parse(home.key), raw.topic, raw.key, value)
+    broken = replace(raw, value=value, headers=signed)
     sampler.add(b"acme/t1", broken)
 
     with home.opened() as opened:

@@ -52,7 +52,8 @@ def test_a_record_too_large_to_keep_is_quarantined_by_hash_and_size(
 ) -> None:
     key, _ = store.create("acme", "agent")
     value = b"\0" * 12_000_000  # 12 KB on the wire: compressed, it passes the topic's own bound
-    for signed in (signed_headers(SigningKey.parse(key), value), []):
+    signing, sent = SigningKey.parse(key), raw(key)
+    for signed in (signed_headers(signing, sent.topic, sent.key, value), []):
         record = dataclasses.replace(raw(key), value=value, headers=signed)
         result = governor.decide(record, NOW)
         assert (result.decision, result.reason) == ("quarantined", "too_large")

@@ -136,12 +136,8 @@ def test_a_number_that_the_lakes_reader_cannot_read_is_quarantined(
     name, event = decode_record(record.value)
     # Another encoder may write attempt=2**40, and fastavro does not check it.
     value = record.value[:10] + foreign_body({**event, "attempt": 1 << 40})
-    result = governor.decide(
-        dataclasses.replace(
-            record, value=value, headers=signed_headers(SigningKey.parse(key), value)
-        ),
-        NOW,
-    )
+    signed = signed_headers(SigningKey.parse(key), record.topic, record.key, value)
+    result = governor.decide(dataclasses.replace(record, value=value, headers=signed), NOW)
     assert (name, result.decision, result.reason) == ("event", "quarantined", "undecodable")
     assert result.quarantined is not None
     detail = decode_record(result.quarantined.value)[1]["detail"]
@@ -187,9 +183,9 @@ def test_whatever_is_damaged_no_log_line_audit_or_reason_quotes_the_event(
     place = 10 + place % (len(value) - 10)
     value[place] = byte
     damaged = bytes(value[:place] if cut else value)
-    record = dataclasses.replace(
-        raw(key), value=damaged, headers=signed_headers(SigningKey.parse(key), damaged)
-    )
+    sent = raw(key)
+    signed = signed_headers(SigningKey.parse(key), sent.topic, sent.key, damaged)
+    record = dataclasses.replace(sent, value=damaged, headers=signed)
     result = governor.decide(record, NOW)
     written = result.audit.value + (result.quarantined.value if result.quarantined else b"")
     assert b"536-90-4399" not in written

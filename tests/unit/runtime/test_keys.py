@@ -1,7 +1,10 @@
+import base64
+import hashlib
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,30 @@ def store(tmp_path: Path) -> Iterator[KeyStore]:
 
 
 SESSION = SessionBinding(session_id="s", trajectory_id="t", attempt=0)
+
+
+DAY_US = 86_400_000_000
+
+
+class Clock:
+    """Time in microseconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * DAY_US
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def timed(tmp_path: Path, clock: Clock) -> Iterator[KeyStore]:
+    with KeyStore(tmp_path / "timed.sqlite", now_us=clock) as opened:
+        yield opened
 
 
 def test_a_created_key_verifies_as_its_principal(store: KeyStore) -> None:
@@ -136,6 +163,7 @@ def test_a_session_key_of_another_tenant_is_refused(store: KeyStore) -> None:
         ("x" * 64, "agent", "cannot be a tenant name"),
         (UNKNOWN_TENANT, "agent", "records of no known tenant"),
         ("acme", "operator", "acts for all tenants"),
+        ("acme", "recorder", "acts for all tenants"),
     ],
 )
 def test_impossible_keys_are_refused_with_a_reason(
@@ -164,6 +192,10 @@ def test_impossible_keys_are_refused_with_a_reason(
         ("auditor", "audit", "query"),
         ("operator", "govern", "preview"),
         ("operator", "route", "fly"),
+        ("operator", "manage_keys", "emit"),
+        ("operator", "query", "generate"),
+        ("recorder", "emit", "generate"),
+        ("recorder", "emit", "query"),
         ("unheard-of", "emit", "emit"),
     ],
 )
@@ -173,12 +205,13 @@ def test_roles_allow_what_is_listed_and_nothing_else(role: str, may: str, may_no
     assert not principal.may(may_not)
 
 
-def test_only_the_operator_acts_for_other_tenants(store: KeyStore) -> None:
+def test_only_keys_of_the_platform_act_for_other_tenants(store: KeyStore) -> None:
     _, agent = store.create("acme", "agent")
     _, operator = store.create("*", "operator")
     assert agent.may_act_for("acme")
     assert not agent.may_act_for("other")
     assert operator.may_act_for("other")
+    assert store.create("*", "recorder")[1].may_act_for("other")
     assert not Principal("0" * 12, "acme", "operator").may_act_for("acme")
 
 
@@ -191,6 +224,131 @@ def test_the_operators_key_is_made_once_and_readable_only_by_the_owner(
     assert file.stat().st_mode & 0o777 == 0o600
     store.revoke(first.key_id)
     assert store.ensure_operator(file) != first
+
+
+def test_the_services_key_is_another_one_than_the_operators(
+    store: KeyStore, tmp_path: Path
+) -> None:
+    operator = store.ensure_operator(tmp_path / "operator.key")
+    recorder = store.ensure_recorder(tmp_path / "recorder.key")
+    assert recorder == store.ensure_recorder(tmp_path / "recorder.key") != operator
+    # A file with the key of another role is not taken.
+    assert store.ensure_recorder(tmp_path / "operator.key") != operator
+
+
+def test_a_copied_store_authenticates_nobody(store: KeyStore) -> None:
+    key, _ = store.create("acme", "agent")
+    with closing(sqlite3.connect(store.path)) as copied:
+        (stored,) = copied.execute("SELECT public_key FROM keys").fetchone()
+    for secret in (stored, hashlib.sha256(stored).digest()):
+        text = base64.urlsafe_b64encode(secret).decode().rstrip("=")
+        assert store.verify(f"atdp_{key.key_id}_{text}") is None
+
+
+def test_a_store_whose_content_could_sign_is_taken_over_without_its_keys_being_valid(
+    tmp_path: Path,
+) -> None:
+    path, key = tmp_path / "keys.sqlite", ApiKey.generate()
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute(
+            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, tenant TEXT NOT NULL,"
+            " role TEXT NOT NULL, verifier BLOB NOT NULL, parent TEXT REFERENCES keys,"
+            " session TEXT, versions TEXT, created_at INTEGER NOT NULL, revoked_at INTEGER) STRICT"
+        )
+        verifier = hashlib.sha256(key.secret.encode()).digest()
+        old.execute(
+            "INSERT INTO keys VALUES (?, 'acme', 'agent', ?, NULL, NULL, NULL, 1, NULL)",
+            (key.key_id, verifier),
+        )
+    for _ in range(2):
+        with KeyStore(path) as store:
+            assert store.verify(key) is None
+            assert f"`atdp keys rotate {key.key_id}`" in store.problem(key)
+            assert [each.principal.tenant for each in store.list()] == ["acme"]
+    with KeyStore(path) as store:
+        new, principal = store.rotate(key.key_id, overlap_us=0)
+        assert store.verify(new) == principal
+        assert (principal.tenant, principal.role) == ("acme", "agent")
+
+
+def test_a_key_ends_at_its_expiry_and_with_it_the_session_keys(
+    timed: KeyStore, clock: Clock
+) -> None:
+    key, parent = timed.create("acme", "agent", expires_at_us=clock.now + DAY_US)
+    session_key, session = timed.create_session_key(parent, tenant="acme", session=SESSION)
+    clock.now += DAY_US - 1
+    assert timed.verify(key) == parent
+    assert timed.verify(session_key) == session
+    clock.now += 1
+    assert timed.verify(key) is None
+    assert timed.verify(session_key) is None
+    assert timed.problem(key) == "the API key is expired; `atdp keys create` makes a new one"
+    # Who does not hold the secret is not told that there is such a key.
+    wrong = f"atdp_{key.key_id}_{ApiKey.generate().secret}"
+    assert "unknown or wrong" in timed.problem(wrong)
+
+
+def test_a_rotated_key_has_a_successor_and_ends_after_the_overlap(
+    timed: KeyStore, clock: Clock
+) -> None:
+    old, principal = timed.create(
+        "acme", "agent", versions='{"harness": "2"}', expires_at_us=clock.now + 30 * DAY_US
+    )
+    clock.now += 10 * DAY_US
+    new, successor = timed.rotate(old.key_id, overlap_us=DAY_US)
+    assert successor == replace(principal, key_id=new.key_id)
+    clock.now += DAY_US - 1
+    assert timed.verify(old) == principal
+    clock.now += 1
+    assert timed.verify(old) is None
+    assert timed.verify(new) == successor
+    (stored,) = [each for each in timed.list() if each.principal == successor]
+    assert stored.expires_at_us is not None
+    assert stored.expires_at_us - stored.created_at_us == 30 * DAY_US
+
+
+def test_no_overlap_lengthens_a_life(timed: KeyStore, clock: Clock) -> None:
+    old, _ = timed.create("acme", "agent", expires_at_us=clock.now + DAY_US)
+    timed.rotate(old.key_id, overlap_us=2 * DAY_US)
+    clock.now += DAY_US
+    assert timed.verify(old) is None
+
+
+def test_what_has_ended_or_ends_with_a_session_is_not_rotated(
+    timed: KeyStore, clock: Clock
+) -> None:
+    revoked, _ = timed.create("acme", "agent")
+    timed.revoke(revoked.key_id)
+    expired, _ = timed.create("acme", "agent", expires_at_us=clock.now)
+    _, parent = timed.create("acme", "agent")
+    session, _ = timed.create_session_key(parent, tenant="acme", session=SESSION)
+    for key_id, says in (
+        (revoked.key_id, "is revoked"),
+        (expired.key_id, "is expired"),
+        (session.key_id, f"rotate the key {parent.key_id}"),
+        ("0" * 12, "There is no key"),
+    ):
+        with pytest.raises(KeyStoreError, match=says):
+            timed.rotate(key_id, overlap_us=0)
+
+
+def test_the_last_use_of_a_key_is_known_to_the_hour(tmp_path: Path, clock: Clock) -> None:
+    def last_use(*uses_us: int) -> int | None:
+        with KeyStore(tmp_path / "keys.sqlite", now_us=clock) as store:
+            for use in uses_us:
+                clock.now = use
+                assert store.verify(session_key)
+        with KeyStore(tmp_path / "keys.sqlite") as store:
+            return store.list()[0].last_used_at_us
+
+    start, hour = clock.now, DAY_US // 24
+    with KeyStore(tmp_path / "keys.sqlite", now_us=clock) as store:
+        _, parent = store.create("acme", "agent")
+        session_key, _ = store.create_session_key(parent, tenant="acme", session=SESSION)
+        assert store.list()[0].last_used_at_us is None
+    assert last_use(start, start + hour - 1) == start
+    assert last_use(start + hour - 1) == start  # another process
+    assert last_use(start + hour) == start + hour
 
 
 def test_a_store_may_be_used_from_many_threads(store: KeyStore) -> None:

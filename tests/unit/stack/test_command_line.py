@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from atdp.runtime import Home, KeyStore
 from atdp.stack.cli.app import build, is_platform_error, whole_command
 from atdp.stack.errors import StackError
 
@@ -174,8 +175,41 @@ def test_a_key_is_shown_once_and_listed_without_its_secret(home: Path) -> None:
         "role": "agent",
         "created_at": None,
         "revoked": False,
+        "expires_at": None,
+        "last_used_at": None,
     }
     assert created["key"].split("_", 2)[2] not in listed.output
+
+
+def keys(*arguments: str) -> Any:
+    done = RUNNER.invoke(build(), ["keys", *arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_key_expires_and_is_rotated_with_an_overlap(home: Path) -> None:
+    old = keys("create", "--tenant", "acme", "--role", "agent", "--expires", "9999-01-01")
+    (listed,) = keys("list")
+    assert listed["expires_at"] == "9999-01-01T00:00:00+00:00"
+    new = keys("rotate", old["key_id"], "--overlap", "0s")
+    assert new["key"] != old["key"]
+    assert {**new, "key": None, "key_id": None} == {**old, "key": None, "key_id": None}
+    refused = RUNNER.invoke(build(), ["policy", "list", "--key", old["key"]])
+    assert (refused.exit_code, "is expired" in refused.stderr) == (1, True)
+    for arguments in (
+        ("create", "--tenant", "acme", "--role", "agent", "--expires", "2020-01-01"),
+        ("create", "--tenant", "acme", "--role", "agent", "--expires", "soon"),
+        ("rotate", new["key_id"], "--overlap", "soon"),
+    ):
+        assert RUNNER.invoke(build(), ["keys", *arguments]).exit_code == 2, arguments
+
+
+def test_a_key_that_the_home_uses_is_rotated_in_its_file(home: Path) -> None:
+    with KeyStore(Home(home).keys_db) as store:
+        old = store.ensure_recorder(Home(home).recorder_key_file)
+    new = keys("rotate", old.key_id)["key"]
+    assert Home(home).recorder_key_file.read_text().strip() == new
+    assert Home(home).recorder_key_file.stat().st_mode & 0o777 == 0o600
 
 
 def test_revoking_is_final_and_an_unknown_id_is_an_error(home: Path) -> None:
@@ -266,7 +300,7 @@ def test_import_without_a_stack_says_how_to_start_one(home: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("tenant", "role"), [("other", "agent"), ("t", "steward"), ("t", "agent"), ("*", "operator")]
+    ("tenant", "role"), [("other", "agent"), ("t", "steward"), ("t", "agent"), ("*", "recorder")]
 )
 def test_an_import_whose_events_would_all_be_quarantined_is_refused(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tenant: str, role: str

@@ -113,7 +113,7 @@ def options(path: tuple[str, ...]) -> set[str]:
     "verb",
     [
         "up", "down", "status", "import", "wait", "sql", "train", "replay run", "demo",
-        "keys create", "keys list", "keys revoke",
+        "keys create", "keys rotate", "keys list", "keys revoke",
         "dataset create", "dataset list", "dataset show",
         "control history", "control status", "control bootstrap", "control promote",
         "control rollback", "control reconcile", "control candidate list",

@@ -24,7 +24,7 @@ from atdp.access.guards import Resource
 from atdp.access.policies.policy_entries import DocumentKind
 from atdp.access.policies.policy_state import ActivePolicy
 from atdp.access.rule_set import AccessRules
-from atdp.runtime import ANY_TENANT, DocumentError, Principal, YamlDocument
+from atdp.runtime import ANY_TENANT, PLATFORM_ROLES, DocumentError, Principal, YamlDocument
 
 ACCESS_POLICY: Final[DocumentKind] = "AccessPolicy"
 _BLOCK: Final = re.compile(r"[|>][0-9+-]*\s*(#.*)?$")
@@ -181,11 +181,13 @@ def run_access_tests(document: AccessPolicyDocument) -> Sequence[AccessTestResul
 def named_principal(text: str) -> Principal:
     """Return the principal that `role:tenant` stands for in questions and tests."""
     role, _, tenant = text.partition(":")
-    return Principal(key_id="test", tenant=ANY_TENANT if role == "operator" else tenant, role=role)
+    return Principal(
+        key_id="test", tenant=ANY_TENANT if role in PLATFORM_ROLES else tenant, role=role
+    )
 
 
 def _tested(test: AccessTest, principal: Principal) -> Resource:
-    named = test.principal.partition(":")[2] if principal.role == "operator" else principal.tenant
+    named = test.principal.partition(":")[2] if principal.tenant == ANY_TENANT else principal.tenant
     if not isinstance(test.resource, DataOfTest):
         return TenantData(tenant=named)
     data = test.resource

@@ -37,6 +37,7 @@ def write_invalid_records(
     """
     key = SigningKey.parse(api_key)
     producer = Producer(kafka.config(enable_idempotence=True, partitioner="murmur2_random"))
+    raw_topic = topic("events_raw").name
     written = 0
     for _ in range(times):
         own, foreign = _event(tenant), _event(other_tenant)
@@ -45,8 +46,10 @@ def write_invalid_records(
             (foreign, encode(foreign), True),
             (own, encode(own), False),
         ):
-            headers: Headers = list(signed_headers(key, value if signed else value + b"!"))
-            producer.produce(topic("events_raw").name, key=event.key, value=value, headers=headers)
+            headers: Headers = signed_headers(
+                key, raw_topic, event.key, value if signed else value + b"!"
+            )
+            producer.produce(raw_topic, key=event.key, value=value, headers=headers)
             written += 1
     if producer.flush(30.0):
         raise DemoError(

@@ -3,58 +3,63 @@
 The gateway has checked the sender already, and what the sender's key is for. The checks are
 repeated here, because other writers can reach the raw topic without the gateway.
 
-Records signed with a revoked key are refused. A record that was accepted before the revocation may
-still wait in the topic and must pass. So a record counts as sent before the revocation when the
-*broker* stamped it earlier (`message.timestamp.type=LogAppendTime`). A producer's own timestamp
-proves nothing, and such records are refused.
+A signature is checked over what was consumed: topic, Kafka key, key id, mark of a redelivery and
+value. The Kafka key must be that of the event, because it decides with which partition's state the
+event is governed.
+
+Records signed with a key that was revoked or has expired are refused. A record that was accepted
+before may still wait in the topic and must pass. So a record counts as sent before the key's end
+when the *broker* stamped it earlier (`message.timestamp.type=LogAppendTime`). A producer's own
+timestamp proves nothing, and such records are refused.
 """
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from atdp.governance.decisions import RawRecord
 from atdp.governance.errors import HomeUnavailable, Refusal
 from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
-from atdp.schemas import KEY_ID, SIGNATURE, SigningKey, header, verify
+from atdp.schemas import KEY_ID, SIGNATURE, header, record_key, verify_record
 
 KeyLookup: TypeAlias = Callable[[str], StoredKey | None]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def authenticate(
-    value: bytes,
-    headers: Sequence[tuple[str, bytes]] | None,
-    keys: KeyLookup,
-    *,
-    appended_at: datetime | None = None,
-) -> Principal:
-    """Return the principal whose key signed `value`.
-
-    `appended_at` is the broker's timestamp of the record, or None when only its producer gave one.
+def authenticate(raw: RawRecord, keys: KeyLookup, now: datetime) -> Principal:
+    """Return the principal whose key signed the record.
 
     Raises:
-        Refusal: the signature is missing or wrong, the key is unknown or was revoked before the
+        Refusal: the signature is missing or wrong, the key is unknown or had ended before the
             record was sent, or the role may not emit.
         HomeUnavailable: the key store cannot be read.
     """
-    key_id, signature = header(headers, KEY_ID), header(headers, SIGNATURE)
+    key_id, signature = header(raw.headers, KEY_ID), header(raw.headers, SIGNATURE)
     if key_id is None or signature is None:
         raise Refusal("unsigned", f"the record has no {KEY_ID} or {SIGNATURE} header")
     stored = stored_key(keys, key_id.decode("ascii")) if key_id.isascii() else None
     if stored is None:
         raise Refusal("unknown_key", "the record names an API key that this home does not know")
-    if stored.revoked and not _sent_before_revocation(stored, appended_at):
-        raise Refusal("revoked_key", f"the API key {stored.principal.key_id} was revoked")
-    signing = SigningKey(key_id=stored.principal.key_id, verifier=stored.verifier)
-    if not verify(signing, value, signature):
+    principal = stored.principal
+    if stored.public_key is None:
+        raise Refusal(
+            "outdated_key",
+            f"the API key {principal.key_id} was made by an earlier version; "
+            f"`atdp keys rotate {principal.key_id}` makes a new one",
+        )
+    end = stored.end(_microseconds(now))
+    if end is not None and not (raw.appended and stored.valid_at(_microseconds(raw.timestamp))):
+        raise Refusal(f"{end}_key", f"the API key {principal.key_id} is {end}")
+    if not verify_record(stored.public_key, raw.topic, raw.key, raw.value, raw.headers):
         raise Refusal(
             "bad_signature", "the signature is not that of the named API key over this record"
         )
-    if not stored.principal.may("emit"):
-        raise Refusal("role_may_not_emit", f"the role {stored.principal.role} may not emit events")
-    return stored.principal
+    if not principal.may("emit"):
+        raise Refusal("role_may_not_emit", f"the role {principal.role} may not emit events")
+    return principal
 
 
 def stored_key(keys: KeyLookup, key_id: str) -> StoredKey | None:
@@ -86,6 +91,18 @@ def check_tenant(principal: Principal, tenant: str) -> None:
         raise Refusal("tenant_mismatch", "the event names a tenant other than its producer's")
 
 
+def check_key(raw: RawRecord, record: Mapping[str, Any]) -> None:
+    """Check that the Kafka key of a record is the one of its event.
+
+    Raises:
+        Refusal: it is another one.
+    """
+    if raw.key != record_key(record["tenant_id"], record["trajectory_id"]):
+        raise Refusal(
+            "key_mismatch", "the Kafka key of the record is not that of its tenant and trajectory"
+        )
+
+
 def check_session(principal: Principal, record: Mapping[str, Any]) -> None:
     """Check that a session key signed an event of its own session.
 
@@ -103,7 +120,5 @@ def check_session(principal: Principal, record: Mapping[str, Any]) -> None:
         )
 
 
-def _sent_before_revocation(stored: StoredKey, appended_at: datetime | None) -> bool:
-    if stored.revoked_at_us is None or appended_at is None:
-        return False
-    return appended_at < _EPOCH + timedelta(microseconds=stored.revoked_at_us)
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // _MICROSECOND

@@ -19,6 +19,7 @@ DecisionName: TypeAlias = Literal[
 class RawRecord:
     """A record of the raw topic, as consumed."""
 
+    key: bytes
     value: bytes
     headers: Sequence[tuple[str, bytes]]
     topic: str

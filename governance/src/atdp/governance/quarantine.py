@@ -3,10 +3,10 @@
 A quarantine record names the place where the raw record was read and the reason for the refusal.
 It holds the payload under AES-256-GCM with that place as associated data, so a ciphertext that is
 moved to another record cannot be opened. Beside it, sealed in the same way, is the *envelope*: the
-headers that show who sent the record, so that a released record is authenticated as it was at
-first. A sender may write anything into a header, so they are sealed too. The nonce is random (96
-bits). NIST SP 800-38D allows 2^32 records under one key this way; a tenant's quarantine holds far
-fewer.
+Kafka key and the headers that show who sent the record, so that a released record is authenticated
+as it was at first. A sender may write anything into them, so they are sealed too. The nonce is
+random (96 bits). NIST SP 800-38D allows 2^32 records under one key this way; a tenant's quarantine
+holds far fewer.
 """
 
 import json
@@ -29,6 +29,8 @@ _KEPT_HEADERS: Final = (KEY_ID, SIGNATURE, REDELIVERY)
 _MAX_HEADER_BYTES: Final = 256
 """Longest header that is kept. A valid one has at most 64 bytes; a record with a longer one was
 refused for it, and is refused again."""
+_MAX_KEY_BYTES: Final = 4096
+"""Longest Kafka key that is kept; one of a tenant and a trajectory has at most 2,112 bytes."""
 _ENVELOPE: Final = b"#envelope"
 
 
@@ -38,12 +40,13 @@ def record_place(topic: str, partition: int, offset: int) -> bytes:
 
 
 def seal_envelope(secret: MasterSecret, tenant: str, raw: RawRecord) -> bytes:
-    """Return the sealed headers of a raw record, and who stamped its time."""
+    """Return the sealed key and headers of a raw record, and who stamped its time."""
     found = ((name, header(raw.headers, name)) for name in _KEPT_HEADERS)
     headers = {
         name: value.hex() for name, value in found if value and len(value) <= _MAX_HEADER_BYTES
     }
-    envelope = json.dumps({"headers": headers, "appended": raw.appended}).encode()
+    key = raw.key.hex() if len(raw.key) <= _MAX_KEY_BYTES else ""
+    envelope = json.dumps({"key": key, "headers": headers, "appended": raw.appended}).encode()
     place = record_place(raw.topic, raw.partition, raw.offset)
     return seal(secret, tenant, envelope, place + _ENVELOPE)
 
@@ -70,6 +73,8 @@ def open_raw(secret: MasterSecret, record: Mapping[str, Any]) -> RawRecord:
     envelope = json.loads(_opened(secret, record, record["envelope_encrypted"], place))
     return unopened_raw(
         record,
+        # An envelope of an earlier version has no key, and a signature that is refused.
+        key=bytes.fromhex(envelope.get("key", "")),
         value=value,
         headers=[(name, bytes.fromhex(text)) for name, text in envelope["headers"].items()],
         appended=envelope["appended"],
@@ -79,7 +84,7 @@ def open_raw(secret: MasterSecret, record: Mapping[str, Any]) -> RawRecord:
 def unopened_raw(record: Mapping[str, Any], **opened: Any) -> RawRecord:
     """Return the raw record at its place, with only as much of its content as is given."""
     return RawRecord(
-        **{"value": b"", "headers": [], **opened},
+        **{"key": b"", "value": b"", "headers": [], **opened},
         topic=record["source_topic"],
         partition=record["source_partition"],
         offset=record["source_offset"],

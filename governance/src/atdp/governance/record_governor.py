@@ -17,6 +17,7 @@ from atdp.access import UsedData
 from atdp.governance.authenticate import (
     KeyLookup,
     authenticate,
+    check_key,
     check_session,
     check_tenant,
     stored_key,
@@ -49,6 +50,7 @@ from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES, GovernedString
+from atdp.runtime import ANY_TENANT, Principal
 from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
 
 _MAX_TENANTS: Final = 1_000
@@ -60,6 +62,10 @@ MOST_SHARED: Final = 5_000
 event that teaches something new."""
 _T = TypeVar("_T")
 _log = logging.getLogger("atdp.governance")
+
+
+def _forget(_principal: Principal) -> None:
+    """Note nothing."""
 
 
 class TenantPolicies(Protocol):
@@ -130,6 +136,8 @@ class RecordGovernor:
     `too_costly`."""
     quarantine_quota: QuarantineQuota = field(default_factory=QuarantineQuota)
     """The caller commits what it has counted with the transaction, or rolls it back."""
+    key_used: Callable[[Principal], None] = _forget
+    """Takes the principal of each authenticated record; must cost next to nothing."""
     _tenants: OrderedDict[tuple[str, str], TenantGovernor] = field(default_factory=OrderedDict)
     """Governors by tenant and policy hash, the least recently used first."""
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
@@ -299,16 +307,16 @@ class RecordGovernor:
             if record["tenant_id"] != order.sender:
                 raise Refusal("tenant_mismatch", "the event names a tenant other than its sender's")
             return record
-        principal = authenticate(
-            raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
-        )
+        principal = authenticate(raw, self.keys, facts.now)
         facts.source = principal.parent or principal.key_id
-        # A key of the role operator belongs to no tenant; then only the event names one.
-        if principal.role != "operator":
+        # A key of the platform belongs to no tenant; then only the event names one.
+        if principal.tenant != ANY_TENANT:
             facts.tenant = principal.tenant
         record = _decoded(raw)
         check_tenant(principal, record["tenant_id"])
+        check_key(raw, record)
         check_session(principal, record)
+        self.key_used(principal)
         return record
 
     def _opened(

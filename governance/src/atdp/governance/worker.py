@@ -51,8 +51,10 @@ def build_governor(home: Home, register: Register) -> RecordGovernor:
     Raises:
         SecretsError, KeyStoreError: the home cannot be used.
     """
+    keys = KeyStore(home.keys_db)
     return RecordGovernor(
-        keys=KeyStore(home.keys_db).get,
+        keys=keys.get,
+        key_used=keys.note_use,
         policies=PolicyStore(register),
         secret=load_master_secret(home.governance_secret_file),
         tokenizers=TokenizerFolder(home.tokenizers),

@@ -1,4 +1,4 @@
-"""Derived rewards and verdicts to the raw topic, signed with the operator's key.
+"""Derived rewards and verdicts to the raw topic, signed with the recorder's key.
 
 They pass governance like the events of every other producer. An event is sent once it is
 acknowledged by all in-sync replicas; a repeated event has the same id and counts once.
@@ -47,16 +47,16 @@ class KafkaRewardProducer:
 
     @classmethod
     def of_home(cls, home: Home) -> Self:
-        """Return a producer of a home, which signs with the operator's key.
+        """Return a producer of a home, which signs with the recorder's key.
 
         Raises:
-            RewardError: the operator's key cannot be read.
+            RewardError: the recorder's key cannot be read.
         """
         try:
-            key = SigningKey.parse(home.operator_key_file.read_text("utf-8").strip())
+            key = SigningKey.parse(home.recorder_key_file.read_text("utf-8").strip())
         except OSError as error:
             raise RewardError(
-                f"cannot read the operator's key ({error}); start the stack with `atdp up`"
+                f"cannot read the recorder's key ({error}); start the stack with `atdp up`"
             ) from error
         return cls(KafkaSettings.from_env(home), key)
 
@@ -64,8 +64,7 @@ class KafkaRewardProducer:
         """See `RewardProducer`."""
         failed: list[str] = []
         for event in events:
-            value = encode(event)
-            self._produce(event, value, failed)
+            self._produce(event, encode(event), failed)
         left = self._producer.flush(_FLUSH_TIMEOUT_S)
         if left or failed:
             raise EmissionFailed(
@@ -80,7 +79,7 @@ class KafkaRewardProducer:
                     self._topic,
                     value=value,
                     key=event.key,
-                    headers=list(signed_headers(self._key, value)),
+                    headers=list(signed_headers(self._key, self._topic, event.key, value)),
                     on_delivery=lambda error, _message: (
                         failed.append(error.str()) if error is not None else None
                     ),

@@ -47,10 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def open_rewarder(home: Home, metrics: RewardMetrics) -> "Rewarder":
-    """Return the rewarder of a home, which emits with the operator's key.
+    """Return the rewarder of a home, which emits with the recorder's key.
 
     Raises:
-        RewardError: the operator's key cannot be read.
+        RewardError: the recorder's key cannot be read.
     """
     # These load the lake's libraries.
     from atdp.lakehouse import open_lake

@@ -27,6 +27,7 @@ from .kafka_settings import KafkaSettings as KafkaSettings, KafkaValue as KafkaV
 from .keys.api_key import ApiKey as ApiKey
 from .keys.principals import (
     ANY_TENANT as ANY_TENANT,
+    PLATFORM_ROLES as PLATFORM_ROLES,
     Permission as Permission,
     Principal as Principal,
     Role as Role,

@@ -50,18 +50,23 @@ class Home:
 
     @property
     def keys_db(self) -> Path:
-        """API keys (sqlite; secrets stored hashed)."""
+        """API keys (sqlite; the public halves only)."""
         return self.root / "keys.sqlite"
 
     @property
     def secrets(self) -> Path:
-        """Files of mode 0600: the operator's key, the governance master key."""
+        """Files of mode 0600: the keys of operator and services, the governance master key."""
         return self.root / "secrets"
 
     @property
     def operator_key_file(self) -> Path:
         """Text of the operator's API key, made at the first start."""
         return self.secrets / "operator.key"
+
+    @property
+    def recorder_key_file(self) -> Path:
+        """Text of the API key with which the platform's own services sign records."""
+        return self.secrets / "recorder.key"
 
     @property
     def governance_secret_file(self) -> Path:

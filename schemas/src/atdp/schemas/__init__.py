@@ -119,10 +119,7 @@ from atdp.schemas.headers import (
     REDELIVERY,
     REGOVERNED,
     SIGNATURE,
-    SigningKey,
     header,
-    signed_headers,
-    verify,
 )
 from atdp.schemas.held_context import (
     HeldContext,
@@ -139,6 +136,7 @@ from atdp.schemas.observation import InternalState, InternalStateType, Observati
 from atdp.schemas.outcome import Error, Outcome, OutcomeResult, UserDecision
 from atdp.schemas.producer_check import check_producer, check_vectors
 from atdp.schemas.prompt_references import PromptMemory, control_token_ids
+from atdp.schemas.record_signature import SigningKey, signed_headers, verify_record
 from atdp.schemas.released import HEADER_BYTES, Schema, SchemaName, newest, schema_of, schemas
 from atdp.schemas.rule_catalogue import contract_rules
 from atdp.schemas.rule_examples import RuleExample, rule_examples
@@ -320,6 +318,6 @@ __all__ = [
     "tool_calls_to_chat",
     "topic",
     "vector_text",
-    "verify",
+    "verify_record",
     "with_whole_prompts",
 ]

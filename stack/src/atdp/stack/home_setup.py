@@ -1,4 +1,4 @@
-"""Preparation of a home: folders, the operator's key, secrets, prices.
+"""Preparation of a home: folders, the keys of operator and services, secrets, prices.
 
 Running it again changes nothing.
 """
@@ -44,6 +44,7 @@ def prepare_home(home: Home) -> None:
             )
         with KeyStore(home.keys_db) as keys:
             keys.ensure_operator(home.operator_key_file)
+            keys.ensure_recorder(home.recorder_key_file)
         load_secret_key(home.register_secret_file, if_lost="decisions in the register end")
         load_engine_token(home)
         load_master_secret(home.governance_secret_file)

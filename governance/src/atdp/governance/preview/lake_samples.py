@@ -6,7 +6,7 @@ of their producer. Each is signed here with a key that exists in this process al
 take the same path as a raw record.
 """
 
-import os
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +20,8 @@ from atdp.runtime import Principal, StoredKey
 from atdp.schemas import SchemaError, SigningKey, encode_record, record_key, signed_headers
 
 _KEY_ID: Final = "preview:"
-_VERIFIER: Final = os.urandom(32)
+_TOPIC: Final = "lake"
+_SEED: Final = secrets.token_bytes(32)
 
 
 class GovernedEvents(Protocol):
@@ -54,17 +55,19 @@ def lake_sample(lake: GovernedEvents, sampler: TrajectorySampler) -> Sample:
             value = encode_record("event", event)
         except SchemaError as error:
             raise PreviewError(f"an event of the lake does not fit the schema: {error}") from error
-        signing = SigningKey(key_id=_KEY_ID + tenant, verifier=_VERIFIER)
+        signing = SigningKey(key_id=_KEY_ID + tenant, seed=_SEED)
         occurred_at: datetime = event["occurred_at"]
+        key = record_key(tenant, event["trajectory_id"])
         raw = RawRecord(
+            key=key,
             value=value,
-            headers=signed_headers(signing, value),
-            topic="lake",
+            headers=signed_headers(signing, _TOPIC, key, value),
+            topic=_TOPIC,
             partition=0,
             offset=number,
             timestamp=occurred_at,
         )
-        sampler.add(record_key(tenant, event["trajectory_id"]), raw)
+        sampler.add(key, raw)
     return sampler.sample("lake")
 
 
@@ -78,7 +81,6 @@ def _own_key(key_id: str) -> StoredKey | None:
         return None
     return StoredKey(
         principal=Principal(key_id=key_id, tenant=key_id.removeprefix(_KEY_ID), role="agent"),
-        verifier=_VERIFIER,
+        public_key=SigningKey(key_id=key_id, seed=_SEED).public_key,
         created_at_us=0,
-        revoked=False,
     )

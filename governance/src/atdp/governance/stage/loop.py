@@ -212,6 +212,7 @@ class GovernanceStage:
         """
         _log.error("a batch cannot be read", extra={"place": batch.place, "why": batch.why})
         raw = RawRecord(
+            key=b"",
             value=b"",
             headers=[],
             topic=batch.topic,

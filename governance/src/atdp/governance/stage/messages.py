@@ -20,6 +20,7 @@ def raw_record(message: Message) -> RawRecord:
         # Each record states who stamped it. A partition may hold records that were written before
         # its topic began to stamp them.
         appended=message.timestamp()[0] == TIMESTAMP_LOG_APPEND_TIME,
+        key=message.key() or b"",
         value=message.value() or b"",
         headers=record_headers(message),
         topic=message.topic(),

@@ -75,6 +75,7 @@ class OrderExecution:
             return None
         place = f"{message.partition()}/{message.offset()}"
         raw = RawRecord(
+            key=b"",
             value=b"",
             headers=[],
             topic=message.topic() if order is None else order.source_topic,

@@ -44,7 +44,7 @@ from atdp.runtime import (
     invalid_request_response,
     load_secret_key,
 )
-from atdp.schemas import PromptMemory
+from atdp.schemas import PromptMemory, SigningKey
 
 OpenLog = Callable[[], Awaitable[EventLog]]
 """Opens an event log inside the running event loop."""
@@ -106,12 +106,13 @@ async def _open(
     stack.push_async_callback(log.close)
     engines = Engines(settings.home, settings.engine_timeout_s)
     stack.push_async_callback(engines.close)
-    emitter = Emitter(log, metrics, max_event_bytes=settings.max_event_bytes)
+    emitter = Emitter(log, metrics, topic=settings.topic, max_event_bytes=settings.max_event_bytes)
     return GatewayState(
         settings=settings,
         health=health,
         metrics=metrics,
         keys=keys,
+        recorder_key=SigningKey.parse(keys.ensure_recorder(settings.home.recorder_key_file)),
         log=log,
         emitter=emitter,
         sessions=sessions_store,
@@ -143,7 +144,11 @@ async def _open(
 
 def _idle_endings(state: GatewayState) -> IdleEndings:
     return IdleEndings(
-        state.sessions, state.recorder, state.keys, idle_end_s=state.settings.idle_end_s
+        state.sessions,
+        state.recorder,
+        state.keys,
+        state.recorder_key,
+        idle_end_s=state.settings.idle_end_s,
     )
 
 

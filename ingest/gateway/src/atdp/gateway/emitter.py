@@ -12,8 +12,12 @@ from atdp.schemas import Event, InvalidRecord, SigningKey, check, encode, signed
 class Emitter:
     """Signs events and appends them to the event log."""
 
-    def __init__(self, log: EventLog, metrics: GatewayMetrics, *, max_event_bytes: int) -> None:
+    def __init__(
+        self, log: EventLog, metrics: GatewayMetrics, *, topic: str, max_event_bytes: int
+    ) -> None:
+        """`topic` is the one that `log` appends to, and that records are signed for."""
         self._log = log
+        self._topic = topic
         self._metrics = metrics
         self._max_event_bytes = max_event_bytes
 
@@ -36,7 +40,8 @@ class Emitter:
                 f"at most {self._max_event_bytes} are taken; send large content as a reference",
                 "event_too_large",
             )
-        return LogRecord(event.key, value, signed_headers(key, value, redelivery=redelivery))
+        headers = signed_headers(key, self._topic, event.key, value, redelivery=redelivery)
+        return LogRecord(event.key, value, headers)
 
     async def append(
         self,

@@ -4,8 +4,8 @@ After `idle_end_s` without a call the gateway records `trajectory_ended` with th
 conversation may go on: the same trajectory is open again from its next call on, and ends again. The
 id of the event is stored before it is sent, and one gateway at a time holds the claim, so an end is
 recorded once, however often gateways are killed; trajectories of a gateway that died are ended by
-the next one. The event is signed with the key that made the calls. A trajectory whose key was
-revoked stays without an end in the log, because governance refuses records of that key.
+the next one. The event is signed with the recorder's key. A trajectory whose key was revoked stays
+without an end in the log: nothing is recorded on behalf of that key any more.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ class IdleEndings:
         sessions: SessionStore,
         recorder: TrajectoryRecorder,
         keys: KeyStore,
+        recorder_key: SigningKey,
         *,
         idle_end_s: float,
         clock: Callable[[], float] = time.time,
@@ -44,6 +45,7 @@ class IdleEndings:
         self._sessions = sessions
         self._recorder = recorder
         self._keys = keys
+        self._recorder_key = recorder_key
         self._idle_end_s = idle_end_s
         self._clock = clock
 
@@ -72,8 +74,9 @@ class IdleEndings:
     async def _end(self, row: SessionRow) -> int:
         stored = self._keys.get(row.recognised_key or "")
         if stored is not None and not stored.revoked:
-            key = SigningKey(key_id=stored.principal.key_id, verifier=stored.verifier)
-            await self._recorder.record(row, key, lambda live: self._event(live, row))
+            await self._recorder.record(
+                row, self._recorder_key, lambda live: self._event(live, row)
+            )
             self._recorder.forget(row)
         self._sessions.set_idle(row)
         return 1

@@ -20,6 +20,7 @@ from atdp.gateway.settings import GatewaySettings
 from atdp.gateway.trajectory_writer import TrajectoryRecorder
 from atdp.gateway.weights_proof import WeightsProofs
 from atdp.runtime import Health, KeyStore
+from atdp.schemas import SigningKey
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +31,8 @@ class GatewayState:
     health: Health
     metrics: GatewayMetrics
     keys: KeyStore
+    recorder_key: SigningKey
+    """Signs what no caller sends: answers on rating pages, and ends of idle trajectories."""
     log: EventLog
     emitter: Emitter
     sessions: SessionStore

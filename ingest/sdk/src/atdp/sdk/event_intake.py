@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from atdp.schemas import Event, EventId, SigningKey, check, encode, signed_headers
+from atdp.schemas import Event, EventId, check, encode
 from atdp.sdk.causes import cause_of
 from atdp.sdk.delivery_report import DeliveryLedger
 from atdp.sdk.errors import ContractBroken
@@ -83,17 +83,15 @@ class EventIntake:
 
     def __init__(
         self,
-        signing_key: SigningKey,
         ledger: DeliveryLedger,
         append: Append,
         owing: Callable[[], Iterable[GapOwner]],
     ) -> None:
-        """Sign with `signing_key`, hand records to `append` and count failures in `ledger`.
+        """Hand records to `append` and count failures in `ledger`.
 
         `owing` gives the makers that owe gap events, each of them once.
         """
         self.lock = threading.RLock()
-        self._signing_key = signing_key
         self._ledger = ledger
         self._append = append
         self._owing = owing
@@ -194,6 +192,5 @@ class EventIntake:
             record_id=uuid.UUID(event.event_id).bytes,
             key=event.key,
             value=value,
-            headers=tuple(signed_headers(self._signing_key, value)),
             redelivery=redelivery,
         )

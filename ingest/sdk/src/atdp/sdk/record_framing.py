@@ -1,9 +1,10 @@
 """The form of one record in a spool file.
 
-A frame is `length | crc | flags | record id | key length | headers length | key | headers | value`,
+A frame is `length | crc | flags | record id | key length | skipped length | key | skipped | value`,
 little-endian. The CRC covers everything after itself, so a tail that a crash tore off, or zeros
-that a file system left there, is never taken for a record. A frame holds all that a sender needs,
-so nothing has to be decoded to send a record again.
+that a file system left there, is never taken for a record. A frame holds all that a sender needs
+but the signature, so nothing has to be decoded to send a record again. Nothing is written into the
+skipped part, where earlier versions kept headers.
 """
 
 import struct
@@ -12,14 +13,11 @@ from dataclasses import dataclass
 
 _FRAME = struct.Struct("<II")  # body length in bytes, CRC-32 of the body
 _LENGTH = struct.Struct("<I")
-_BODY = struct.Struct("<B16sHH")  # flags, record id, key length, headers length
-_HEADER = struct.Struct("<BH")  # name length, value length
+_BODY = struct.Struct("<B16sHH")  # flags, record id, key length, skipped length
 PREFIX_BYTES = _FRAME.size
 MAX_BODY_BYTES = 256 * 1024 * 1024
 """A longer length can only be damage: no broker takes such a record."""
 REDELIVERY = 0x01  # the record may have been sent before
-
-Headers = tuple[tuple[str, bytes], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,29 +27,17 @@ class SpoolRecord:
     record_id: bytes  # 16 bytes: the event id as a UUID
     key: bytes
     value: bytes
-    headers: Headers = ()
     redelivery: bool = False  # may have been sent before; the audit says so
-
-
-def encode_headers(headers: Headers) -> bytes:
-    """Return the headers as one block; names up to 255 bytes, values up to 65,535 bytes."""
-    return b"".join(
-        _HEADER.pack(len(name.encode()), len(value)) + name.encode() + value
-        for name, value in headers
-    )
 
 
 def encode_frame(record: SpoolRecord) -> bytes:
     """Return the frame of `record`.
 
     Raises:
-        struct.error: a key or header is too long for the fields of a frame.
+        struct.error: the key is too long for its field of a frame.
     """
-    headers = encode_headers(record.headers)
-    fixed = _BODY.pack(
-        REDELIVERY if record.redelivery else 0, record.record_id, len(record.key), len(headers)
-    )
-    body = b"".join((fixed, record.key, headers, record.value))
+    fixed = _BODY.pack(REDELIVERY if record.redelivery else 0, record.record_id, len(record.key), 0)
+    body = b"".join((fixed, record.key, record.value))
     return _FRAME.pack(len(body), zlib.crc32(body)) + body
 
 
@@ -68,14 +54,13 @@ def decode_frame(buffer: bytes | memoryview, offset: int) -> tuple[SpoolRecord, 
     end = start + length
     if length < _BODY.size or end > len(view) or zlib.crc32(view[start:end]) != crc:
         return None
-    flags, record_id, key_length, headers_length = _BODY.unpack_from(view, start)
+    flags, record_id, key_length, skipped_length = _BODY.unpack_from(view, start)
     key_at = start + _BODY.size
-    headers_at = key_at + key_length
-    value_at = headers_at + headers_length
+    skipped_at = key_at + key_length
+    value_at = skipped_at + skipped_length
     record = SpoolRecord(
         record_id=record_id,
-        key=bytes(view[key_at:headers_at]),
-        headers=_decode_headers(view[headers_at:value_at]),
+        key=bytes(view[key_at:skipped_at]),
         value=bytes(view[value_at:end]),
         redelivery=bool(flags & REDELIVERY),
     )
@@ -123,15 +108,3 @@ def holds_frame(buffer: bytes) -> bool:
         ):
             return True
     return False
-
-
-def _decode_headers(block: memoryview) -> Headers:
-    headers: list[tuple[str, bytes]] = []
-    at = 0
-    while at < len(block):
-        name_length, value_length = _HEADER.unpack_from(block, at)
-        name_at = at + _HEADER.size
-        value_at = name_at + name_length
-        at = value_at + value_length
-        headers.append((bytes(block[name_at:value_at]).decode(), bytes(block[value_at:at])))
-    return tuple(headers)

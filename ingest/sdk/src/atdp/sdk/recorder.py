@@ -1,7 +1,7 @@
 """The recorder: from an event to a record in the spool, in the caller's thread.
 
-An event is encoded once, signed and appended to the spool; a background thread (`atdp.sdk.shipper`)
-does the rest. After construction nothing raises into the host, prints, or blocks it (unless
+An event is encoded once and appended to the spool; a background thread (`atdp.sdk.shipper`) signs
+and sends it. After construction nothing raises into the host, prints, or blocks it (unless
 `on_full="block"` asks for that): a loss is counted, shown by `flush()` and logged once.
 
 Events are numbered and appended one at a time (`atdp.sdk.event_intake`), so the order of `seq` is
@@ -38,11 +38,11 @@ from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.recorder_options import (
     RecorderOptions,
     TrajectoryOptions,
+    api_key_of,
     as_agent,
     identity_of,
     refuse_unknown,
     refuse_unusable,
-    signing_key_of,
     spool_settings_of,
     tenant_of,
 )
@@ -83,7 +83,7 @@ class Recorder:
         """
         refuse_unknown(options, RecorderOptions)
         self.tenant = tenant_of(tenant)
-        api_key, self._signing_key = signing_key_of(options.get("api_key"))
+        api_key = api_key_of(options.get("api_key"))
         self.agent = as_agent(options.get("agent", "agent"))
         self.source = options.get("source") or Source(format="sdk")
         self.versions = options.get("versions")
@@ -233,9 +233,7 @@ class Recorder:
         self.producer_id = uuid.uuid4().hex
         self._ledger = DeliveryLedger()
         self._writers = WriterRegister()
-        self._intake = EventIntake(
-            self._signing_key, self._ledger, self._append, self._writers.take_owing
-        )
+        self._intake = EventIntake(self._ledger, self._append, self._writers.take_owing)
         self._spool = None
         self._shipper = None
         self._closed = False

@@ -31,12 +31,15 @@ class RecorderOptions(TypedDict, total=False):
     """The optional arguments of `Recorder`."""
 
     api_key: str | None
-    """`atdp_<id>_<secret>`; default `$ATDP_API_KEY`. It signs every record, and with `KafkaSender`
-    it never leaves the process."""
+    """`atdp_<id>_<secret>`; default `$ATDP_API_KEY`. Every record is signed with it when it is
+    sent, also those that a dead process left in `spool_dir`. With `KafkaSender` it never leaves the
+    process."""
     agent: Agent | str
     """The agent that acts, unless a trajectory names another; default `agent`."""
     spool_dir: Path | str | None
-    """Root folder of spools; default `$ATDP_HOME/spool`."""
+    """Root folder of spools; default `$ATDP_HOME/spool`. A process sends what dead processes of its
+    tenant left there, with its own key; processes with the keys of different sessions need folders
+    of their own."""
     durability: Durability
     """`process` (the default) survives kill -9, `disk` also a loss of power (about 0.2 ms per
     event), `memory` nothing."""
@@ -106,8 +109,8 @@ def refuse_unknown(options: Mapping[str, object], known: type) -> None:
             raise TypeError(f"got an unexpected keyword argument {name!r}; see {known.__name__}")
 
 
-def signing_key_of(api_key: str | None) -> tuple[str, SigningKey]:
-    """Return the API key (default `$ATDP_API_KEY`) and the key that signs records.
+def api_key_of(api_key: str | None) -> str:
+    """Return the API key (default `$ATDP_API_KEY`).
 
     Raises:
         ConfigurationError: there is no key, or it does not look like one.
@@ -118,9 +121,10 @@ def signing_key_of(api_key: str | None) -> tuple[str, SigningKey]:
             "no API key: pass api_key= or set ATDP_API_KEY (make one with `atdp keys create`)"
         )
     try:
-        return api_key, SigningKey.parse(api_key)
+        SigningKey.parse(api_key)
     except SchemaError as error:
         raise ConfigurationError(f"api_key: {error}") from error
+    return api_key
 
 
 def tenant_of(tenant: str) -> TenantId:

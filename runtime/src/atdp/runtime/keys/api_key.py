@@ -1,9 +1,10 @@
 """The text of an API key: `atdp_<key_id>_<secret>`."""
 
-import hashlib
 import re
 import secrets
 from typing import Self
+
+from atdp.schemas import SigningKey
 
 _KEY = re.compile(r"atdp_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
@@ -38,9 +39,9 @@ class ApiKey(str):
         return self[18:]
 
     @property
-    def verifier(self) -> bytes:
-        """SHA-256 of the secret, 32 bytes: stored, and the HMAC key of record signatures."""
-        return hashlib.sha256(self.secret.encode()).digest()
+    def public_key(self) -> bytes:
+        """The public half of the key with which its holder signs records, 32 bytes: stored."""
+        return SigningKey.parse(self).public_key
 
     def __repr__(self) -> str:
         return f"ApiKey('atdp_{self.key_id}_…')"

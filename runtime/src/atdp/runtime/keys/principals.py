@@ -1,8 +1,9 @@
 """Roles with their permissions, and the principal that a verified key or token stands for.
 
 The duties are separate: a steward neither sends events nor trains, a trainer does not replay, and
-raw data is seen only by a role with `preview`, which the operator does not have. An unknown role or
-permission is denied.
+raw data is seen only by a role with `preview`, which the operator does not have. The operator sends
+no events either: services of the platform sign theirs with a key of the role `recorder`. An unknown
+role or permission is denied.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Literal, get_args
 
 from atdp.runtime.keys.session_binding import SessionBinding
 
-Role = Literal["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"]
+Role = Literal[
+    "agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor", "recorder"
+]
 Permission = Literal[
     "emit",  # send events
     "generate",  # use the recording model proxy
@@ -34,11 +37,14 @@ ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "steward": frozenset({"govern", "preview", "erase", "audit"}),
     "trainer": frozenset({"read:train", "read:export"}),
     "evaluator": frozenset({"read:replay", "evaluate"}),
-    "operator": frozenset(get_args(Permission)) - {"preview", "erase"},
+    "operator": frozenset(get_args(Permission)) - {"preview", "erase", "emit", "generate"},
     "auditor": frozenset({"audit"}),
+    "recorder": frozenset({"emit"}),
 }
 
 ANY_TENANT = "*"
+PLATFORM_ROLES = frozenset({"operator", "recorder"})
+"""Roles of the platform itself; their keys belong to no tenant and act for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,6 @@ class Principal:
 
     def may_act_for(self, tenant: str) -> bool:
         """Return whether the principal may send events and run queries for `tenant`."""
-        if "operator" in self.roles:
+        if not PLATFORM_ROLES.isdisjoint(self.roles):
             return self.tenant == ANY_TENANT
         return self.tenant == tenant and tenant != ANY_TENANT

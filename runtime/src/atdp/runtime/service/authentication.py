@@ -139,7 +139,7 @@ def _principal_of_key(text: str, keys: KeyStore) -> Principal:
         raise HttpProblem(
             401,
             "invalid_key",
-            "this API key is unknown, wrong or revoked; `atdp keys create` makes a new one",
+            keys.problem(text),
         )
     return principal
 
@@ -154,18 +154,16 @@ def _key_needed() -> HttpProblem:
 
 
 def tenant_of(caller: Caller, request: Request) -> str:
-    """Return the tenant of a call: the key's; an operator names it by `X-ATDP-Tenant`.
+    """Return the tenant of a call: the key's; one of the platform names it by `X-ATDP-Tenant`.
 
     Raises:
-        HttpProblem: 422 when an operator names no tenant or an impossible name, 403 when another
-            key names a tenant that is not its own.
+        HttpProblem: 422 when a key of the platform names no tenant or an impossible name, 403 when
+            another key names a tenant that is not its own.
     """
     named = request.headers.get("x-atdp-tenant")
     tenant = named or caller.principal.tenant
     if tenant == ANY_TENANT:
-        raise HttpProblem(
-            422, "tenant_missing", "an operator's key has no tenant: name one by X-ATDP-Tenant"
-        )
+        raise HttpProblem(422, "tenant_missing", "the key has no tenant: name one by X-ATDP-Tenant")
     if not caller.principal.may_act_for(tenant):
         raise HttpProblem(
             403, "tenant_denied", f"this key belongs to another tenant than {tenant!r}"

@@ -23,7 +23,7 @@ def caller_of(home: "Home", key: str | None) -> "Principal":
     """Return the principal of a key; without one, the operator of the home.
 
     Raises:
-        KeyStoreError: there is no key, or it is empty, unknown, wrong or revoked.
+        KeyStoreError: there is no key, or it is empty, unknown or wrong, or has ended.
     """
     from atdp.runtime import KeyStore, KeyStoreError
 
@@ -37,10 +37,8 @@ def caller_of(home: "Home", key: str | None) -> "Principal":
         key = home.operator_key_file.read_text("utf-8").strip()
     with KeyStore(home.keys_db) as keys:
         principal = keys.verify(key)
-    if principal is None:
-        raise KeyStoreError(
-            "the API key is unknown, wrong or revoked; `atdp keys create` makes a new one"
-        )
+        if principal is None:
+            raise KeyStoreError(keys.problem(key))
     return principal
 
 

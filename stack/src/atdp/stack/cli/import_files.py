@@ -44,7 +44,7 @@ def import_files(  # noqa: PLR0913 (one for each option of the command)
 ) -> None:
     r"""Import trajectories. A trajectory that cannot be read is reported, and the import continues.
 
-    Events are signed with ATDP_API_KEY, else with the operator's key of this home. Importing the
+    Events are signed with ATDP_API_KEY, else with the recorder's key of this home. Importing the
     same file again changes nothing: its events have the same ids, and the lake keeps them once.
     Exit code 1 when something failed or was not acknowledged in time (then it waits in the spool
     and is sent by the next import).
@@ -85,13 +85,13 @@ def _recorder(home: "Home", tenant: str) -> "Recorder":
     api_key = os.environ.get("ATDP_API_KEY")
     if not api_key:
         refuse_empty_key()
-        if not home.operator_key_file.exists():
+        if not home.recorder_key_file.exists():
             raise KeyStoreError(
                 "There is no API key: "
-                f"ATDP_API_KEY is not set and {home.root} has no operator key yet. "
+                f"ATDP_API_KEY is not set and {home.root} has no recorder's key yet. "
                 "`atdp up` makes one; `atdp keys create` makes one for a tenant."
             )
-        api_key = home.operator_key_file.read_text("utf-8").strip()
+        api_key = home.recorder_key_file.read_text("utf-8").strip()
     _check_key(home, api_key, tenant)
     return Recorder(
         tenant=tenant,
@@ -119,7 +119,10 @@ def _check_key(home: "Home", api_key: str, tenant: str) -> None:
         return
     with KeyStore(home.keys_db) as keys:
         principal = keys.verify(api_key)
-    if principal is None or not principal.may("emit") or not principal.may_act_for(tenant):
+        problem = keys.problem(api_key)
+    if principal is None:
+        raise KeyStoreError(f"all events would go to quarantine: {problem}")
+    if not principal.may("emit") or not principal.may_act_for(tenant):
         raise KeyStoreError(
             f"the key in ATDP_API_KEY may not send events of {tenant}, so that all of them would "
             f"go to quarantine; `atdp keys create --tenant {tenant} --role agent` makes one"

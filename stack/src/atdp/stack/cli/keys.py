@@ -1,11 +1,12 @@
 """`atdp keys`: API keys of tenants and their roles."""
 
 import json
-from datetime import UTC, datetime
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from atdp.stack.cli.durations import seconds_of
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -17,11 +18,17 @@ from atdp.stack.cli.output import (
 )
 from atdp.stack.cli.verb_groups import make_group
 
+if TYPE_CHECKING:
+    from atdp.runtime import ApiKey, Home, Principal
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs `keys …` to the `atdp` command."""
-    group = make_group("keys", "API keys: create, list, revoke. Keys of pseudonyms: destroy.")
+    group = make_group(
+        "keys", "API keys: create, rotate, list, revoke. Pseudonyms: destroy their key."
+    )
     group.command()(create)
+    group.command()(rotate)
     group.command("list")(list_keys)
     group.command()(revoke)
     group.command()(destroy_pseudonyms)
@@ -30,10 +37,13 @@ def add_to(app: typer.Typer) -> None:
 
 def create(
     tenant: Annotated[
-        str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
+        str, typer.Option(help="Tenant that the key acts for ('*' for operator and recorder).")
     ],
     role: Annotated[
-        str, typer.Option(help="agent, analyst, steward, trainer, evaluator, operator or auditor.")
+        str,
+        typer.Option(
+            help="agent, analyst, steward, trainer, evaluator, auditor, operator or recorder."
+        ),
     ],
     version: Annotated[
         list[str] | None,
@@ -43,23 +53,75 @@ def create(
             "(repeatable; default for prompt and tools: by content).",
         ),
     ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(
+            metavar="90d|DATE",
+            help="The key is refused after this time (90d, 12h), or from this date in UTC or time "
+            "with zone on. Default: never.",
+        ),
+    ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Create an API key. It is shown only this once, because only a hash of it is stored.
+    r"""Create an API key. It is shown only this once, because only its public half is stored.
 
     \b
     Example:
       atdp keys create --tenant acme --role agent
       export ATDP_API_KEY=$(atdp keys create --tenant acme --role agent)
-      atdp keys create --tenant acme --role agent --version harness=desk-2.1
+      atdp keys create --tenant acme --role agent --version harness=desk-2.1 --expires 90d
+    """
+    from atdp.runtime import Home, KeyStore, utc_now
+
+    versions = _versions_json(version or [])
+    expires_at_us = None if expires is None else _microseconds(_expiry(expires, utc_now()))
+    with KeyStore(Home.from_env().keys_db) as store:
+        key, principal = store.create(tenant, role, versions=versions, expires_at_us=expires_at_us)
+    _show_key(key, principal, choose_format(form, as_json))
+
+
+def rotate(
+    key_id: Annotated[str, typer.Argument(help="The id: the 12 characters after `atdp_`.")],
+    overlap: Annotated[
+        str, typer.Option(help="Time for which the old key is still valid: 0s, 30m, 24h, 7d.")
+    ] = "24h",
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    r"""Replace an API key.
+
+    The new one has the same tenant, role, versions and length of life. The old key expires after
+    the overlap; events that were accepted before stay valid. A key that the home itself uses is
+    replaced in its file too, and services read it when they start.
+
+    \b
+    Example:
+      atdp keys rotate 0123456789ab
+      export ATDP_API_KEY=$(atdp keys rotate 0123456789ab --overlap 7d)
     """
     from atdp.runtime import Home, KeyStore
 
-    versions = _versions_json(version or [])
-    with KeyStore(Home.from_env().keys_db) as store:
-        key, principal = store.create(tenant, role, versions=versions)
-    form = choose_format(form, as_json)
+    home = Home.from_env()
+    overlap_us = seconds_of(overlap, "--overlap") * 1_000_000
+    with KeyStore(home.keys_db) as store:
+        key, principal = store.rotate(key_id, overlap_us=overlap_us)
+    _replace_in_home(home, key_id, key)
+    _show_key(key, principal, choose_format(form, as_json))
+
+
+def _replace_in_home(home: "Home", old_id: str, key: "ApiKey") -> None:
+    """Write a new key into the file of the home that holds the old one, if there is such a file."""
+    from atdp.runtime import ApiKey, write_durably
+
+    for file in (home.operator_key_file, home.recorder_key_file):
+        held = ApiKey.parse(file.read_text("utf-8").strip()) if file.exists() else None
+        if held is not None and held.key_id == old_id:
+            write_durably(file, key + "\n", mode=0o600)
+            typer.echo(f"{file} has the new key; restart the stack within the overlap", err=True)
+
+
+def _show_key(key: "ApiKey", principal: "Principal", form: Format | None) -> None:
     if form is not None:
         result = {
             "key": str(key),
@@ -71,9 +133,26 @@ def create(
         return
     typer.echo(str(key))
     typer.echo(
-        f"key {principal.key_id} of tenant {tenant}, role {role}; it cannot be shown again",
+        f"key {principal.key_id} of tenant {principal.tenant}, role {principal.role}; "
+        "it cannot be shown again",
         err=True,
     )
+
+
+def _expiry(text: str, now: datetime) -> datetime:
+    """Return the time from which a key is refused."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        at = now + timedelta(seconds=seconds_of(text, "--expires"))
+    at = at.replace(tzinfo=at.tzinfo or UTC)
+    if at <= now:
+        raise typer.BadParameter(f"{text!r} is over already", param_hint="--expires")
+    return at
+
+
+def _microseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000)
 
 
 def _versions_json(stated: list[str]) -> str | None:
@@ -97,7 +176,7 @@ def list_keys(
         bool, typer.Option("--sessions", help="Also the keys of single sessions.")
     ] = False,
 ) -> None:
-    r"""List keys (never their secrets).
+    r"""List keys (never their secrets). The last use is known to the hour.
 
     \b
     Example:
@@ -112,15 +191,21 @@ def list_keys(
             "key_id": stored.principal.key_id,
             "tenant": stored.principal.tenant,
             "role": stored.principal.role,
-            "created_at": datetime.fromtimestamp(stored.created_at_us / 1e6, UTC).isoformat(
-                timespec="seconds"
-            ),
+            "created_at": _shown_time(stored.created_at_us),
             "revoked": stored.revoked,
+            "expires_at": _shown_time(stored.expires_at_us),
+            "last_used_at": _shown_time(stored.last_used_at_us),
         }
         for stored in stored_keys
     ]
-    columns = ["key_id", "tenant", "role", "created_at", "revoked"]
+    columns = ["key_id", "tenant", "role", "created_at", "revoked", "expires_at", "last_used_at"]
     print_rows(rows, columns, choose_format(form, as_json) or Format.TABLE)
+
+
+def _shown_time(time_us: int | None) -> str | None:
+    if time_us is None:
+        return None
+    return datetime.fromtimestamp(time_us / 1e6, UTC).isoformat(timespec="seconds")
 
 
 def revoke(

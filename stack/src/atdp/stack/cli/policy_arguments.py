@@ -99,7 +99,7 @@ def open_desk(key: str | None, evaluations: Path | None = None) -> Iterator[Open
 
     Raises:
         HomeUnusable: there is no home.
-        KeyStoreError: the key is unknown, wrong or revoked.
+        KeyStoreError: the key is unknown or wrong, or has ended.
         SettingsError: no broker is known.
     """
     from atdp.governance import PolicyDesk

@@ -50,11 +50,11 @@ def rate(  # noqa: PLR0913 (one for each option of the command)
         str | None, typer.Option(help="Name of the person; a keyed hash of it is stored.")
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(help="Tenant; needed with the operator's key only.")
+        str | None, typer.Option(help="Tenant; needed with the recorder's key only.")
     ] = None,
     api_key: Annotated[
         str | None,
-        typer.Option(help="API key (default: the operator's key).", envvar="ATDP_API_KEY"),
+        typer.Option(help="API key (default: the recorder's key).", envvar="ATDP_API_KEY"),
     ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -162,14 +162,14 @@ def _headers(home: "Home", api_key: str | None, tenant: str | None) -> dict[str,
 
     if api_key is None:
         refuse_empty_key()
-        if not home.operator_key_file.exists():
+        if not home.recorder_key_file.exists():
             raise KeyStoreError(
                 f"There is no API key: neither --api-key nor ATDP_API_KEY is set, and {home.root} "
-                "has no operator key yet. `atdp up` makes one; `atdp keys create` makes one for a "
-                "tenant."
+                "has no recorder's key yet. `atdp up` makes one; `atdp keys create` makes one for "
+                "a tenant."
             )
         if tenant is None:
-            raise typer.BadParameter("the operator's key needs --tenant")
-        api_key = home.operator_key_file.read_text("utf-8").strip()
+            raise typer.BadParameter("the recorder's key needs --tenant")
+        api_key = home.recorder_key_file.read_text("utf-8").strip()
     named = {} if tenant is None else {"X-ATDP-Tenant": tenant}
     return {"Authorization": f"Bearer {api_key}", **named}

@@ -33,7 +33,7 @@ from atdp.gateway.feedback.rating_link import LinkUnusable, RatingLink
 from atdp.gateway.request_body import checked_id, read_body
 from atdp.gateway.state import GatewayState, state_of
 from atdp.runtime import HttpProblem, utc_now
-from atdp.schemas import Feedback, SigningKey
+from atdp.schemas import Feedback
 
 router = APIRouter()
 
@@ -47,7 +47,7 @@ _MAX_FIELDS = 8
 async def show_page(request: Request, token: str) -> HTMLResponse:
     """Show the page; it records nothing."""
     try:
-        link, _, _ = _usable(state_of(request), token)
+        link, _ = _usable(state_of(request), token)
     except HttpProblem as problem:
         return _problem_page(problem)
     return _page(200, "Rate this conversation", _form(link, uuid4().hex))
@@ -58,13 +58,13 @@ async def post_page(request: Request, token: str) -> HTMLResponse:
     """Record the answer that was given on the page."""
     gateway = state_of(request)
     try:
-        link, target, key = _usable(gateway, token)
+        link, target = _usable(gateway, token)
         fields = await _read_form(request)
         feedback = _read_answer(fields, link)
         once = checked_id(fields.get("once", ""), "once")
         count_person(gateway, target.row, link.actor)
         _, count = await record_feedback(
-            gateway, target, [feedback], key, derived_event_id(token, once)
+            gateway, target, [feedback], gateway.recorder_key, derived_event_id(token, once)
         )
     except HttpProblem as problem:
         return _problem_page(problem)
@@ -74,12 +74,12 @@ async def post_page(request: Request, token: str) -> HTMLResponse:
     return page
 
 
-def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarget, SigningKey]:
-    """Return the link of a token, its target, and the key with which its events are signed.
+def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarget]:
+    """Return the link of a token, and its target.
 
     Raises:
         HttpProblem: 404 for a token that was not made here or whose session is unknown, 410 for one
-            that has expired or whose key was revoked.
+            that has expired or whose key has ended.
     """
     try:
         link = RatingLink.read(token, gateway.secret)
@@ -87,10 +87,11 @@ def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarg
         raise HttpProblem(404, "link_unknown", "This link is not valid.") from error
     stored = gateway.keys.get(link.key_id)
     principal = None if stored is None else stored.principal
+    now_us = int(utc_now().timestamp() * 1_000_000)
     if (
-        link.expires_at <= utc_now().timestamp()
+        link.expires_at * 1_000_000 <= now_us
         or stored is None
-        or stored.revoked
+        or stored.end(now_us) is not None
         or principal is None
         or not (principal.may("emit") and principal.may_act_for(link.tenant))
     ):
@@ -98,8 +99,7 @@ def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarg
     row = gateway.sessions.find(link.tenant, link.trajectory_id, link.attempt)
     if row is None:
         raise HttpProblem(404, "link_unknown", "This link is not valid.")
-    target = FeedbackTarget(row=row, event_id=link.event_id, step=link.step)
-    return link, target, SigningKey(key_id=link.key_id, verifier=stored.verifier)
+    return link, FeedbackTarget(row=row, event_id=link.event_id, step=link.step)
 
 
 async def _read_form(request: Request) -> dict[str, str]:

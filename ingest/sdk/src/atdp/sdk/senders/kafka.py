@@ -5,6 +5,9 @@ partition; the message timeout is infinite, because records that cannot be deliv
 the spool and not in an error. The key decides the partition by librdkafka's default partitioner, as
 in every producer of the platform, so a trajectory's events are on one partition whoever sends them.
 
+A record is signed when it is handed to librdkafka, in the shipper's thread: for this topic, with
+the key of the recorder that sends it, and with the mark of a redelivery.
+
 librdkafka is not usable in a forked child: `reset` makes a new producer there, and the inherited
 one is kept from ever being destroyed (its destructor would wait for threads that exist only in the
 parent).
@@ -18,7 +21,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from atdp.schemas import REDELIVERY, topic
+from atdp.schemas import SigningKey, signed_headers, topic
 from atdp.sdk.errors import ConfigurationError
 from atdp.sdk.record_framing import SpoolRecord
 from atdp.sdk.senders.ownership import Ownership
@@ -80,19 +83,30 @@ class KafkaSender:
             "metadata.recovery.strategy": "none",
         } | {name.replace("_", "."): value for name, value in conf.items()}
         self._owner = Ownership("KafkaSender")
+        self._signing_key: SigningKey | None = None
         self._receipts: list[Receipt] = []
         self._fatal = False
         self._pid = os.getpid()
         self._producer: Producer | None = self._connect()
 
-    def attach(self, api_key: str) -> None:  # noqa: ARG002 - part of the port
-        """Belong to one recorder; Kafka's own security is configured by settings."""
+    def attach(self, api_key: str) -> None:
+        """Belong to one recorder and sign with its key.
+
+        Kafka's own security is configured by settings.
+        """
         self._owner.claim()
+        self._signing_key = SigningKey.parse(api_key)
 
     def submit(self, token: int, record: SpoolRecord) -> bool:
-        """Queue a record in librdkafka."""
-        headers = (
-            [*record.headers, (REDELIVERY, b"1")] if record.redelivery else list(record.headers)
+        """Sign a record and queue it in librdkafka."""
+        if self._signing_key is None:
+            raise ConfigurationError("KafkaSender has no key to sign with; give it to a Recorder")
+        headers = signed_headers(
+            self._signing_key,
+            self.topic,
+            record.key,
+            record.value,
+            redelivery=record.redelivery,
         )
         self._producer = self._producer or self._connect()
         try:

@@ -178,7 +178,7 @@ def webhook_secret(
         ) from error
     home = existing_home()
     caller = caller_of(home, key)
-    if not caller.may_act_for(ANY_TENANT):
+    if not (caller.may("evaluate") and caller.may_act_for(ANY_TENANT)):
         raise ScheduleDenied(f"{caller.actor} may not see secrets of webhooks; an operator may")
     secret = secret_of(home, url)
     chosen = choose_format(form, as_json)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atdp.stack.cli.callers import KeyOption
+from atdp.stack.cli.durations import seconds_of
 from atdp.stack.cli.output import (
     Format,
     FormatOption,
@@ -126,12 +127,12 @@ def add(  # noqa: PLR0913 (one for each option of the command)
             "baseline": baseline,
             "dataset": dataset,
             "where": where,
-            "window_s": None if window is None else _seconds(window, "--window"),
+            "window_s": None if window is None else seconds_of(window, "--window"),
             "tenants": tenant or [],
             "settings": _settings(setting or []),
             "record": record,
             "catch_up": catch_up.value,
-            "deadline_s": _seconds(deadline, "--deadline"),
+            "deadline_s": seconds_of(deadline, "--deadline"),
             "notify": receivers,
         }
     )
@@ -226,15 +227,3 @@ def _words(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError as error:
         raise typer.BadParameter(f"{error}: {command!r}", param_hint="--command") from error
-
-
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def _seconds(text: str, option: str) -> int:
-    number, unit = text.strip()[:-1], text.strip()[-1:]
-    if unit not in _UNITS_S or not number.isdecimal():
-        raise typer.BadParameter(
-            f"{text!r} is not a length of time such as 90m, 12h or 7d", param_hint=option
-        )
-    return int(number) * _UNITS_S[unit]
