@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from atdp.governance.errors import HomeUnavailable, Refusal
+from atdp.governance.judgements import holds_judgement
 from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
 from atdp.schemas import KEY_ID, SIGNATURE, SigningKey, header, verify
 
@@ -36,7 +37,7 @@ def authenticate(
 
     Raises:
         Refusal: the signature is missing or wrong, the key is unknown or was revoked before the
-            record was sent, or the role may not emit.
+            record was sent, or the role may send no events.
         HomeUnavailable: the key store cannot be read.
     """
     key_id, signature = header(headers, KEY_ID), header(headers, SIGNATURE)
@@ -52,7 +53,7 @@ def authenticate(
         raise Refusal(
             "bad_signature", "the signature is not that of the named API key over this record"
         )
-    if not stored.principal.may("emit"):
+    if not (stored.principal.may("emit") or stored.principal.may("reward")):
         raise Refusal("role_may_not_emit", f"the role {stored.principal.role} may not emit events")
     return stored.principal
 
@@ -100,6 +101,19 @@ def check_session(principal: Principal, record: Mapping[str, Any]) -> None:
             "session_mismatch",
             "a session key signed the event of another session, trajectory or attempt; "
             "a key of the tenant is valid for all of them",
+        )
+
+
+def check_kind(principal: Principal, record: Mapping[str, Any]) -> None:
+    """Check that a principal that may only judge sent a judgement.
+
+    Raises:
+        Refusal: it did not.
+    """
+    if not (principal.may("emit") or holds_judgement(record)):
+        raise Refusal(
+            "role_may_not_emit",
+            f"the role {principal.role} may send rewards, feedback and verdicts of judges only",
         )
 
 

@@ -17,6 +17,7 @@ from atdp.access import UsedData
 from atdp.governance.authenticate import (
     KeyLookup,
     authenticate,
+    check_kind,
     check_session,
     check_tenant,
     stored_key,
@@ -32,6 +33,7 @@ from atdp.governance.decision_records import (
 )
 from atdp.governance.decisions import GovernanceDecision, OrderFacts, RawRecord
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
+from atdp.governance.judgements import UNKNOWN_SENDER, RecordSender
 from atdp.governance.learned.late_events import LATE_KINDS, may_be_copy
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.learned.learned_store import StateKey
@@ -48,7 +50,14 @@ from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES, GovernedString
-from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
+from atdp.schemas import (
+    KEY_ID,
+    SchemaError,
+    UnknownSchema,
+    check_record,
+    decode_record,
+    header,
+)
 
 _MAX_TENANTS: Final = 1_000
 """Tenants whose governors are kept. Making another one takes microseconds."""
@@ -232,7 +241,8 @@ class RecordGovernor:
             governor, place = self._opened(facts, record)
             if place != key:
                 raise Refusal("other_trajectory", "the raw record is not the one that was governed")
-            event = governor.govern(record, now, state.learned, shared)
+            sender = self._earlier_sender(raw)
+            event = governor.govern(record, now, state.learned, shared, sender=sender)
         stamp = event.record["governance"]
         stamp["learned_version"] = state.learned.version
         if raw.offset == state.governed[0].offset:
@@ -278,24 +288,26 @@ class RecordGovernor:
         raw = facts.raw
         if len(raw.value) > MAX_RAW_BYTES:
             raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
-        record = self._authenticated(facts)
+        record, sender = self._authenticated(facts)
         governor, key = self._opened(facts, record)
         learns = bool(governor.policy.learned_entities)
         known = trajectories.state(key) if learns else EMPTY_STATE
         shared = None
         if learns and governor.policy.document.learn.scope == "tenant":
             shared = trajectories.state(key.of_tenant).learned
-        event = governor.govern(record, facts.now, known.learned, shared or NOTHING_LEARNED)
+        event = governor.govern(
+            record, facts.now, known.learned, shared or NOTHING_LEARNED, sender=sender
+        )
         return _GovernedRecord(event, key, known, shared, learns)
 
-    def _authenticated(self, facts: RecordFacts) -> dict[str, Any]:
-        """Return the event of a record whose sender may send it."""
+    def _authenticated(self, facts: RecordFacts) -> tuple[dict[str, Any], RecordSender]:
+        """Return the event of a record whose sender may send it, and the sender."""
         raw, order = facts.raw, facts.order
         if order is not None and order.sender is not None:
             record = _decoded(raw)
             if record["tenant_id"] != order.sender:
                 raise Refusal("tenant_mismatch", "the event names a tenant other than its sender's")
-            return record
+            return record, UNKNOWN_SENDER
         principal = authenticate(
             raw.value, raw.headers, self.keys, appended_at=raw.timestamp if raw.appended else None
         )
@@ -305,7 +317,14 @@ class RecordGovernor:
         record = _decoded(raw)
         check_tenant(principal, record["tenant_id"])
         check_session(principal, record)
-        return record
+        check_kind(principal, record)
+        return record, RecordSender.of(principal)
+
+    def _earlier_sender(self, raw: RawRecord) -> RecordSender:
+        """Return the sender of a record that was authenticated before."""
+        key_id = header(raw.headers, KEY_ID) or b""
+        stored = stored_key(self.keys, key_id.decode("ascii")) if key_id.isascii() else None
+        return UNKNOWN_SENDER if stored is None else RecordSender.of(stored.principal)
 
     def _opened(
         self, facts: RecordFacts, record: Mapping[str, Any]

@@ -1,8 +1,9 @@
 """Roles with their permissions, and the principal that a verified key or token stands for.
 
 The duties are separate: a steward neither sends events nor trains, a trainer does not replay, and
-raw data is seen only by a role with `preview`, which the operator does not have. An unknown role or
-permission is denied.
+raw data is seen only by a role with `preview`, which the operator does not have. An agent sends
+events and a rater judges them, so that no agent rewards itself. An unknown role or permission is
+denied.
 """
 
 from dataclasses import dataclass
@@ -10,9 +11,12 @@ from typing import Literal, get_args
 
 from atdp.runtime.keys.session_binding import SessionBinding
 
-Role = Literal["agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"]
+Role = Literal[
+    "agent", "rater", "analyst", "steward", "trainer", "evaluator", "operator", "auditor"
+]
 Permission = Literal[
     "emit",  # send events
+    "reward",  # send judgements that count: rewards, feedback, verdicts of judges
     "generate",  # use the recording model proxy
     "query",  # SQL
     "read:analytics",
@@ -30,6 +34,7 @@ Permission = Literal[
 
 ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "agent": frozenset({"emit", "generate"}),
+    "rater": frozenset({"reward"}),
     "analyst": frozenset({"query", "read:analytics"}),
     "steward": frozenset({"govern", "preview", "erase", "audit"}),
     "trainer": frozenset({"read:train", "read:export"}),

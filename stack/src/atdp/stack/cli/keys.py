@@ -33,7 +33,10 @@ def create(
         str, typer.Option(help="Tenant that the key acts for ('*' for an operator).")
     ],
     role: Annotated[
-        str, typer.Option(help="agent, analyst, steward, trainer, evaluator, operator or auditor.")
+        str,
+        typer.Option(
+            help="agent, rater, analyst, steward, trainer, evaluator, operator or auditor."
+        ),
     ],
     version: Annotated[
         list[str] | None,

@@ -106,7 +106,7 @@ class _FeedbackCall:
 
 async def _read_call(request: Request, fields: Collection[str]) -> _FeedbackCall:
     gateway = state_of(request)
-    caller = authenticate(request, gateway.keys, "emit")
+    caller = authenticate(request, gateway.keys, "emit", "reward")
     tenant = tenant_of(caller, request)
     principal = caller.principal
     gateway.feedback_of_key.take(principal.parent or principal.key_id)

@@ -3,8 +3,7 @@
 A token holds its tenant, the target, the person, the dimension, the key that it was made with and
 its end, and an HMAC-SHA-256 of them under a key that is derived from the home's secret. So a token
 can be read by whoever has it and made by the gateway alone, nothing is stored for it, and 256 bits
-cannot be guessed. Events that come by a link are signed with the key that made the link; when that
-key is revoked, its links end with it.
+cannot be guessed. When the key that made a link is revoked, the link ends with it.
 """
 
 import base64

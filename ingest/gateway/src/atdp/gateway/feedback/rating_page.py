@@ -32,8 +32,8 @@ from atdp.gateway.feedback.feedback_targets import FeedbackTarget
 from atdp.gateway.feedback.rating_link import LinkUnusable, RatingLink
 from atdp.gateway.request_body import checked_id, read_body
 from atdp.gateway.state import GatewayState, state_of
-from atdp.runtime import HttpProblem, utc_now
-from atdp.schemas import Feedback, SigningKey
+from atdp.runtime import HttpProblem, StoredKey, utc_now
+from atdp.schemas import Feedback, SchemaError, SigningKey
 
 router = APIRouter()
 
@@ -92,14 +92,31 @@ def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarg
         or stored is None
         or stored.revoked
         or principal is None
-        or not (principal.may("emit") and principal.may_act_for(link.tenant))
+        or not (principal.may("emit") or principal.may("reward"))
+        or not principal.may_act_for(link.tenant)
     ):
         raise HttpProblem(410, "link_expired", "This link has expired.")
     row = gateway.sessions.find(link.tenant, link.trajectory_id, link.attempt)
     if row is None:
         raise HttpProblem(404, "link_unknown", "This link is not valid.")
     target = FeedbackTarget(row=row, event_id=link.event_id, step=link.step)
-    return link, target, SigningKey(key_id=link.key_id, verifier=stored.verifier)
+    return link, target, _signing_key(gateway, stored)
+
+
+def _signing_key(gateway: GatewayState, made_with: StoredKey) -> SigningKey:
+    """Return the key that signs answers by a link, which says who vouches for them.
+
+    That is the key that made the link where it may reward, and the key of a session: no session
+    judges itself. For every other key the gateway vouches that a page took the answer.
+    """
+    principal = made_with.principal
+    own = SigningKey(key_id=principal.key_id, verifier=made_with.verifier)
+    if principal.may("reward") or principal.session is not None:
+        return own
+    try:
+        return SigningKey.parse(gateway.settings.home.operator_key_file.read_text("utf-8").strip())
+    except (OSError, SchemaError):
+        return own
 
 
 async def _read_form(request: Request) -> dict[str, str]:
