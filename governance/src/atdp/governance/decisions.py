@@ -75,6 +75,8 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
+    alarm: str | None = None
+    """The alarm that the record raised, as its audit record says it; see `enumeration`."""
     late: bool = False
     """True when the state of the trajectory seems to be deleted: the event begins one, although
     its kind refers to earlier events."""

@@ -32,6 +32,7 @@ from atdp.governance.decision_records import (
     quarantined,
 )
 from atdp.governance.decisions import GovernanceDecision, OrderFacts, RawRecord
+from atdp.governance.enumeration import EnumerationWatch
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
 from atdp.governance.judgements import UNKNOWN_SENDER, RecordSender
 from atdp.governance.learned.late_events import LATE_KINDS, may_be_copy
@@ -138,6 +139,7 @@ class RecordGovernor:
     `too_costly`."""
     _tenants: OrderedDict[tuple[str, str], TenantGovernor] = field(default_factory=OrderedDict)
     """Governors by tenant and policy hash, the least recently used first."""
+    _watch: EnumerationWatch = field(default_factory=EnumerationWatch)
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
 
     def decide(
@@ -298,6 +300,11 @@ class RecordGovernor:
         event = governor.govern(
             record, facts.now, known.learned, shared or NOTHING_LEARNED, sender=sender
         )
+        if linked := governor.strings.take_linked():
+            most = governor.policy.document.limits.new_values_per_hour
+            facts.alarm = self._watch.observe(
+                facts.tenant, sender.account, linked, now=facts.now, most=most
+            )
         return _GovernedRecord(event, key, known, shared, learns)
 
     def _authenticated(self, facts: RecordFacts) -> tuple[dict[str, Any], RecordSender]:
@@ -336,6 +343,7 @@ class RecordGovernor:
         facts.tenant = record["tenant_id"]
         facts.kind = record["kind"]
         governor = self._tenant_governor(facts.tenant)
+        governor.strings.take_linked()  # of an event that was refused, or governed again
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
         facts.engine = governor.policy.engine
         facts.event_id = governor.strings.identifier(record["event_id"]).text

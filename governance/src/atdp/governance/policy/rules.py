@@ -215,5 +215,8 @@ class PolicyLimits(PolicyPart):
     """Characters of one string."""
     json_depth: Annotated[int, Field(ge=1, le=32)] = 8
     """Levels of JSON within JSON."""
+    new_values_per_hour: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
+    """Distinct new values of one enumerable entity with the scope `tenant`, by key, above which
+    governance raises an alarm; such events still pass."""
     pattern_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Seconds of one pattern on one string."""

@@ -80,12 +80,21 @@ class StageMetrics:
             registry=registry,
         )
 
+        self.alarms = Counter(
+            "atdp_governance_alarms",
+            "Alarms, by what they are about.",
+            ["about"],
+            registry=registry,
+        )
+
     def count_committed(self, decision: GovernanceDecision, raw_bytes: int) -> None:
         """Count one decision whose transaction committed."""
         self.records.labels(decision.decision).inc()
         self.bytes.inc(raw_bytes)
         if decision.decision == "quarantined":
             self.quarantined.labels(decision.reason).inc()
+        if decision.alarm is not None:
+            self.alarms.labels(decision.alarm.partition(":")[0]).inc()
         if decision.late:
             self.not_settled.labels("late").inc()
         for each in decision.replacements:
