@@ -289,6 +289,9 @@ def golden_event(index: int, body: Body) -> Event:
             eligibility_reason="ok",
             token_fidelity="exact",
             engine="atdp-governance 0.1.0; presidio-analyzer 2.2.366",
+            principal="key:0123456789ab",
+            principal_role="agent",
+            self_reward="analytics",
             findings=(
                 Finding(
                     path="$.observation.messages[0]",

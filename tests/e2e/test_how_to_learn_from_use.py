@@ -118,7 +118,7 @@ def learning(reader: Reader, line: str) -> Iterator[None]:
 def users(reader: Reader) -> Iterator[None]:
     """Further users of the agent, every second one content, until the block ends."""
     enough = threading.Event()
-    headers = {"Authorization": "Bearer " + reader.environ["ATDP_API_KEY"]}
+    headers = {"Authorization": "Bearer " + reader.environ["ATDP_RATER_KEY"]}
 
     def visit() -> None:
         with httpx.Client(base_url=reader.environ["ATDP_GATEWAY_URL"], headers=headers) as http:
@@ -174,7 +174,7 @@ def test_the_page_works_as_it_is_written(reader: Reader, monkeypatch: pytest.Mon
     with ExitStack() as in_background:
         for kind, text in blocks():
             if kind == "python":
-                for name in ("ATDP_GATEWAY_URL", "ATDP_API_KEY"):
+                for name in ("ATDP_GATEWAY_URL", "ATDP_API_KEY", "ATDP_RATER_KEY"):
                     monkeypatch.setenv(name, reader.environ[name])
                 reader.run_example(text)
             elif text.startswith("atdp learn --model"):

@@ -7,10 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
+from atdp.runtime import KeyStore
 from atdp.schemas import (
+    KEY_ID,
     Error,
     Reward,
     TrajectoryEnded,
+    header,
 )
 
 from .conftest import EngineUnderTest, GatewayUnderTest, error_of, event, start_gateway
@@ -201,3 +204,23 @@ def test_a_malformed_reward_is_refused(
         answer = client.post(f"/v1/sessions/{session}/reward", json=body)
     assert answer.status_code == 422
     assert says in error_of(answer)
+
+
+def test_a_rater_rewards_and_rates_and_does_nothing_else(gateway: GatewayUnderTest) -> None:
+    with KeyStore(gateway.home.keys_db) as keys:
+        rater, principal = keys.create("acme", "rater")
+    with gateway.http() as client:
+        session = client.post("/v1/sessions", json={"task_id": "t"}).json()["session_id"]
+        client.post(f"/v1/sessions/{session}/end", json={})
+    with gateway.http(rater) as client:
+        rewarded = client.post(f"/v1/sessions/{session}/reward", json={"value": 1})
+        rated = client.post("/v1/feedback", json={"session_id": session, "thumbs": "up"})
+        assert (rewarded.status_code, rated.status_code) == (200, 200)
+        for path in ("/v1/sessions", f"/v1/sessions/{session}/end"):
+            refused = client.post(path, json={})
+            assert (refused.status_code, "may not emit" in error_of(refused)) == (403, True)
+        sent = client.post("/v1/events", json={"events": [event()]})
+        assert sent.status_code == 422
+        assert "rewards, feedback and verdicts" in sent.json()["rejected"][0]["error"]
+    signers = [header(record.headers, KEY_ID) for record in gateway.log.records]
+    assert signers[-2:] == [principal.key_id.encode()] * 2

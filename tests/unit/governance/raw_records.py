@@ -1,11 +1,14 @@
 """Signed raw records, as the governance stage reads them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from atdp.governance.decisions import RawRecord
 from atdp.runtime.keys import ApiKey
 from atdp.schemas import (
     Agent,
+    Body,
     Event,
     Message as ChatMessage,
     Observation,
@@ -20,17 +23,16 @@ from atdp.schemas import (
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def raw(
-    key: ApiKey,
+def plain_event(
     *,
     text: str = "hello",
     tenant: str = "acme",
     trajectory: str = "t",
     attempt: int = 0,
     session: str | None = None,
-) -> RawRecord:
-    """Return an observation of one user message, signed with `key`."""
-    event = Event(
+) -> Event:
+    """Return an observation of one user message."""
+    return Event(
         event_id=new_event_id(),
         tenant_id=tenant,  # type: ignore[arg-type]
         trajectory_id=trajectory,  # type: ignore[arg-type]
@@ -43,7 +45,12 @@ def raw(
         source=Source(format="test"),
         body=Observation(messages=(ChatMessage(role="user", parts=(Part(text=text),)),)),
     )
-    value = encode(event)
+
+
+def raw(key: ApiKey, *, body: Body | None = None, **fields: Any) -> RawRecord:
+    """Return an event, by default an observation, signed with `key`; see `plain_event`."""
+    event = plain_event(**fields)
+    value = encode(event if body is None else replace(event, body=body))
     return RawRecord(
         key=event.key,
         value=value,

@@ -132,6 +132,6 @@ def test_a_number_under_a_key_with_a_rule_is_redacted_in_any_spelling(
 ) -> None:
     for written in ("536904399", "536904399.0", "5.36904399e8"):
         governed = json.loads(strings.text(f'{{"ssn": {written}}}', "t").text or "")
-        assert int(governed["ssn"]) == int(KEY.surrogate("US_SSN", "536904399"))
+        assert int(governed["ssn"]) == int(KEY.surrogate("US_SSN", "536904399", scope="t"))
     named = json.loads(strings.text('{"phone": 4155552671.0}', "t").text or "")
     assert named == json.loads(strings.text('{"phone": 4155552671}', "t").text or "")

@@ -6,6 +6,7 @@ import json
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from atdp.governance.enumeration import ENUMERABLE
 from atdp.governance.errors import Refusal
 from atdp.governance.policy import CompiledPolicy, PolicyDocument
 from atdp.governance.redact.operators import RedactionOperator
@@ -69,7 +70,7 @@ def test_a_value_has_one_surrogate_in_prose_arguments_and_results(
     strings: StringGovernor, value: str
 ) -> None:
     (entity, *_) = [each.entity for each in strings.text(value, "t").replacements]
-    other = KEY.surrogate(entity, value)
+    other = KEY.surrogate(entity, value, scope="t" if entity in ENUMERABLE else "")
     for text in (
         f"Please note {value}, thanks.",
         json.dumps({"note": value, "inner": json.dumps([value])}),
@@ -85,7 +86,7 @@ def test_a_value_has_one_surrogate_in_prose_arguments_and_results(
 def test_a_surrogate_within_one_string_is_not_replaced_again(strings: StringGovernor) -> None:
     text = "log\n" + json.dumps({"zip": "19122"}) + "\n{'zip': '19122'} zip: 19122\n"
     governed = strings.text(text, "t").text
-    assert governed == text.replace("19122", KEY.surrogate("POSTAL_CODE", "19122"))
+    assert governed == text.replace("19122", KEY.surrogate("POSTAL_CODE", "19122", scope="t"))
 
 
 def test_of_a_value_that_extends_a_surrogate_only_the_rest_is_replaced() -> None:
@@ -100,7 +101,7 @@ def test_of_a_value_that_extends_a_surrogate_only_the_rest_is_replaced() -> None
 
 
 def test_json_stays_json_with_its_keys_types_and_style(strings: StringGovernor) -> None:
-    zip_code = KEY.surrogate("POSTAL_CODE", "19122")
+    zip_code = KEY.surrogate("POSTAL_CODE", "19122", scope="t")
     texts = [
         '{"zip": "19122", "n": [1, 2.50, true, null], "order": "#W123"}',
         '{"zip":"19122","n":1}',
@@ -129,8 +130,8 @@ def test_a_number_stays_a_number_with_other_digits(strings: StringGovernor) -> N
     governed = json.loads(
         strings.text('{"zip": 19122, "card": 4111111111111111, "count": 12345}', "t").text or ""
     )
-    assert governed["zip"] == int(KEY.surrogate("POSTAL_CODE", "19122"))
-    assert governed["card"] == int(KEY.surrogate("CREDIT_CARD", "4111111111111111"))
+    assert governed["zip"] == int(KEY.surrogate("POSTAL_CODE", "19122", scope="t"))
+    assert governed["card"] == int(KEY.surrogate("CREDIT_CARD", "4111111111111111", scope="t"))
     assert governed["count"] == 12345
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from atdp.trainer.algo.baseline import Baselines
 from atdp.trainer.group_assembly import assemble_groups
 from atdp.trainer.groups import Assembly, GroupCandidates, GroupRules, VersionAges, members
+from atdp.trainer.reward_comparison import RewardSums
 from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, Turn
 
 TURN = Turn(prompt_ids=(1,), output_ids=(2,), logprobs=(-0.5,), versions=("v3",), tokenizer="t")
@@ -265,3 +267,47 @@ def test_what_only_turns_are_rewarded_for_is_used_when_the_outcome_comes_no_more
     assert (first.members, first.returns) == ((partly,), ((0.5, 0.0),))
     assert second.returns == ((1.0, 1.0),)
     assert reasons(run([partly, *rated], comparison="running")) == {"no reward": 1}
+
+
+@pytest.mark.parametrize("huge", [1e13, 1e200, 1e308, -1e308])
+def test_a_group_whose_statistics_would_not_stay_finite_is_set_aside_with_its_reason(
+    huge: float,
+) -> None:
+    group = [trajectory(0, reward=huge), trajectory(1, reward=0.0)]
+    others = [trajectory(n, task="b", reward=float(n % 2)) for n in (2, 3)]
+    assembly = run([*group, *others], size=2)
+    assert reasons(assembly) == {"a return of the group is beyond 1e+12": 2}
+    assert [ready.task for ready in assembly.ready] == ["b"]
+    alone = run([trajectory(0, reward=huge)], comparison="running")
+    assert reasons(alone) == {"a return of the group is beyond 1e+12": 1}
+
+
+def test_rewards_of_turns_that_add_up_to_infinity_set_their_group_aside() -> None:
+    turns = (replace(TURN, reward=1.7e308), replace(TURN, reward=1.7e308))
+    group = [trajectory(0, turns=turns), trajectory(1, reward=1.0)]
+    assembly = run(group, size=2, credit="turn")
+    assert reasons(assembly) == {"a return of the group is beyond 1e+12": 2}
+
+
+def test_a_trajectory_that_only_its_sender_rewarded_is_named_as_such() -> None:
+    own = trajectory(0, reward=None, self_rewarded=True)
+    rated = trajectory(1, reward=1.0, self_rewarded=True)
+    other = trajectory(2, reward=None)
+    assembly = run([own, rated, other], size=3)
+    assert reasons(assembly) == {
+        "rewarded only by its own sender": 1,
+        "no reward": 1,
+        "singleton group": 1,
+    }
+
+
+def test_sums_over_rewards_leave_out_what_no_sum_stays_finite_with() -> None:
+    sums = RewardSums.of([1e308, 1e308, -1e200, float("nan"), 1.0, 0.0, None])
+    assert (sums.trajectories, sums.rated, sums.mean) == (7, 2, 0.5)
+    assert sums.error == pytest.approx(0.5)
+
+
+def test_a_history_that_is_not_finite_is_not_taken_over() -> None:
+    stored = [["t", "a", "outcome", 1.0, float("inf")], ["t", "b", "outcome", 2.0, 1.0]]
+    read = Baselines.from_json([[each[:3], *each[3:]] for each in stored])
+    assert list(read.averages) == [("t", "b", "outcome")]

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from atdp.governance.decisions import RawRecord
 from atdp.governance.errors import HomeUnavailable, Refusal
+from atdp.governance.judgements import holds_judgement
 from atdp.runtime import PlatformError, Principal, StoredKey, tenant_problem
 from atdp.schemas import KEY_ID, SIGNATURE, header, record_key, verify_record
 
@@ -34,13 +35,13 @@ def authenticate(raw: RawRecord, keys: KeyLookup, now: datetime) -> Principal:
 
     Raises:
         Refusal: the signature is missing or wrong, the key is unknown or had ended before the
-            record was sent, or the role may not emit.
+            record was sent, or the role may send no events.
         HomeUnavailable: the key store cannot be read.
     """
     key_id, signature = header(raw.headers, KEY_ID), header(raw.headers, SIGNATURE)
     if key_id is None or signature is None:
         raise Refusal("unsigned", f"the record has no {KEY_ID} or {SIGNATURE} header")
-    stored = stored_key(keys, key_id.decode("ascii")) if key_id.isascii() else None
+    stored = named_key(raw, keys)
     if stored is None:
         raise Refusal("unknown_key", "the record names an API key that this home does not know")
     principal = stored.principal
@@ -57,9 +58,19 @@ def authenticate(raw: RawRecord, keys: KeyLookup, now: datetime) -> Principal:
         raise Refusal(
             "bad_signature", "the signature is not that of the named API key over this record"
         )
-    if not principal.may("emit"):
+    if not (principal.may("emit") or principal.may("reward")):
         raise Refusal("role_may_not_emit", f"the role {principal.role} may not emit events")
     return principal
+
+
+def named_key(raw: RawRecord, keys: KeyLookup) -> StoredKey | None:
+    """Return the key that a record names, whether it signed the record or not; None: no such key.
+
+    Raises:
+        HomeUnavailable: the key store cannot be read.
+    """
+    key_id = header(raw.headers, KEY_ID) or b""
+    return stored_key(keys, key_id.decode("ascii")) if key_id.isascii() else None
 
 
 def stored_key(keys: KeyLookup, key_id: str) -> StoredKey | None:
@@ -76,12 +87,26 @@ def stored_key(keys: KeyLookup, key_id: str) -> StoredKey | None:
         ) from error
 
 
-def check_tenant(principal: Principal, tenant: str) -> None:
-    """Check that `tenant` is a valid name and that the principal may emit for it.
+def check_sender(principal: Principal, raw: RawRecord, record: Mapping[str, Any]) -> None:
+    """Check that a principal may send this event, and that the record has the event's Kafka key.
 
     Raises:
-        Refusal: it is not, or the principal may not.
+        Refusal: it may not, or the record has another key.
     """
+    _check_tenant(principal, record["tenant_id"])
+    if raw.key != record_key(record["tenant_id"], record["trajectory_id"]):
+        raise Refusal(
+            "key_mismatch", "the Kafka key of the record is not that of its tenant and trajectory"
+        )
+    _check_session(principal, record)
+    if not (principal.may("emit") or holds_judgement(record)):
+        raise Refusal(
+            "role_may_not_emit",
+            f"the role {principal.role} may send rewards, feedback and verdicts of judges only",
+        )
+
+
+def _check_tenant(principal: Principal, tenant: str) -> None:
     if tenant_problem(tenant) is not None:
         raise Refusal(
             "bad_tenant",
@@ -91,24 +116,7 @@ def check_tenant(principal: Principal, tenant: str) -> None:
         raise Refusal("tenant_mismatch", "the event names a tenant other than its producer's")
 
 
-def check_key(raw: RawRecord, record: Mapping[str, Any]) -> None:
-    """Check that the Kafka key of a record is the one of its event.
-
-    Raises:
-        Refusal: it is another one.
-    """
-    if raw.key != record_key(record["tenant_id"], record["trajectory_id"]):
-        raise Refusal(
-            "key_mismatch", "the Kafka key of the record is not that of its tenant and trajectory"
-        )
-
-
-def check_session(principal: Principal, record: Mapping[str, Any]) -> None:
-    """Check that a session key signed an event of its own session.
-
-    Raises:
-        Refusal: it did not.
-    """
+def _check_session(principal: Principal, record: Mapping[str, Any]) -> None:
     bound = principal.session
     if bound is not None and not bound.contains(
         record["trajectory_id"], record["attempt"], record["session_id"]

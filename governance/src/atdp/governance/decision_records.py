@@ -60,6 +60,8 @@ class RecordFacts:
     """The code and the model that decide under the policy."""
     order: OrderFacts | None = None
     """The order about a quarantined record; None: the record is new."""
+    alarm: str | None = None
+    """The alarm that the record raised, as its audit record says it."""
 
     @classmethod
     def of_order(cls, raw: RawRecord, now: datetime, order: OrderFacts) -> "RecordFacts":
@@ -100,6 +102,7 @@ def passed(
             replacements=event.replacements,
             output_sha256=hashlib.sha256(value).hexdigest(),
         ),
+        alarm=facts.alarm,
     )
 
 
@@ -246,7 +249,7 @@ def _audit(
         "trajectory_id": facts.trajectory_id,
         "kind": facts.kind,
         "decision": decision,
-        "reason": reason,
+        "reason": reason or facts.alarm,
         "policy_id": policy_id,
         "policy_version": policy_version,
         "policy_hash": policy_hash,

@@ -78,6 +78,8 @@ class GovernanceDecision:
     audit: OutputRecord
     not_kept: Literal["too_large", "over_quota", "unreadable"] | None = None
     """The reason why the quarantine record has no payload; None: it has one, or there is none."""
+    alarm: str | None = None
+    """The alarm that the record raised, as its audit record says it; see `enumeration`."""
     late: bool = False
     """True when the state of the trajectory seems to be deleted: the event begins one, although
     its kind refers to earlier events."""

@@ -17,9 +17,8 @@ from atdp.access import UsedData
 from atdp.governance.authenticate import (
     KeyLookup,
     authenticate,
-    check_key,
-    check_session,
-    check_tenant,
+    check_sender,
+    named_key,
     stored_key,
 )
 from atdp.governance.byte_lru import ByteLru
@@ -32,7 +31,9 @@ from atdp.governance.decision_records import (
     quarantined,
 )
 from atdp.governance.decisions import GovernanceDecision, OrderFacts, RawRecord
+from atdp.governance.enumeration import EnumerationWatch
 from atdp.governance.errors import EventDropped, HomeUnavailable, Refusal
+from atdp.governance.judgements import UNKNOWN_SENDER, RecordSender
 from atdp.governance.learned.late_events import LATE_KINDS, may_be_copy
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.learned.learned_store import StateKey
@@ -140,6 +141,7 @@ class RecordGovernor:
     """Takes the principal of each authenticated record; must cost next to nothing."""
     _tenants: OrderedDict[tuple[str, str], TenantGovernor] = field(default_factory=OrderedDict)
     """Governors by tenant and policy hash, the least recently used first."""
+    _watch: EnumerationWatch = field(default_factory=EnumerationWatch)
     _cache: ByteLru[GovernedString] = field(default_factory=lambda: ByteLru(CACHE_BYTES))
 
     def decide(
@@ -243,7 +245,9 @@ class RecordGovernor:
             governor, place = self._opened(facts, record)
             if place != key:
                 raise Refusal("other_trajectory", "the raw record is not the one that was governed")
-            event = governor.govern(record, now, state.learned, shared)
+            named = named_key(raw, self.keys)  # which was authenticated then
+            sender = UNKNOWN_SENDER if named is None else RecordSender.of(named.principal)
+            event = governor.govern(record, now, state.learned, shared, sender=sender)
         stamp = event.record["governance"]
         stamp["learned_version"] = state.learned.version
         if raw.offset == state.governed[0].offset:
@@ -289,35 +293,40 @@ class RecordGovernor:
         raw = facts.raw
         if len(raw.value) > MAX_RAW_BYTES:
             raise Refusal("too_large", f"the record has more than {MAX_RAW_BYTES} bytes")
-        record = self._authenticated(facts)
+        record, sender = self._authenticated(facts)
         governor, key = self._opened(facts, record)
         learns = bool(governor.policy.learned_entities)
         known = trajectories.state(key) if learns else EMPTY_STATE
         shared = None
         if learns and governor.policy.document.learn.scope == "tenant":
             shared = trajectories.state(key.of_tenant).learned
-        event = governor.govern(record, facts.now, known.learned, shared or NOTHING_LEARNED)
+        event = governor.govern(
+            record, facts.now, known.learned, shared or NOTHING_LEARNED, sender=sender
+        )
+        if linked := governor.strings.take_linked():
+            most = governor.policy.document.limits.new_values_per_hour
+            facts.alarm = self._watch.observe(
+                facts.tenant, sender.account, linked, now=facts.now, most=most
+            )
         return _GovernedRecord(event, key, known, shared, learns)
 
-    def _authenticated(self, facts: RecordFacts) -> dict[str, Any]:
-        """Return the event of a record whose sender may send it."""
+    def _authenticated(self, facts: RecordFacts) -> tuple[dict[str, Any], RecordSender]:
+        """Return the event of a record whose sender may send it, and the sender."""
         raw, order = facts.raw, facts.order
         if order is not None and order.sender is not None:
             record = _decoded(raw)
             if record["tenant_id"] != order.sender:
                 raise Refusal("tenant_mismatch", "the event names a tenant other than its sender's")
-            return record
+            return record, UNKNOWN_SENDER
         principal = authenticate(raw, self.keys, facts.now)
         facts.source = principal.parent or principal.key_id
         # A key of the platform belongs to no tenant; then only the event names one.
         if principal.tenant != ANY_TENANT:
             facts.tenant = principal.tenant
         record = _decoded(raw)
-        check_tenant(principal, record["tenant_id"])
-        check_key(raw, record)
-        check_session(principal, record)
+        check_sender(principal, raw, record)
         self.key_used(principal)
-        return record
+        return record, RecordSender.of(principal)
 
     def _opened(
         self, facts: RecordFacts, record: Mapping[str, Any]
@@ -329,6 +338,7 @@ class RecordGovernor:
         facts.tenant = record["tenant_id"]
         facts.kind = record["kind"]
         governor = self._tenant_governor(facts.tenant)
+        governor.strings.take_linked()  # of an event that was refused, or governed again
         facts.policy = governor.policy.id, governor.policy.version, governor.policy.content_hash
         facts.engine = governor.policy.engine
         facts.event_id = governor.strings.identifier(record["event_id"]).text

@@ -14,6 +14,12 @@ from typing import Any
 from atdp.access import UsedData
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.consent import RegisteredConsent, permission
+from atdp.governance.judgements import (
+    UNKNOWN_SENDER,
+    RecordSender,
+    check_range,
+    self_reward,
+)
 from atdp.governance.learned.learned_set import NOTHING_LEARNED, LearnedSet
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.redact.operators import SEVERITY
@@ -98,17 +104,27 @@ class TenantGovernor:
         now: datetime,
         known: LearnedSet = NOTHING_LEARNED,
         shared: LearnedSet = NOTHING_LEARNED,
+        *,
+        sender: RecordSender = UNKNOWN_SENDER,
     ) -> GovernedEvent:
         """Govern one event record (the mapping form of `atdp.schemas.decode_record`).
 
         The event keeps the contract: `RecordGovernor` has checked it with `check_record`. `known`:
         what was learned from earlier events of its trajectory; `shared`: from those of its tenant,
         where the policy says so. What the event itself teaches is found in all of it too.
+        `sender`: whose key signed it.
 
         Raises:
             Refusal: the event must be quarantined, under the refusal's reason.
             EventDropped: the policy drops the event.
         """
+        terms = self.policy.document.rewards
+        check_range(record, terms)
+        signed = {
+            "principal": sender.principal,
+            "principal_role": sender.role,
+            "self_reward": self_reward(record, sender, terms),
+        }
         trajectory = self.strings.identifier(record["trajectory_id"]).text or ""
         walk = RecordWalk(self.policy, self.strings, trajectory)
         governed, replacements = walk.run(dict(record))
@@ -122,7 +138,7 @@ class TenantGovernor:
             knowing = self
         tokens = knowing._govern_tokens(record, governed)
         stamp = knowing._stamp(record, governed, replacements, tokens, now)
-        governed["governance"] = {**stamp, "learned_version": learned.version}
+        governed["governance"] = {**stamp, **signed, "learned_version": learned.version}
         return GovernedEvent(
             record=governed,
             replacements=replacements,

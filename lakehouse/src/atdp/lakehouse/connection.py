@@ -187,7 +187,8 @@ def connect(
         home: the home of the lake; ignored when `lake` is given.
         tenant: the tenant whose rows are shown; None is the operator, who sees all tenants.
         purpose: show only rows that allow it; `ANY_PURPOSE` shows every row, allowed or not.
-            Default: `analytics` for a tenant, every row for the operator.
+            Default: `analytics` for a tenant, every row for the operator. By default and for
+            `analytics`, the views count self-rewards that the policy accepts for analytics.
         snapshots: table → snapshot id, as `Lake.snapshots` or a dataset gives them; default: the
             newest.
         lake: an open lake to use.
@@ -199,7 +200,11 @@ def connect(
         RulesUnreadable: it is for a purpose, and the register cannot be read.
     """
     default = ANY_PURPOSE if tenant is None else ANALYTICS
-    scope = Scope(tenant=tenant, purpose=default if purpose is None else purpose)
+    scope = Scope(
+        tenant=tenant,
+        purpose=default if purpose is None else purpose,
+        counts_self_rewards=purpose in (None, ANALYTICS),
+    )
     lake = lake or open_lake(home)
     if scope.purpose in (ANY_PURPOSE, AUDIT):
         return Connection(lake, scope, snapshots=snapshots, limits=limits)

@@ -31,6 +31,7 @@ from atdp.lakehouse.flat_columns import (
     ORIGIN,
     PURPOSES,
     REWARDS,
+    SIGNER,
     STAMP,
     flat_columns,
 )
@@ -40,6 +41,7 @@ from atdp.schemas import TopicRole
 
 _TOKEN_ARRAYS = ("prompt_token_ids", "output_token_ids", "output_logprobs")
 _TRAJECTORY_ORDER = ("trajectory_id", "attempt", "seq")
+_SIGNER = ("principal", "principal_role", "self_reward")
 _SOURCE_ORDER = ("source_partition", "source_offset")
 
 
@@ -101,7 +103,7 @@ def _events() -> _DerivedTable:
         sort=_TRAJECTORY_ORDER,
         governed=True,
         plain_encoding=[f"action.generation.{name}.list.element" for name in _TOKEN_ARRAYS],
-        later=["governance.engine"],
+        later=["governance.engine", *(f"governance.{name}" for name in _SIGNER)],
     )
 
 
@@ -129,11 +131,12 @@ def _generations() -> _DerivedTable:
 def _rewards() -> _DerivedTable:
     return _DerivedTable(
         name="rewards",
-        columns=flat_columns(REWARDS, STAMP, ORIGIN, DELIVERY),
+        columns=flat_columns(REWARDS, STAMP, ORIGIN, DELIVERY, SIGNER),
         source="events_governed",
         doc="Every reward ever observed; readers choose by rule, history stays.",
         sort=_TRAJECTORY_ORDER,
         governed=True,
+        later=_SIGNER,
     )
 
 

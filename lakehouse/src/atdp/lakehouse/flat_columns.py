@@ -111,6 +111,12 @@ training_eligible boolean
 eligibility_reason string
 """
 
+SIGNER = """
+principal string
+principal_role string
+self_reward string
+"""
+
 _COLUMN_DOCS: Mapping[str, str] = {
     "kafka_partition": "Partition of the log that the row came from.",
     "kafka_offset": "Offset there.",
@@ -130,6 +136,12 @@ _COLUMN_DOCS: Mapping[str, str] = {
         "Purposes the row may be used for, sorted, joined by dots; empty: none. A partition key."
     ),
     "loss_mask": "1 = trains, 0 = does not, per output token.",
+    "principal": "Principal whose key signed the record; `source_name` is a claim beside it.",
+    "principal_role": "Role of that key.",
+    "self_reward": (
+        "What a reward counts for that a key without the permission `reward` signed: `analytics` "
+        "or `train`. NULL: such a key did not sign it, or an older gate governed it."
+    ),
     "weight_version": "Weights that served: of the event, else of the first output token.",
 }
 """Documentation of columns as it stands in the table's metadata."""

@@ -81,6 +81,7 @@ _STAMP = (
     "training_eligible",
     "eligibility_reason",
 )
+_SIGNER = ("principal", "principal_role", "self_reward")
 _STORED = pl.col(REDELIVERED).alias(STORED_MARK)
 _ORIGIN = (
     "kafka_partition",
@@ -161,7 +162,11 @@ def _rewards(frame: pl.DataFrame) -> pl.DataFrame:
     """Return one row per reward event; the events that it refers to are not touched."""
     reward = pl.col("reward")
     return frame.filter((pl.col("kind") == "reward") & reward.is_not_null()).select(
-        *_ENVELOPE, *(reward.struct.field(name) for name in _REWARD), *_stamp(), *_ORIGIN
+        *_ENVELOPE,
+        *(reward.struct.field(name) for name in _REWARD),
+        *_stamp(),
+        *(pl.col("governance").struct.field(name) for name in _SIGNER),
+        *_ORIGIN,
     )
 
 

@@ -80,6 +80,7 @@ _CANDIDATE_COLUMNS = (
     "tools_version",
     "tool_errors",
     "tokens_refused",
+    "self_rewarded",
     "replay_class",
     "replay_reason",
     "first_offset",

@@ -112,6 +112,9 @@ class TrajectoryRecord:
     tokens_refused: str | None = None
     """The reason why its generations come without tokens (`ReadOptions.with_changed_tokens`): only
     its reward may be learned from. None: they come as they are."""
+    self_rewarded: bool = False
+    """True when it has rewards that do not count, because a key without the permission `reward`
+    signed them and the policy does not accept them for training."""
     replay_class: ReplayClass | None = None
     """The trust in a replay of it, by its events (see the view `trajectories`). None: it
     was read for training, which does not ask."""

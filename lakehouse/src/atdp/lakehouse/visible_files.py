@@ -66,6 +66,9 @@ class Scope:
     """None: all tenants."""
     purpose: str
     """Only rows that allow it; `ANY_PURPOSE`: every row."""
+    counts_self_rewards: bool = False
+    """Rewards count, too, that a key without the permission `reward` signed and that the policy
+    accepts for analytics alone."""
 
     def contains(self, definition: TableDefinition, file: ListedFile) -> bool:
         """Return whether a file of a table holds only rows of this scope."""
@@ -119,12 +122,17 @@ def attach_tables(
     duck.execute("SET TimeZone = 'UTC'")
     duck.execute(f"SET allowed_paths = [{', '.join(map(sql_literal, local_paths))}]")
     if only is None and scope.purpose != AUDIT:
-        create_views(duck)
+        create_views(duck, counts_self_rewards=scope.counts_self_rewards)
     return chosen
 
 
-def create_views(duck: duckdb.DuckDBPyConnection) -> None:
-    """Create the macros and views in a DuckDB instance that has the tables."""
+def create_views(duck: duckdb.DuckDBPyConnection, *, counts_self_rewards: bool = False) -> None:
+    """Create the macros and views in a DuckDB instance that has the tables.
+
+    The macro `counts_as_reward(self_reward)` says whether a judgement with this stamp counts.
+    """
+    counts = "true" if counts_self_rewards else "coalesce(self_reward = 'train', true)"
+    duck.execute(f"CREATE MACRO counts_as_reward(self_reward) AS {counts}")
     for folder, names in (("macros", MACROS), ("views", VIEWS)):
         for each in names:
             file = resources.files(f"atdp.lakehouse.{folder}").joinpath(f"{each}.sql")

@@ -21,7 +21,6 @@ from .evaluators.journal import (
     journal_file as journal_file,
 )
 from .evidence import (
-    JUDGE_PREFIX as JUDGE_PREFIX,
     Attempt as Attempt,
     AttemptEvidence as AttemptEvidence,
     End as End,

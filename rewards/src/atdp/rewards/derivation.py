@@ -202,8 +202,16 @@ def _newest(rule: str, values: Iterable[tuple[Target, float, str, datetime]]) ->
         yield _Finding(rule=rule, target=target, value=value, evidence=(event_id,), at=at)
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean, also of values whose sum is beyond a float."""
+    try:
+        return statistics.fmean(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+
+
 _STATISTICS: Mapping[Combination, Callable[[Sequence[float]], float]] = {
-    "mean": statistics.fmean,
+    "mean": _mean,
     "median": statistics.median,
     "minimum": min,
     "maximum": max,

@@ -9,9 +9,6 @@ from atdp.schemas import EndStatus, TargetKind
 RatingType: TypeAlias = Literal["rating", "thumbs", "accept", "edit", "reject"]
 """The types of feedback that judge something; a comment does not."""
 
-JUDGE_PREFIX = "judge:"
-"""Names of annotations that hold a verdict begin with it; the name of the judge follows."""
-
 
 class Attempt(NamedTuple):
     """The identity of an attempt."""

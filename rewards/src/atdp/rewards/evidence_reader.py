@@ -1,7 +1,8 @@
 """Evidence and derived rewards as the lake holds them.
 
-Only rows that may be used for training are read: rewards of other data would serve nobody. Values
-and types of feedback are read, its words are not.
+Only rows that may be used for training are read: rewards of other data would serve nobody, and a
+judgement by a key that may not reward counts only where the policy says so. Values and types of
+feedback are read, its words are not.
 """
 
 import json
@@ -12,7 +13,6 @@ from typing import Any, TypeAlias
 
 from atdp.lakehouse import Connection, sql_literal
 from atdp.rewards.evidence import (
-    JUDGE_PREFIX,
     Attempt,
     AttemptEvidence,
     End,
@@ -24,6 +24,7 @@ from atdp.rewards.evidence import (
 )
 from atdp.rewards.reward_events import SOURCE_NAME, Aim, RewardInEffect
 from atdp.rewards.rules_file import Limits
+from atdp.schemas import JUDGE_PREFIX
 
 _Row: TypeAlias = Mapping[str, Any]
 _NO_LIMIT = 1 << 50
@@ -32,6 +33,7 @@ _CHANGED = f"""
     SELECT DISTINCT tenant_id, trajectory_id, attempt
     FROM events
     WHERE kind IN ({{kinds}}) AND (kind <> 'reward' OR reward.source_name <> '{SOURCE_NAME}')
+        AND counts_as_reward(governance.self_reward)
         AND ({{where}})
     ORDER BY ALL
 """  # noqa: S608 - the condition is made by this module
@@ -57,6 +59,7 @@ _RATINGS = f"""
             row_number() OVER (ORDER BY arrived_at, kafka_partition, kafka_offset) - 1 AS number
         FROM events
         WHERE kind = 'feedback' AND tenant_id = {{tenant}}
+            AND counts_as_reward(governance.self_reward)
             AND feedback.type IN ('rating', 'thumbs', 'accept', 'edit', 'reject')
     ),
     limited AS (
@@ -85,27 +88,31 @@ _JUDGEMENTS = f"""
         {_AT.format(body="annotation")} AS at
     FROM events
     WHERE kind = 'annotation' AND starts_with(annotation.name, '{JUDGE_PREFIX}') AND {{chosen}}
+        AND counts_as_reward(governance.self_reward)
     ORDER BY kafka_partition, kafka_offset
 """  # noqa: S608 - see above
+_COUNTED = "counted AS (SELECT * FROM rewards WHERE counts_as_reward(self_reward))"
 _OBSERVED = f"""
+    WITH {_COUNTED}
     SELECT {_KEYS}, target_kind, target_event_id, target_step, source_name, dimension, value,
         coalesce(observed_at, occurred_at, arrived_at) AS at
-    FROM rewards AS r
+    FROM counted AS r
     WHERE source_name <> '{SOURCE_NAME}' AND value IS NOT NULL AND {{chosen}}
         AND NOT EXISTS (
-            SELECT 1 FROM rewards AS successor
+            SELECT 1 FROM counted AS successor
             WHERE successor.supersedes = r.event_id AND successor.tenant_id = r.tenant_id
                 AND successor.trajectory_id = r.trajectory_id
         )
     ORDER BY kafka_partition, kafka_offset
 """  # noqa: S608 - see above
 _IN_EFFECT = f"""
+    WITH {_COUNTED}
     SELECT {_KEYS}, target_kind, target_event_id, target_step, dimension, value, rule,
         evaluator_version AS version, evidence, observed_at AS at
-    FROM rewards AS r
+    FROM counted AS r
     WHERE source_name = '{SOURCE_NAME}' AND {{chosen}}
         AND NOT EXISTS (
-            SELECT 1 FROM rewards AS successor
+            SELECT 1 FROM counted AS successor
             WHERE successor.supersedes = r.event_id AND successor.tenant_id = r.tenant_id
                 AND successor.trajectory_id = r.trajectory_id
         )
@@ -114,20 +121,21 @@ _IN_EFFECT = f"""
 # Derived rewards that landed since, and that are of other rules than the current ones, or are one
 # of several in effect for the same target.
 _OVERTAKEN = f"""
-    WITH standing AS (
+    WITH {_COUNTED},
+    standing AS (
         SELECT *,
             count(*) FILTER (value IS NOT NULL) OVER (
                 PARTITION BY tenant_id, trajectory_id, attempt,
                     target_kind, target_event_id, target_step, dimension
             ) AS values
-        FROM rewards AS r
+        FROM counted AS r
         WHERE source_name = '{SOURCE_NAME}'
             AND (tenant_id, trajectory_id) IN (
-                SELECT (tenant_id, trajectory_id) FROM rewards
+                SELECT (tenant_id, trajectory_id) FROM counted
                 WHERE source_name = '{SOURCE_NAME}' AND ({{where}})
             )
             AND NOT EXISTS (
-                SELECT 1 FROM rewards AS successor
+                SELECT 1 FROM counted AS successor
                 WHERE successor.supersedes = r.event_id AND successor.tenant_id = r.tenant_id
                     AND successor.trajectory_id = r.trajectory_id
             )

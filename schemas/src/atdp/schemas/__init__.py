@@ -129,7 +129,15 @@ from atdp.schemas.held_context import (
     make_observation,
 )
 from atdp.schemas.ids import deterministic_event_id, new_event_id
-from atdp.schemas.judgement import Annotation, Feedback, FeedbackType, Reward, TargetKind
+from atdp.schemas.judgement import (
+    JUDGE_PREFIX,
+    Annotation,
+    Feedback,
+    FeedbackType,
+    Reward,
+    TargetKind,
+    is_judgement,
+)
 from atdp.schemas.lifecycle import EndStatus, Gap, TrajectoryEnded, TrajectoryStarted
 from atdp.schemas.message import Message, Part, PartType
 from atdp.schemas.observation import InternalState, InternalStateType, Observation
@@ -161,6 +169,7 @@ __all__ = [
     "EMPTY_CONTEXT_HASH",
     "ENCODING_RULE",
     "HEADER_BYTES",
+    "JUDGE_PREFIX",
     "KEY_ID",
     "KIND_OF_BODY",
     "REDELIVERY",
@@ -298,6 +307,7 @@ __all__ = [
     "has_control_characters",
     "hash_of_tools",
     "header",
+    "is_judgement",
     "make_observation",
     "message_from_chat",
     "message_to_chat",

@@ -33,6 +33,10 @@ class Governance:
 
     `engine` states the versions of the code and detectors, and the digest of the names model, that
     decided. It is None before the gate, and from a gate that did not state it yet.
+
+    `principal` is the key that signed the record that was governed (`key:<id>`), `principal_role`
+    its role; the names in the body are claims beside it. `self_reward` stands on judgements that a
+    key without the permission `reward` signed: what they count for (`analytics` or `train`).
     """
 
     classification: str = "unclassified"
@@ -53,3 +57,6 @@ class Governance:
     learned_version: int = 0
     settled_version: int = 0
     engine: str | None = None
+    principal: str | None = None
+    principal_role: str | None = None
+    self_reward: str | None = None

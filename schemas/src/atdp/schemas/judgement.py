@@ -6,12 +6,26 @@ absence of an event, not a reward of 0.
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 TargetKind: TypeAlias = Literal["event", "step", "trajectory", "unknown"]
 FeedbackType: TypeAlias = Literal[
     "rating", "thumbs", "correction", "accept", "edit", "reject", "comment", "other", "unknown"
 ]
+
+
+JUDGE_PREFIX: Final = "judge:"
+"""Names of annotations that hold a verdict begin with it; the name of the judge follows."""
+
+
+def is_judgement(kind: str, annotation_name: str | None) -> bool:
+    """Return whether an event rewards, or is evidence of a reward as a person or a judge gives it.
+
+    `annotation_name` is the name of an annotation; None for every other kind.
+    """
+    if kind == "annotation":
+        return annotation_name is not None and annotation_name.startswith(JUDGE_PREFIX)
+    return kind in {"reward", "feedback"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,6 +46,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
         problems.append("other users can read the home; `atdp up` closes it at the next start")
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
+    problems += _section(problems, "alarms", lambda: _alarms(stack.home), [])
     policies: tuple[Mapping[str, object], ...] = _section(
         problems, "policies", lambda: _policies(stack.home), ()
     )
@@ -139,6 +140,24 @@ def _counts(home: Home) -> tuple[int, int]:
         waiting = tables.sql("SELECT count(*) FROM trajectories WHERE NOT settled").scalar()
         not_kept = tables.sql(_NOT_KEPT).scalar()
     return int(waiting), int(not_kept)
+
+
+def _alarms(home: Home) -> list[str]:
+    """Return the alarms of the last day, as sentences."""
+    from atdp.lakehouse import connect
+
+    with connect(home) as tables:
+        rows = tables.sql(
+            "SELECT DISTINCT tenant_id, split_part(reason, ':', 2), split_part(reason, ':', 3) "
+            "FROM audit WHERE starts_with(reason, 'enumeration:') "
+            "AND decided_at > now() - INTERVAL 1 DAY ORDER BY ALL LIMIT 20"
+        ).rows()
+    return [
+        f"key {key} of tenant {tenant} sent far more new values of {entity} than usual: it may "
+        f"try values to find whose pseudonym is known; see docs/explanation/security.md, and "
+        f"`atdp keys revoke {key}`"
+        for tenant, entity, key in rows
+    ]
 
 
 def _policies(home: Home) -> tuple[Mapping[str, object], ...]:

@@ -21,6 +21,7 @@ or contain attempts that must not be trained on. The rules:
   per partition. A trajectory that is not offered (it has not ended, or the run does not select it
   yet) is waited for in the same way;
 - a group with equal rewards is set aside, since it has no signal;
+- a group with a return that statistics do not stay finite with is set aside (`are_comparable`);
 - where the comparison is with the running baseline, a trajectory is a group of its own, which is
   ready as soon as it has its reward. With `auto`, trajectories that name neither a group nor a task
   are, and those that are left alone when the window of their group has closed;
@@ -36,6 +37,7 @@ trajectories again that this run has set aside, since a reward may have come.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from atdp.trainer.algo.advantages import is_uniform
+from atdp.trainer.algo.returns import LARGEST_RETURN, are_comparable
 from atdp.trainer.groups import (
     Assembly,
     Group,
@@ -49,6 +51,7 @@ from atdp.trainer.trajectory import TrainingTrajectory, TrajectoryKey, refusal_f
 from atdp.trainer.turn_credit import has_reward, returns_of
 
 _Attempts = Sequence[TrainingTrajectory]
+_NOT_COMPARABLE = f"a return of the group is beyond {LARGEST_RETURN:.0e}"
 
 
 def assemble_groups(
@@ -84,7 +87,11 @@ def assemble_groups(
             continue
         groups, refusals = _form_groups(part, rules)
         set_aside += refusals
-        ready += groups
+        for group in groups:
+            if are_comparable(group.returns):
+                ready.append(group)
+            else:
+                set_aside.append(SetAside(reason=_NOT_COMPARABLE, members=group.attempts))
     return Assembly(
         ready=tuple(sorted(ready, key=lambda group: min(map(_start_order, group.attempts)))),
         set_aside=tuple(set_aside),
@@ -123,8 +130,7 @@ def _form_groups(part: _Attempts, rules: GroupRules) -> tuple[list[Group], list[
     """
     rewarded = _comparable(part, rules)
     taken = {t.key for t in rewarded}
-    unrewarded = tuple(t for t in part if t.key not in taken)
-    set_aside = [SetAside(reason="no reward", members=unrewarded)] if unrewarded else []
+    set_aside = _without_reward([t for t in part if t.key not in taken])
     if not rewarded:
         return [], set_aside
     if _is_alone(part[0], rules):
@@ -141,6 +147,14 @@ def _form_groups(part: _Attempts, rules: GroupRules) -> tuple[list[Group], list[
         reason = "equal rewards in the group"
         return [], [*set_aside, SetAside(reason=reason, members=rewarded)]
     return [group], set_aside
+
+
+def _without_reward(attempts: _Attempts) -> list[SetAside]:
+    """Return attempts without a reward that counts, by reason."""
+    by_self = tuple(t for t in attempts if t.self_rewarded)
+    others = tuple(t for t in attempts if not t.self_rewarded)
+    reasons = {"no reward": others, "rewarded only by its own sender": by_self}
+    return [SetAside(reason=reason, members=each) for reason, each in reasons.items() if each]
 
 
 def without_tokens(

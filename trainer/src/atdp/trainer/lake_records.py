@@ -42,6 +42,7 @@ def trajectory_of(record: TrajectoryRecord) -> TrainingTrajectory:
         prompt_and_tools=f"{record.prompt_version or ''} {record.tools_version or ''}",
         tool_errors=record.tool_errors,
         tokens_refused=tokens_refused,
+        self_rewarded=record.self_rewarded,
     )
 
 

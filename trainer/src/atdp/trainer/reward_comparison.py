@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from atdp.trainer.algo.returns import are_comparable
+
 _Z_95 = 1.96
 """Standard errors in half a 95 % interval of a normal distribution."""
 
@@ -20,7 +22,7 @@ class RewardSums:
 
     trajectories: int = 0
     rated: int = 0
-    """Those of them that have a finite reward."""
+    """Those of them that have a reward which sums stay finite with (`are_comparable`)."""
     total: float = 0.0
     squares: float = 0.0
 
@@ -28,7 +30,7 @@ class RewardSums:
     def of(cls, rewards: Iterable[float | None]) -> "RewardSums":
         """Return the sums over trajectories; None is one without a reward."""
         every = list(rewards)
-        known = [reward for reward in every if reward is not None and math.isfinite(reward)]
+        known = [reward for reward in every if reward is not None and are_comparable([[reward]])]
         return cls(
             trajectories=len(every),
             rated=len(known),

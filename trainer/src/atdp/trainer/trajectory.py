@@ -123,6 +123,8 @@ class TrainingTrajectory:
     """Number of tool calls that failed."""
     policy: str | None = None
     """Governance policy under which it was admitted, `id@version`."""
+    self_rewarded: bool = False
+    """True when it has rewards that its own sender gave and that do not count."""
     tokens_refused: str | None = None
     """The reason why redaction has left no tokens that may be trained on. Its reward counts where
     attempts are compared. None: its tokens may be trained on."""

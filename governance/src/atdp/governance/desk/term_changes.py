@@ -15,6 +15,10 @@ _FIDELITY: Final = ("exact", "context_changed", "spliced", "dropped")
 """The strictest first."""
 
 
+_SELF_REWARDS: Final = ("deny", "analytics", "train")
+"""The strictest first."""
+
+
 def term_changes(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
     """Yield the changes of what events may be used for, and of the floors of recall."""
     yield from set_changes(
@@ -39,8 +43,21 @@ def term_changes(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyCha
             _FIDELITY,
             f"worst fidelity for {purpose}",
         )
+    yield from order_change(
+        "rewards", old.rewards.self, new.rewards.self, _SELF_REWARDS, "use of self-rewards"
+    )
+    yield from _ranges(old, new)
     yield from _retention(old, new)
     yield from _floors(old, new)
+
+
+def _ranges(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:
+    for dimension in sorted({"*", *old.rewards.ranges, *new.rewards.ranges}):
+        before, now = old.rewards.range_of(dimension), new.rewards.range_of(dimension)
+        if before != now:
+            is_wider = now[0] < before[0] or now[1] > before[1]
+            words = f"range of rewards in {dimension}: {before} → {now}"
+            yield PolicyChange("weaker" if is_wider else "stricter", "rewards", words)
 
 
 def _retention(old: PolicyDocument, new: PolicyDocument) -> Iterator[PolicyChange]:

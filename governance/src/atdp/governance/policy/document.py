@@ -28,6 +28,7 @@ from atdp.governance.policy.rules import (
     NerRule,
     PatternRule,
     PolicyLimits,
+    RewardTerms,
 )
 from atdp.runtime import DocumentError, YamlDocument, tenant_problem
 
@@ -104,6 +105,7 @@ class PolicyDocument(PolicyPart):
     that is not listed, and of none. Without an entry there is no limit."""
     tenants: dict[str, TenantTerms] = {}
     """Terms of single tenants, where they differ."""
+    rewards: RewardTerms = RewardTerms()
     limits: PolicyLimits = PolicyLimits()
     learn: LearnRule = LearnRule()
     ner: NerRule | None = None

@@ -18,6 +18,10 @@ EntityName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]{0,39}$")]
 
 CATCH_ALL: Final = "**"
 
+DEFAULT_REWARD_RANGE: Final = (-1000.0, 1000.0)
+"""Lowest and highest value of a reward where the policy states no range. One far outlier decides
+what a group of attempts teaches, and sums of such values are not finite."""
+
 
 class EntityRule(PolicyPart):
     """The redaction of one entity."""
@@ -163,6 +167,38 @@ class LearnRule(PolicyPart):
         return "off" if scope is False else scope
 
 
+RewardRange: TypeAlias = Annotated[
+    list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=2, max_length=2)
+]
+
+
+class RewardTerms(PolicyPart):
+    """The terms of rewards and feedback."""
+
+    self: Literal["deny", "analytics", "train"] = "analytics"
+    """The use of judgements by keys without the permission `reward`, such as an agent's own:
+    `deny` quarantines them, `analytics` keeps them out of everything that is learned from,
+    `train` lets them count like others."""
+    ranges: dict[str, RewardRange] = {}
+    """Lowest and highest value by dimension; `*` is for those that are not named. Values outside
+    are quarantined. Without an entry the range is -1000 to 1000."""
+
+    @field_validator("ranges")
+    @classmethod
+    def _are_ordered(cls, ranges: dict[str, list[float]]) -> dict[str, list[float]]:
+        for dimension, (low, high) in ranges.items():
+            if low >= high:
+                raise ValueError(
+                    f"the range of {dimension} must be two numbers, the lowest and the highest"
+                )
+        return ranges
+
+    def range_of(self, dimension: str) -> tuple[float, float]:
+        """Return the lowest and the highest value of a dimension, both inclusive."""
+        low, high = self.ranges.get(dimension) or self.ranges.get("*") or DEFAULT_REWARD_RANGE
+        return low, high
+
+
 class NerRule(PolicyPart):
     """A trained model that finds names, places and organisations in prose."""
 
@@ -179,5 +215,8 @@ class PolicyLimits(PolicyPart):
     """Characters of one string."""
     json_depth: Annotated[int, Field(ge=1, le=32)] = 8
     """Levels of JSON within JSON."""
+    new_values_per_hour: Annotated[int, Field(ge=10, le=1_000_000)] = 1_000
+    """Distinct new values of one enumerable entity with the scope `tenant`, by key, above which
+    governance raises an alarm; such events still pass."""
     pattern_timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
     """Seconds of one pattern on one string."""

@@ -87,6 +87,13 @@ class StageMetrics:
             registry=registry,
         )
 
+        self.alarms = Counter(
+            "atdp_governance_alarms",
+            "Alarms, by what they are about.",
+            ["about"],
+            registry=registry,
+        )
+
     def count_committed(self, decision: GovernanceDecision, raw_bytes: int) -> None:
         """Count one decision whose transaction committed."""
         self.records.labels(decision.decision).inc()
@@ -95,6 +102,8 @@ class StageMetrics:
             self.quarantined.labels(decision.reason).inc()
         if decision.not_kept is not None:
             self.not_kept.labels(decision.not_kept).inc()
+        if decision.alarm is not None:
+            self.alarms.labels(decision.alarm.partition(":")[0]).inc()
         if decision.late:
             self.not_settled.labels("late").inc()
         for each in decision.replacements:

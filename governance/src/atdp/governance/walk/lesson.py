@@ -1,4 +1,7 @@
-"""The lesson of one string: the values in it that are learned, and the words that it has."""
+"""The lesson of one string: the values in it that are learned, and the words that it has.
+
+It also collects hashes of the values whose pseudonyms link trajectories (see `enumeration`).
+"""
 
 from array import array
 from collections.abc import Set as AbstractSet
@@ -12,8 +15,16 @@ from atdp.governance.learned.words import WordDigests
 class Lesson:
     """Collects entries and marks while a string is walked. Holds digests, never a text."""
 
-    def __init__(self, digests: WordDigests, entities: AbstractSet[str]) -> None:
-        """`entities`: those that the policy learns."""
+    def __init__(
+        self,
+        digests: WordDigests,
+        entities: AbstractSet[str],
+        linked: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """`entities`: those that the policy learns. `linked`: those of which hashes are kept."""
+        self._linked = linked
+        self.linked: list[tuple[str, int]] = []
+        """Entity and hash of the values that were replaced."""
         self._digests = digests
         self._entities = entities
         self._entries: dict[bytes, LearnedEntry] = {}
@@ -21,6 +32,8 @@ class Lesson:
 
     def learn(self, entity: str, value: str, *, stated: bool) -> None:
         """Add a value that was replaced; `stated` when the name of its key gave the entity."""
+        if entity in self._linked:
+            self.linked.append((entity, hash(value)))
         if entity in self._entities:
             for entry in learned_entries(entity, value, self._digests, stated=stated):
                 self._entries.setdefault(entry.digest, entry)

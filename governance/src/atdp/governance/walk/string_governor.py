@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.detect.learned_detector import LearnedDetector
+from atdp.governance.enumeration import ENUMERABLE, linked_entities
 from atdp.governance.errors import Refusal
 from atdp.governance.learned.learned_set import LearnedEntry, LearnedSet
 from atdp.governance.learned.words import WordDigests
@@ -55,6 +56,11 @@ class GovernedString:
     """Marks of its words (`atdp.governance.detect.learned_detector.marks_of`)."""
 
 
+_OF_TRAJECTORY: Final = GovernedString(None, ())
+"""Stands in the cache for a string whose governed form belongs to one trajectory. Strings without
+such values, such as the same prompt of many trajectories, are governed once for all of them."""
+
+
 class StringGovernor:
     """Governs strings under one policy and one tenant's key. Not thread-safe."""
 
@@ -64,9 +70,11 @@ class StringGovernor:
         """`cache` may be shared with other tenants; by default the governor has its own."""
         self._policy = policy
         self._key = key
-        self._depends_on_trajectory = any(
-            operator.scope == "trajectory" for operator in policy.operators.values()
+        self._of_trajectory = frozenset(
+            name for name, operator in policy.operators.items() if operator.scope == "trajectory"
         )
+        self._watched = linked_entities(policy)
+        self._linked: list[tuple[str, int]] = []
         self._cache = ByteLru[GovernedString](CACHE_BYTES) if cache is None else cache
         self._cache_key = os.urandom(16)
         self._digests = WordDigests(key)
@@ -78,6 +86,15 @@ class StringGovernor:
         sets = tuple(each for each in learned if each.version)
         governor._learned = LearnedDetector(sets, self._digests) if sets else None
         return governor
+
+    def take_linked(self) -> list[tuple[str, int]]:
+        """Return entity and hash of the enumerable values of strings governed since the last call.
+
+        They are those whose pseudonyms link trajectories, in strings that were in no cache.
+        """
+        taken = self._linked[:]
+        self._linked.clear()
+        return taken
 
     def place(self, trajectory: str) -> str:
         """Return the keyed digest that stands for a trajectory's id."""
@@ -164,27 +181,43 @@ class StringGovernor:
             key=self._cache_key,
         )
         digest.update(encoded)
-        if self._depends_on_trajectory:
-            digest.update(trajectory.encode("utf-8", "surrogatepass"))
         identifier = kind is FieldClass.IDENTIFIER
         governed = self._cache.get(digest.digest())
+        if governed is None or governed is _OF_TRAJECTORY:
+            of_trajectory = digest.copy()
+            of_trajectory.update(trajectory.encode("utf-8", "surrogatepass"))
+            if governed is not None:
+                governed = self._cache.get(of_trajectory.digest())
         if governed is None:
             lesson = Lesson(
-                self._digests, frozenset() if identifier else self._policy.learned_entities
+                self._digests,
+                frozenset() if identifier else self._policy.learned_entities,
+                ENUMERABLE if identifier else self._watched,
             )
             walk = StringWalk(self._policy, self._key, trajectory, kind=kind, lesson=lesson)
             governed = GovernedString(*walk.run(text, places), lesson.entries, lesson.marks)
-            self._keep(digest.digest(), governed)
+            self._linked += lesson.linked
+            if not identifier and self._is_of_trajectory(governed):
+                self._cache.put(digest.digest(), _OF_TRAJECTORY, _ENTRY_BYTES)
+                self._keep(of_trajectory.digest(), governed)
+            else:
+                self._keep(digest.digest(), governed)
         learned = self._learned
         if learned is None or identifier or not learned.may_find(governed.marks):
             return governed
         digest.update(learned.identity)
+        if self._of_trajectory:
+            digest.update(trajectory.encode("utf-8", "surrogatepass"))
         with_learned = self._cache.get(digest.digest())
         if with_learned is None:
             walk = StringWalk(self._policy, self._key, trajectory, kind=kind, learned=learned)
             with_learned = GovernedString(*walk.run(text, places))
             self._keep(digest.digest(), with_learned)
         return with_learned
+
+    def _is_of_trajectory(self, governed: GovernedString) -> bool:
+        """Return whether another trajectory would get another text."""
+        return any(each.entity in self._of_trajectory for each in governed.replacements)
 
     def _keep(self, key: bytes, governed: GovernedString) -> None:
         size_bytes = (

@@ -20,7 +20,7 @@ from atdp.gateway.event_log import LogRecord
 from atdp.gateway.request_body import read_object
 from atdp.gateway.state import GatewayState, state_of
 from atdp.runtime import Caller, HttpProblem, authenticate, tenant_problem
-from atdp.schemas import InvalidRecord, event_from_json
+from atdp.schemas import Annotation, Event, InvalidRecord, event_from_json, is_judgement
 
 router = APIRouter()
 
@@ -29,7 +29,7 @@ router = APIRouter()
 async def post_events(request: Request) -> JSONResponse:
     """Accept a batch of events."""
     gateway = state_of(request)
-    caller = authenticate(request, gateway.keys, "emit")
+    caller = authenticate(request, gateway.keys, "emit", "reward")
     document = await read_object(request, gateway.settings.max_body_bytes)
     events = document.get("events")
     if not isinstance(events, list):
@@ -72,6 +72,11 @@ def _record(
         event = event_from_json(document)
     except InvalidRecord as error:
         return EventRejected(f"not a valid event: {error}")
+    if not (caller.principal.may("emit") or _is_judgement(event)):
+        return EventRejected(
+            f"a key of role {caller.principal.role} sends rewards, feedback and verdicts of judges "
+            "only; use a key of role agent"
+        )
     if not caller.principal.may_act_for(event.tenant_id):
         return EventRejected("tenant_id is not the key's tenant; use a key of that tenant")
     if (problem := tenant_problem(event.tenant_id)) is not None:
@@ -91,6 +96,11 @@ def _record(
             "a session key is valid for its own session only; use a key of the tenant"
         )
     return gateway.emitter.record(event, caller.signing_key, redelivery=redelivery)
+
+
+def _is_judgement(event: Event) -> bool:
+    name = event.body.name if isinstance(event.body, Annotation) else None
+    return is_judgement(event.kind, name)
 
 
 def _is_event_id(text: str) -> bool:

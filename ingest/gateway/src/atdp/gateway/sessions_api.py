@@ -28,7 +28,7 @@ from atdp.gateway.session_resolution import DEFAULT_AGENT, session_binding
 from atdp.gateway.session_store import NewSession, SessionRow
 from atdp.gateway.state import GatewayState, state_of
 from atdp.gateway.trajectory_events import LiveTrajectory
-from atdp.runtime import Caller, HttpProblem, authenticate, tenant_of
+from atdp.runtime import Caller, HttpProblem, Permission, authenticate, tenant_of
 from atdp.schemas import Body, EndStatus, Error, Event, Reward, TargetKind, TrajectoryEnded
 
 router = APIRouter()
@@ -98,7 +98,7 @@ async def reward_session(request: Request, session_id: str) -> JSONResponse:
     target_event_id?, target_step?, supersedes?, trajectory_id?, attempt?, event_id?}` with a value,
     a critique or both. A request with an `event_id` may be sent again: its reward lands once.
     """
-    call = await _session_call(request, session_id)
+    call = await _session_call(request, session_id, "reward")
     if unknown := call.body.keys() - _REWARD_FIELDS:
         raise HttpProblem(
             422, "unknown_field", f"a reward here has no field {', '.join(sorted(unknown))}"
@@ -143,9 +143,9 @@ class _SessionCall:
     body: dict[str, Any]
 
 
-async def _session_call(request: Request, session_id: str) -> _SessionCall:
+async def _session_call(request: Request, session_id: str, *others: Permission) -> _SessionCall:
     gateway = state_of(request)
-    caller = authenticate(request, gateway.keys, "emit")
+    caller = authenticate(request, gateway.keys, "emit", *others)
     tenant = tenant_of(caller, request)
     body = await read_object(request, gateway.settings.max_body_bytes)
     trajectory_id, attempt = text_field(body, "trajectory_id"), attempt_field(body)

@@ -30,7 +30,8 @@ SELECT
     stamps.without_purpose,
     stamps.without_consent,
     stamps.withdrawn,
-    stamps.otherwise_ineligible
+    stamps.otherwise_ineligible,
+    stamps.self_rewarded
 FROM trajectories AS t
 INNER JOIN (
     SELECT
@@ -55,7 +56,10 @@ INNER JOIN (
                 OR governance.eligibility_reason = 'ids_do_not_match_text',
                 false
             )
-        ) AS otherwise_ineligible
+        ) AS otherwise_ineligible,
+        bool_or(
+            kind = 'reward' AND NOT counts_as_reward(governance.self_reward)
+        ) AS self_rewarded
     FROM events
     WHERE {named}
     GROUP BY tenant_id, trajectory_id, attempt

@@ -2,7 +2,8 @@
 --
 -- `rule` is the rule of the tenant's rules file that gave it, `rules_version` that file's version
 -- and hash, and `evidence` lists the ids of the events that it was derived from. They are NULL and
--- empty for a reward that a producer observed. `latest_rewards` has all columns of the same rows.
+-- empty for a reward that a producer observed. `principal` is the key that signed it, beside which
+-- `source_name` is a claim. `latest_rewards` has all columns of the same rows.
 CREATE VIEW rewards_effective AS
 SELECT
     tenant_id,
@@ -19,5 +20,8 @@ SELECT
     evidence,
     confidence,
     observed_at,
-    event_id
+    event_id,
+    principal,
+    principal_role,
+    self_reward
 FROM latest_rewards;

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
 from atdp.rewards.evaluators.journal import QueuedEvaluation
 from atdp.rewards.evaluators.verdict import Answer, JudgeVerdict
-from atdp.rewards.evidence import JUDGE_PREFIX
 from atdp.schemas import (
+    JUDGE_PREFIX,
     Agent,
     Annotation,
     Event,

@@ -1,9 +1,10 @@
 """Roles with their permissions, and the principal that a verified key or token stands for.
 
 The duties are separate: a steward neither sends events nor trains, a trainer does not replay, and
-raw data is seen only by a role with `preview`, which the operator does not have. The operator sends
-no events either: services of the platform sign theirs with a key of the role `recorder`. An unknown
-role or permission is denied.
+raw data is seen only by a role with `preview`, which the operator does not have. An agent sends
+events and a rater judges them, so that no agent rewards itself. The operator sends no events:
+services of the platform sign theirs with a key of the role `recorder`. An unknown role or
+permission is denied.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,19 @@ from typing import Literal, get_args
 from atdp.runtime.keys.session_binding import SessionBinding
 
 Role = Literal[
-    "agent", "analyst", "steward", "trainer", "evaluator", "operator", "auditor", "recorder"
+    "agent",
+    "rater",
+    "analyst",
+    "steward",
+    "trainer",
+    "evaluator",
+    "operator",
+    "auditor",
+    "recorder",
 ]
 Permission = Literal[
     "emit",  # send events
+    "reward",  # send judgements that count: rewards, feedback, verdicts of judges
     "generate",  # use the recording model proxy
     "query",  # SQL
     "read:analytics",
@@ -31,15 +41,18 @@ Permission = Literal[
     "manage_keys",
 ]
 
+_EVENTS = frozenset({"emit", "reward", "generate"})
+
 ROLE_PERMISSIONS: dict[str, frozenset[str]] = {
     "agent": frozenset({"emit", "generate"}),
+    "rater": frozenset({"reward"}),
     "analyst": frozenset({"query", "read:analytics"}),
     "steward": frozenset({"govern", "preview", "erase", "audit"}),
     "trainer": frozenset({"read:train", "read:export"}),
     "evaluator": frozenset({"read:replay", "evaluate"}),
-    "operator": frozenset(get_args(Permission)) - {"preview", "erase", "emit", "generate"},
+    "operator": frozenset(get_args(Permission)) - {"preview", "erase", *_EVENTS},
     "auditor": frozenset({"audit"}),
-    "recorder": frozenset({"emit"}),
+    "recorder": frozenset({"emit", "reward"}),
 }
 
 ANY_TENANT = "*"

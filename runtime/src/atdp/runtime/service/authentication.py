@@ -16,7 +16,7 @@ from atdp.schemas import SigningKey
 _KEY_PREFIX = "atdp_"
 _DOTS = 2
 """Dots in a token: header, claims and signature."""
-_SIGNED: frozenset[str] = frozenset({"emit", "generate"})
+_SIGNED: frozenset[str] = frozenset({"emit", "generate", "reward"})
 """Permissions whose use writes records, which need the signature of a key."""
 
 
@@ -75,10 +75,10 @@ def authenticate(
     request: Request,
     keys: KeyStore,
     permission: Permission,
-    *,
+    *others: Permission,
     tokens: TokenVerifier | None = None,
 ) -> Caller:
-    """Return the caller of a request that needs `permission`.
+    """Return the caller of a request that needs `permission`, or one of `others`.
 
     `tokens` may wait for an issuer: pass it in routes that run in a thread (`def`), not in those of
     the event loop. None: only keys are accepted.
@@ -107,7 +107,7 @@ def authenticate(
         )
     else:
         principal, key = tokens.principal_of(text), None
-    if not principal.may(permission):
+    if not any(map(principal.may, (permission, *others))):
         raise HttpProblem(
             403,
             "role_denied",

@@ -42,7 +42,8 @@ def create(
     role: Annotated[
         str,
         typer.Option(
-            help="agent, analyst, steward, trainer, evaluator, auditor, operator or recorder."
+            help="agent, rater, analyst, steward, trainer, evaluator, auditor, operator or "
+            "recorder."
         ),
     ],
     version: Annotated[

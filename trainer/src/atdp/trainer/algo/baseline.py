@@ -26,6 +26,7 @@ to others (the report of a run compares rated with unrated sessions), and whiten
 advantages.py). The clip of the importance ratio has the bias that it has with groups, too.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -122,7 +123,13 @@ class Baselines:
     @classmethod
     def from_json(cls, value: Sequence[Sequence[Any]]) -> "Baselines":
         """Return the state of a JSON form; inverse of `to_json`."""
-        return cls(averages={tuple(key): (weight, total) for key, weight, total in value})
+        return cls(
+            averages={
+                tuple(key): (weight, total)
+                for key, weight, total in value
+                if math.isfinite(total)  # a history that holds no number would spoil every plan
+            }
+        )
 
 
 def _levels(cluster: Cluster) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -11,8 +11,13 @@ AReaL computes the same recurrence, over the order in which calls were recorded
 trajectory without any reward has no returns, which is not the same as returns of 0.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
+
+LARGEST_RETURN = 1e12
+"""Largest size of a return that is compared. Sums of the squares of a billion of them are finite in
+float32, which losses are computed in; above it a variance may be infinite and advantages 0 or NaN.
+"""
 
 Credit = Literal["trajectory", "turn"]
 """`trajectory`: every turn is credited with the trajectory's reward. `turn`: with its return."""
@@ -29,3 +34,9 @@ def discounted_returns(
         following = (reward or 0.0) + discount * following
         returns.append(following)
     return tuple(reversed(returns))
+
+
+def are_comparable(returns: Iterable[Iterable[float]]) -> bool:
+    """Return whether all returns are numbers that statistics stay finite with."""
+    # Written so that a value that is not a number is not comparable.
+    return all(abs(value) <= LARGEST_RETURN for member in returns for value in member)

@@ -73,6 +73,13 @@ async def post_feedback(request: Request) -> JSONResponse:
 async def post_link(request: Request) -> JSONResponse:
     """Return a rating link to a target: `{url, expires_at}`."""
     call = await _read_call(request, frozenset({"dimension", "expires_in_s"}))
+    if call.caller.principal.session is not None:
+        raise HttpProblem(
+            403,
+            "session_denied",
+            "a session key makes no rating links, because no session judges itself; "
+            "use a key of the tenant",
+        )
     life_s = call.body.get("expires_in_s", DEFAULT_LIFE_S)
     if type(life_s) is not int or not SHORTEST_LIFE_S <= life_s <= LONGEST_LIFE_S:
         raise HttpProblem(
@@ -106,7 +113,7 @@ class _FeedbackCall:
 
 async def _read_call(request: Request, fields: Collection[str]) -> _FeedbackCall:
     gateway = state_of(request)
-    caller = authenticate(request, gateway.keys, "emit")
+    caller = authenticate(request, gateway.keys, "emit", "reward")
     tenant = tenant_of(caller, request)
     principal = caller.principal
     gateway.feedback_of_key.take(principal.parent or principal.key_id)

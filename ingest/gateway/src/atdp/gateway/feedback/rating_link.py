@@ -3,8 +3,7 @@
 A token holds its tenant, the target, the person, the dimension, the key that it was made with and
 its end, and an HMAC-SHA-256 of them under a key that is derived from the home's secret. So a token
 can be read by whoever has it and made by the gateway alone, nothing is stored for it, and 256 bits
-cannot be guessed. Events that come by a link are signed with the key that made the link; when that
-key is revoked, its links end with it.
+cannot be guessed. When the key that made a link is revoked, the link ends with it.
 """
 
 import base64
@@ -102,8 +101,12 @@ def link_url(gateway: GatewayState, request: Request, link: RatingLink) -> str:
 def offered_link(
     gateway: GatewayState, caller: Caller, request: Request, row: SessionRow
 ) -> str | None:
-    """Return a link to a call's trajectory; None where the request does not ask for one."""
-    if request.headers.get("x-atdp-rating-link") != "1":
+    """Return a link to a call's trajectory.
+
+    None where the request does not ask for one, and for a session key: no session judges itself.
+    """
+    asked = request.headers.get("x-atdp-rating-link") == "1"
+    if not asked or caller.principal.session is not None:
         return None
     return link_url(gateway, request, RatingLink.make(FeedbackTarget(row=row), caller))
 

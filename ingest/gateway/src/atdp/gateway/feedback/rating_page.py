@@ -93,7 +93,8 @@ def _usable(gateway: GatewayState, token: str) -> tuple[RatingLink, FeedbackTarg
         or stored is None
         or stored.end(now_us) is not None
         or principal is None
-        or not (principal.may("emit") and principal.may_act_for(link.tenant))
+        or not (principal.may("emit") or principal.may("reward"))
+        or not principal.may_act_for(link.tenant)
     ):
         raise HttpProblem(410, "link_expired", "This link has expired.")
     row = gateway.sessions.find(link.tenant, link.trajectory_id, link.attempt)
