@@ -1,9 +1,15 @@
 """The status that `atdp status` prints."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from atdp.runtime import Home, RefusedRecord, RefusedRecords
+from atdp.stack import status_collection
+from atdp.stack.local_stack import LocalStack
 from atdp.stack.restarts import Phase
-from atdp.stack.stack_state import ServiceEntry, StackEntry
+from atdp.stack.stack_state import ServiceEntry, StackEntry, StackState
 from atdp.stack.stack_status import ServiceStatus, StackStatus, State, overall_state
 
 
@@ -96,3 +102,23 @@ def test_trajectories_that_wait_to_be_governed_again_are_counted_where_there_are
     assert status.as_json()["waiting_trajectories"] == waiting
     label = "trajectories that wait to be governed again"
     assert dict(status.facts()).get(label) == (str(waiting) if waiting else None)
+
+
+def test_records_that_readers_refused_are_problems_with_their_place_until_the_file_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StackState, "supervisor_pid", lambda _: os.getpid())
+    for name in ("_lags", "_tables", "_policies"):
+        monkeypatch.setattr(status_collection, name, lambda _: ())
+    monkeypatch.setattr(status_collection, "_consent", lambda _: ((), ()))
+    monkeypatch.setattr(status_collection, "_waiting", lambda _: 0)
+    home = Home(tmp_path)
+    stack = LocalStack(home=home, environ={})
+    forged = RefusedRecord(topic="atdp.audit", partition=0, offset=7, reason="unsigned")
+    RefusedRecords(home, "lake-writer").add([forged])
+    problem, advice = status_collection.collect_status(stack).problems
+    assert "lake-writer refused 1 record of atdp.audit[0] at offset 7" in problem
+    assert "not signed: forged" in problem
+    assert str(home.refused_records_file) in advice
+    home.refused_records_file.unlink()
+    assert status_collection.collect_status(stack).problems == ()

@@ -68,11 +68,12 @@ class RefusalEntry:
     @property
     def text(self) -> str:
         """One sentence for people."""
-        places = f"offset {self.last_offset}"
+        records, places = "1 record", f"offset {self.last_offset}"
         if self.count > 1:
+            records = f"{self.count} records"
             places = f"offsets {self.first_offset} to {self.last_offset}"
         return (
-            f"{self.reader} refused {self.count} records of {self.topic}[{self.partition}] at "
+            f"{self.reader} refused {records} of {self.topic}[{self.partition}] at "
             f"{places}, the last at {self.last_at}: {_TEXT.get(self.reason, self.reason)}"
         )
 
