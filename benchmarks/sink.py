@@ -9,7 +9,9 @@ local SQLite catalog. CPU seconds are of this process; wall times depend on what
 The cost of the look-up of every event id is measured against the same sink without it, in batches
 of new events and in small commits, with an index of as many ids as `--landed` names (their hashes
 are drawn, since the cost depends on their number alone). Two further figures are of a real table:
-the ids per second that a starting writer reads, and a batch in which every event is a copy.
+the ids per second that a starting writer reads, and a batch in which every event is a copy. The
+check of signatures is compared with the landing of the same batch; the time in which the Kafka
+client hands the records over is part of neither.
 """
 
 import argparse
@@ -33,7 +35,8 @@ from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.testing import LogDouble, encoded, many
 from atdp.lakehouse.topic_sink import TopicSink
-from atdp.schemas import Event
+from atdp.runtime import OUTPUT_POSITION, SignedTopic
+from atdp.schemas import Event, encode
 from atdp.schemas.codec import decode_record
 
 BATCH = 25_000
@@ -199,6 +202,30 @@ def look_ups(landed: list[int], folder: Path) -> list[dict[str, Any]]:
     return results
 
 
+def signatures(folder: Path) -> list[dict[str, Any]]:
+    """Measure batches, and the check of the signatures of their records."""
+    log, rows = LogDouble(open_lake(folder / "signatures")), []
+    topic, fresh = SignedTopic(b"s" * 32, log.role), iter(events(LOOKED_UP * 4))
+    for _ in range(4):
+        records = [(event.key, encode(event)) for event in islice(fresh, LOOKED_UP)]
+        position = [(OUTPUT_POSITION, b"atdp.events.raw/3/1000000")]
+        headers = [topic.signed(key, value, position) for key, value in records]
+        with Clock() as check:
+            for (key, value), own in zip(records, headers, strict=True):
+                assert topic.problem(key, value, own) is None
+        with Clock() as land:
+            log.sink.write(log.batch(records))
+        rows.append(
+            {
+                "records": LOOKED_UP,
+                "check_us": round(check.cpu / LOOKED_UP * 1e6, 2),
+                "land_us": round(land.cpu / LOOKED_UP * 1e6, 2),
+                "share": round(check.cpu / land.cpu, 3),
+            }
+        )
+    return rows[1:]
+
+
 def copies(folder: Path) -> list[dict[str, Any]]:
     """Measure a starting writer's reading of ids, and batches in which every event is a copy."""
     log = LogDouble(open_lake(folder / "copies"))
@@ -243,6 +270,7 @@ def main() -> None:
             "throughput": throughput(options.records, Path(folder)),
             "growth": growth(options.commits, Path(folder)),
             "look-ups": look_ups(options.landed, Path(folder)),
+            "signatures": signatures(Path(folder)),
             "copies": copies(Path(folder)),
         }
     if options.json:

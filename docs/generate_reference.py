@@ -14,7 +14,12 @@ import typer
 from pydantic.fields import FieldInfo
 
 from atdp.governance import policy_schema_text
+from atdp.runtime import OUTPUT_POSITION, OUTPUT_SIGNATURE
 from atdp.schemas import (
+    KEY_ID,
+    REDELIVERY,
+    REGOVERNED,
+    SIGNATURE,
     AvroArray,
     AvroEnum,
     AvroNullable,
@@ -40,6 +45,24 @@ SCHEMAS: tuple[SchemaName, ...] = (
     "learned_values",
     "register_entry",
     "evaluation",
+)
+
+HEADERS = (
+    (
+        f"`{KEY_ID}`, `{SIGNATURE}` | raw records "
+        "| The API key that signed the value, and the signature."
+    ),
+    (
+        f"`{REDELIVERY}` | raw records, and what governance makes of them "
+        "| `1`: the producer may have sent the record before."
+    ),
+    f"`{REGOVERNED}` | governed records | The record replaces the earlier one of its event.",
+    f"`{OUTPUT_POSITION}` | governed records | The raw record: topic, partition and offset.",
+    (
+        f"`{OUTPUT_SIGNATURE}` | governed, quarantine, audit, learned, control, evaluation records "
+        "| HMAC-SHA256 of the owner of the topic over topic, key, value and all other headers of "
+        "the platform. Readers refuse a record without a valid one."
+    ),
 )
 
 
@@ -166,7 +189,8 @@ def topics_page() -> str:
     ]
     head = ["# Topics", "", "Generated from `schemas/src/atdp/schemas/topics.toml`.", ""]
     table = ["| topic | owner | key | partitions | record | what it holds |", "|--|--|--|--|--|--|"]
-    return "\n".join([*head, *table, *rows]) + "\n"
+    headers = ["", "## Headers", "", "| header | on | meaning |", "|--|--|--|"]
+    return "\n".join([*head, *table, *rows, *headers, *(f"| {row} |" for row in HEADERS)]) + "\n"
 
 
 def events_page() -> str:

@@ -17,6 +17,7 @@ from tests.evaluation_records import evaluation_record
 
 from atdp.lakehouse import Lake, connect, open_lake
 from atdp.lakehouse.lake_writer import SOURCES
+from atdp.runtime import SignedTopic, load_secret_key
 from atdp.schemas import deterministic_event_id, encode_record, topic
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 
@@ -30,6 +31,7 @@ PUBLISHER = """
 import os, signal, sys
 from pathlib import Path
 from atdp.control import KafkaTopic
+from atdp.runtime import Home, SignedTopic
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 
 class DiesAfterAcknowledgement(KafkaTopic):
@@ -41,7 +43,8 @@ class DiesAfterAcknowledgement(KafkaTopic):
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-topic = DiesAfterAcknowledgement(sys.argv[1], {"bootstrap.servers": sys.argv[2]})
+signatures = SignedTopic.of_home(Home(Path(sys.argv[5])), "evaluations", sys.argv[1])
+topic = DiesAfterAcknowledgement(signatures, {"bootstrap.servers": sys.argv[2]})
 EvaluationOutbox(Path(sys.argv[4])).publish_to(topic)
 """
 
@@ -59,7 +62,7 @@ def landed(lake: Lake, table: str) -> tuple[int, int]:
     return rows, ids
 
 
-def decide(bootstrap: str, name: str, numbers: range) -> None:
+def decide(bootstrap: str, signatures: SignedTopic, numbers: range) -> None:
     """Send decisions as the outbox of the control plane does."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in numbers:
@@ -73,7 +76,8 @@ def decide(bootstrap: str, name: str, numbers: range) -> None:
             "payload_json": "{}",
             "occurred_at": NOW,
         }
-        producer.produce(name, encode_record("control_event", record), b"weights/orderdesk")
+        key, value = b"weights/orderdesk", encode_record("control_event", record)
+        producer.produce(signatures.name, value, key, headers=signatures.signed(key, value))
     assert producer.flush(DEADLINE_S) == 0
 
 
@@ -92,15 +96,16 @@ def test_each_evaluation_and_each_decision_is_one_row(
         for role in SOURCES
     }
     outbox = EvaluationOutbox(tmp_path / "outbox")
+    lake = open_lake(tmp_path / "home")
+    load_secret_key(lake.home.register_secret_file, if_lost="the test fails")
+    control = SignedTopic.of_home(lake.home, "control", topics["control"])
     for number in range(12):
         outbox.add(evaluation(number))
 
     def publish(until_killed: int) -> int:
         command = [sys.executable, "-c", PUBLISHER, topics["evaluations"], kafka_bootstrap]
-        command += [str(until_killed), str(outbox.folder)]
+        command += [str(until_killed), str(outbox.folder), str(lake.home.root)]
         return subprocess.run(command, check=False, timeout=DEADLINE_S).returncode
-
-    lake = open_lake(tmp_path / "home")
 
     def write_until(table: str, rows: int) -> None:
         """Run a lake writer, and kill it when the table has some rows."""
@@ -116,10 +121,10 @@ def test_each_evaluation_and_each_decision_is_one_row(
         assert landed(lake, table)[1] >= rows
 
     assert publish(5) == -signal.SIGKILL  # 5 are acknowledged, 4 are removed
-    decide(kafka_bootstrap, topics["control"], range(1, 6))
+    decide(kafka_bootstrap, control, range(1, 6))
     write_until("evaluations", 5)
     assert publish(3) == -signal.SIGKILL
-    decide(kafka_bootstrap, topics["control"], range(3, 9))  # 3 to 5 come again
+    decide(kafka_bootstrap, control, range(3, 9))  # 3 to 5 come again
     write_until("control_events", 8)
     assert publish(0) == 0
     write_until("evaluations", 12)

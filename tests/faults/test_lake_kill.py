@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from atdp.lakehouse import Lake, connect, open_lake
 from atdp.lakehouse.lake_writer import SOURCES
 from atdp.lakehouse.testing import many
+from atdp.runtime import Home, SignedTopic, load_secret_key
 from atdp.schemas import REGOVERNED, Event
 from atdp.schemas.codec import encode
 from atdp.schemas.topics import TopicRole
@@ -65,6 +66,7 @@ def lake(tmp_path: Path) -> Lake:
 @pytest.fixture
 def writers(kafka_bootstrap: str, lake: Lake, new_topic: Callable[..., str]) -> Iterator[Writers]:
     topics = {role: new_topic(partitions=3 if role == "events_governed" else 1) for role in SOURCES}
+    load_secret_key(lake.home.register_secret_file, if_lost="the test fails")
     started = Writers(kafka_bootstrap, lake.home.root, topics)
     yield started
     started.end()
@@ -72,6 +74,8 @@ def writers(kafka_bootstrap: str, lake: Lake, new_topic: Callable[..., str]) -> 
 
 def produce(writers: Writers, events: list[Event], *, regoverned: bool = False) -> None:
     headers = [(REGOVERNED, b"1")] if regoverned else []
+    topic = writers.topics["events_governed"]
+    signatures = SignedTopic.of_home(Home(writers.home), "events_governed", topic)
     producer = Producer(
         {
             "bootstrap.servers": writers.bootstrap,
@@ -82,13 +86,12 @@ def produce(writers: Writers, events: list[Event], *, regoverned: bool = False) 
     for start in range(0, len(events), 100):
         producer.begin_transaction()
         for event in events[start : start + 100]:
-            topic = writers.topics["events_governed"]
             producer.produce(
                 topic,
                 encode(event),
                 event.key,
                 partition=zlib.crc32(event.key) % 3,
-                headers=headers,
+                headers=signatures.signed(event.key, encode(event), headers),
             )
         producer.commit_transaction(DEADLINE_S)
 

@@ -11,6 +11,7 @@ from atdp.control import PublishFailed, ReleaseStore
 from atdp.control.events import CanaryResumed
 from atdp.control.outbox import KafkaTopic, Outbox
 from atdp.control.store import line_name, number_decisions
+from atdp.runtime import SignedTopic
 from atdp.schemas import decode_record
 
 pytestmark = pytest.mark.kafka
@@ -29,8 +30,9 @@ def test_decisions_arrive_in_order_with_their_ids(
     tmp_path: Path, kafka_bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
     name = new_topic(partitions=1)
+    signatures = SignedTopic(b"s" * 32, "control", name)
     with stored(tmp_path, 30) as store:
-        outbox = Outbox(store, KafkaTopic(name, {"bootstrap.servers": kafka_bootstrap}))
+        outbox = Outbox(store, KafkaTopic(signatures, {"bootstrap.servers": kafka_bootstrap}))
         assert outbox.publish_pending() == 30
         assert outbox.publish_pending() == 0
         expected = [d.event_id for d in store.history(line_name("orderdesk"))]
@@ -45,6 +47,7 @@ def test_decisions_arrive_in_order_with_their_ids(
             assert message is not None
             assert message.error() is None
             assert message.key() == b"weights/orderdesk"
+            assert signatures.refusal(message) is None
             received.append(decode_record(message.value())[1]["event_id"])
     finally:
         consumer.close()
@@ -53,7 +56,8 @@ def test_decisions_arrive_in_order_with_their_ids(
 
 def test_without_a_broker_decisions_wait(tmp_path: Path) -> None:
     with stored(tmp_path, 2) as store:
-        unreachable = KafkaTopic("nowhere", {"bootstrap.servers": "127.0.0.1:1"}, timeout_s=1.0)
+        nowhere = SignedTopic(b"s" * 32, "control", "nowhere")
+        unreachable = KafkaTopic(nowhere, {"bootstrap.servers": "127.0.0.1:1"}, timeout_s=1.0)
         with pytest.raises(PublishFailed, match="stay in the outbox"):
             Outbox(store, unreachable).publish_pending()
         assert store.position("atdp.control") == 0

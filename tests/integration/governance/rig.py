@@ -77,6 +77,7 @@ class Rig:
     def settings(self) -> StageSettings:
         return StageSettings(
             kafka=KafkaSettings(self.bootstrap),
+            output_secret=self.secret,
             topic_prefix=self.prefix,
             session_timeout_ms=6_000,
             batch_records=50,
@@ -85,9 +86,12 @@ class Rig:
     def topic(self, role: TopicRole) -> str:
         return self.settings.topic(role)
 
+    @property
+    def secret(self) -> bytes:
+        return load_secret_key(self.home.register_secret_file, if_lost="the test fails")
+
     def register(self) -> KafkaRegister:
-        secret = load_secret_key(self.home.register_secret_file, if_lost="the test fails")
-        return KafkaRegister(KafkaSettings(self.bootstrap), secret, topic_prefix=self.prefix)
+        return KafkaRegister(KafkaSettings(self.bootstrap), self.secret, topic_prefix=self.prefix)
 
     def _register_answers(self) -> bool:
         register = self.register()

@@ -24,7 +24,9 @@ TOO_LARGE = OutputRecord(key=b"k", value=os.urandom(4_000), headers=[])
 @pytest.fixture
 def settings(kafka_bootstrap: str) -> StageSettings:
     return StageSettings(
-        kafka=KafkaSettings(kafka_bootstrap), topic_prefix=f"tx-{os.getpid()}-{time.time_ns()}."
+        kafka=KafkaSettings(kafka_bootstrap),
+        output_secret=b"s" * 32,
+        topic_prefix=f"tx-{os.getpid()}-{time.time_ns()}.",
     )
 
 

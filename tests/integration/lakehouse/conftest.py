@@ -3,11 +3,13 @@
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from atdp.lakehouse.lake_writer import SOURCES, WriterSettings
+from atdp.runtime import Home, SignedTopic, load_secret_key
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import Event
 from atdp.schemas.codec import encode
@@ -25,6 +27,7 @@ class GovernedProducer:
 
     bootstrap: str
     topics: dict[TopicRole, str]
+    secret: bytes
     producer: Producer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +49,7 @@ class GovernedProducer:
         clock_ms: int = 0,
     ) -> None:
         """One transaction of governed events; `clock_ms` is this producer's time, 0 is now."""
+        signatures = SignedTopic(self.secret, "events_governed", self.topics["events_governed"])
         self.producer.begin_transaction()
         for event in events:
             self.producer.produce(
@@ -53,7 +57,9 @@ class GovernedProducer:
                 value=encode(event),
                 key=event.key,
                 partition=zlib.crc32(event.key) % PARTITIONS,
-                headers=[(REDELIVERY, b"1")] if redelivered else [],
+                headers=signatures.signed(
+                    event.key, encode(event), [(REDELIVERY, b"1")] if redelivered else []
+                ),
                 timestamp=clock_ms,
             )
             self.producer.poll(0)
@@ -83,8 +89,14 @@ def topics(new_topic: Callable[..., str]) -> dict[TopicRole, str]:
 
 
 @pytest.fixture
-def governed(kafka_bootstrap: str, topics: dict[TopicRole, str]) -> GovernedProducer:
-    return GovernedProducer(kafka_bootstrap, topics)
+def governed(kafka_bootstrap: str, topics: dict[TopicRole, str], secret: bytes) -> GovernedProducer:
+    return GovernedProducer(kafka_bootstrap, topics, secret)
+
+
+@pytest.fixture(autouse=True)
+def secret(tmp_path: Path) -> bytes:
+    """The secret of the home of the writer, with which the records are signed."""
+    return load_secret_key(Home(tmp_path / "home").register_secret_file, if_lost="the test fails")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from prometheus_client import CollectorRegistry
@@ -19,8 +19,9 @@ from atdp.lakehouse.errors import PositionsLost, TopicChanged
 from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.testing import SampleTrajectory, many
+from atdp.runtime import refused_records
 from atdp.runtime.kafka_settings import KafkaSettings
-from atdp.schemas import Event
+from atdp.schemas import Event, encode
 from atdp.stack.kafka_log import KafkaLog
 
 from .conftest import CLOCK
@@ -140,6 +141,35 @@ def test_an_event_that_is_sent_again_lands_once(
             ),
         )
     assert rows(lake) == len(events(6))
+
+
+def test_what_somebody_else_writes_into_the_topics_is_passed_over_and_reported(
+    lake: Lake, kafka: KafkaSettings, log: KafkaLog, governed: Any, writer_settings: WriterSettings
+) -> None:
+    stranger = Producer(kafka.config())
+    governed.produce(events(2))
+    topic = governed.topics["events_governed"]
+    for event in events(3, text="4111 1111 1111 1111"):
+        stranger.produce(topic, encode(event), event.key, partition=0)
+    stranger.produce(governed.topics["audit"], b"no audit record", partition=0)
+    assert stranger.flush(DEADLINE_S) == 0
+    governed.produce(events(4))
+    with writing(lake, kafka, writer_settings) as writer:
+        until(
+            writer,
+            lambda: (
+                lake.committed_offsets("events") == ends(log, topic)
+                and lake.committed_offsets("audit") == ends(log, governed.topics["audit"])
+            ),
+        )
+    assert rows(lake) == len(events(4))
+    assert rows(lake, "audit") == 0
+    assert "4111" not in str(lake.table("events").scan().to_arrow().to_pylist())
+    refused = {(each.topic, each.count, each.reason) for each in refused_records(lake.home)}
+    assert refused == {
+        (topic, len(events(3)), "unsigned"),
+        (governed.topics["audit"], 1, "unsigned"),
+    }
 
 
 def arrivals(lake: Lake) -> dict[str, datetime]:

@@ -17,8 +17,8 @@ from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
 from atdp.rewards.evaluators.lake_trajectories import LakeTrajectories
 from atdp.rewards.evaluators.trajectory_reader import NotReadable
 from atdp.rewards.metrics import RewardMetrics
-from atdp.runtime import KafkaSettings
-from atdp.schemas import Event, Feedback, TrajectoryEnded, encode, new_event_id
+from atdp.runtime import KafkaSettings, RefusedRecord, SignedTopic
+from atdp.schemas import Event, Feedback, TrajectoryEnded, TrajectoryId, encode, new_event_id
 
 from .evaluator_rig import EvaluatorRig, judge_text
 from .fake_judge import FakeJudge
@@ -119,20 +119,30 @@ def test_two_workers_share_the_partitions_and_commit_what_is_settled(
     kafka_bootstrap: str, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic(partitions=4)
+    signatures = SignedTopic(b"s" * 32, "events_governed", topic)
+    refused: list[RefusedRecord] = []
     settings = KafkaSettings(kafka_bootstrap)
     producer = Producer(settings.config())
     for number in range(12):
         for tenant in ("acme", "other"):
             sample = SampleTrajectory(name=f"t-{number}", tenant=tenant, turns=1)
             for event in sample.events():
-                producer.produce(topic, encode(event), key=event.key, partition=number % 4)
+                headers = signatures.signed(event.key, encode(event))
+                producer.produce(
+                    topic, encode(event), key=event.key, partition=number % 4, headers=headers
+                )
+                # Nobody evaluates what governance did not sign.
+                forged = replace(event, trajectory_id=TrajectoryId(f"forged-{number}"))
+                producer.produce(topic, encode(forged), key=event.key, partition=number % 4)
     assert producer.flush(DEADLINE_S) == 0
     workers = []
     with FakeJudge().serving() as judge:
         for name in ("a", "b"):
             rig = EvaluatorRig(tmp_path, owner=name)
             rig.write(judge_text(judge.url))
-            workers.append((rig, EndedConsumer(settings, topic_name=topic, group=topic)))
+            workers.append(
+                (rig, EndedConsumer(settings, signatures, on_refused=refused.extend, group=topic))
+            )
         ends = Consumer(settings.config(group_id=topic))
         wanted = [TopicPartition(topic, number) for number in range(4)]
         high = [ends.get_watermark_offsets(each, DEADLINE_S)[1] for each in wanted]
@@ -152,6 +162,7 @@ def test_two_workers_share_the_partitions_and_commit_what_is_settled(
         ends.close()
     sent = workers[0][0].producer.lines()
     assert len({line["id"] for line in sent}) == judge.calls == 12
+    assert {each.reason for each in refused} == {"unsigned"}
     for rig, consumer in workers:
         consumer.close()
         rig.close()

@@ -9,7 +9,7 @@ from tests.hostile_batches import bomb, produce
 
 from atdp.lakehouse.testing import SampleTrajectory
 from atdp.rewards.evaluators.ended_consumer import EndedConsumer
-from atdp.runtime import KafkaSettings
+from atdp.runtime import KafkaSettings, RefusedRecord, SignedTopic
 from atdp.schemas import encode
 
 pytestmark = pytest.mark.kafka
@@ -21,17 +21,22 @@ def test_evaluators_leave_out_what_cannot_be_read_and_see_every_end_behind_it(
     kafka_bootstrap: str, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic(partitions=1)
+    signatures = SignedTopic(b"s" * 32, "events_governed", topic)
+    refused: list[RefusedRecord] = []
     producer = Producer({"bootstrap.servers": kafka_bootstrap})
     ids = []
     for name in ("before", "behind"):
         event = SampleTrajectory(name=name).events()[-1]
-        producer.produce(topic, key=event.key, value=encode(event))
+        headers = signatures.signed(event.key, encode(event))
+        producer.produce(topic, key=event.key, value=encode(event), headers=headers)
         assert producer.flush(DEADLINE_S) == 0
         ids.append(event.trajectory_id)
         if name == "before":
             assert produce(kafka_bootstrap, topic, 0, bomb("zstd", 120 << 20)).error == 0
 
-    consumer = EndedConsumer(KafkaSettings(kafka_bootstrap), topic_name=topic, group=topic)
+    consumer = EndedConsumer(
+        KafkaSettings(kafka_bootstrap), signatures, on_refused=refused.extend, group=topic
+    )
     try:
         found = []
         deadline = time.monotonic() + DEADLINE_S
@@ -39,6 +44,7 @@ def test_evaluators_leave_out_what_cannot_be_read_and_see_every_end_behind_it(
             assert time.monotonic() < deadline, consumer.positions
             found.extend(consumer.poll([event.tenant_id], 0.1))
         assert [each.trajectory for each in found] == ids
+        assert refused == []
         consumer.positions[0] = 1
         consumer.watch.look(0.0)
         consumer.watch.look(1_000.0)

@@ -26,6 +26,7 @@ from atdp.runtime import (
     SecretKeyError,
     load_secret_key,
     open_register,
+    require_register_secret,
 )
 from atdp.schemas import topic
 
@@ -225,6 +226,23 @@ def _first_offset(bootstrap: str, place: TopicPartition) -> int:
     assert message is not None
     assert message.error() is None
     return message.offset() or 0
+
+
+def test_a_reader_whose_secret_is_missing_or_another_one_does_not_start(
+    kafka_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str
+) -> None:
+    """It would refuse every record of the platform, and go past it."""
+    monkeypatch.setenv("ATDP_KAFKA_BOOTSTRAP", kafka_bootstrap)
+    home = Home(tmp_path)
+    with pytest.raises(SecretKeyError, match="is missing"):
+        require_register_secret(home)
+    assert not home.register_secret_file.exists()
+    kafka_register(kafka_bootstrap, prefix).append(entry("acme", state="granted"))
+    load_secret_key(home.register_secret_file, if_lost="the test fails")
+    with pytest.raises(RegisterUnavailable, match="no entry"):
+        require_register_secret(home, topic_prefix=prefix)
+    home.register_secret_file.write_text(SECRET.hex(), "utf-8")
+    require_register_secret(home, topic_prefix=prefix)
 
 
 def test_the_register_of_a_home_has_a_secret_of_its_own(

@@ -11,7 +11,7 @@ from tests.evaluation_records import evaluation_record
 from tests.release_decisions import bootstrapped, record_decisions
 
 from atdp.control import ReleaseStore, line_name
-from atdp.runtime import Home, KafkaSettings, write_durably
+from atdp.runtime import Home, KafkaSettings, load_secret_key, write_durably
 from atdp.schemas import decode_record, deterministic_event_id
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.topics import ensure_topics
@@ -65,6 +65,7 @@ def test_what_waits_is_sent_without_a_further_evaluation_or_decision(
     processes.start("scheduler")
     wait_until(lambda: processes.state("scheduler") == "ok")
     assert len(outbox.waiting()) == 1
+    load_secret_key(home.register_secret_file, if_lost="the test fails")
     write_durably(home.endpoints_file, json.dumps({"kafka": kafka_bootstrap}))
     wait_until(lambda: outbox.is_empty())
     assert event_id in ids_on(kafka_bootstrap, "atdp.evaluations", {event_id})

@@ -1,7 +1,7 @@
 """The topics of governance in memory: what workers that are killed leave behind."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,6 +22,7 @@ from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RAW = "raw"
+SETTINGS = StageSettings(kafka=KafkaSettings("nowhere"), output_secret=b"s" * 32)
 
 
 class Killed(BaseException):
@@ -109,7 +110,7 @@ class MemoryLog:
         self.raw.extend([report] * count)
 
     def records(self, role: TopicRole) -> list[OutputRecord]:
-        return self.outputs.get(StageSettings(kafka=KafkaSettings("x")).topic(role), [])
+        return self.outputs.get(SETTINGS.topic(role), [])
 
     def append(self, topic: str, output: OutputRecord) -> None:
         self.outputs.setdefault(topic, []).append(output)
@@ -220,7 +221,7 @@ class MemoryReader:
 
     def states(self, _partition: int) -> Iterator[StoredState]:
         if self._restores:
-            topic = StageSettings(kafka=KafkaSettings("x")).topic("learned_values")
+            topic = SETTINGS.topic("learned_values")
             times = self._log.times.get(topic, [])
             for record, at in zip(self._log.records("learned_values"), times, strict=True):
                 yield StoredState(record.key, record.value, at)
@@ -246,10 +247,11 @@ class MemoryWorkers:
         )
         self.monkeypatch.setattr("atdp.governance.stage.raw_consumer.PartitionProbe", BatchEnds)
         self.monkeypatch.setattr(
-            "atdp.governance.stage.loop.PlaceReader", lambda _: MemoryReader(log, restores=restores)
+            "atdp.governance.stage.loop.PlaceReader",
+            lambda *_: MemoryReader(log, restores=restores),
         )
         return GovernanceStage(
-            StageSettings(kafka=KafkaSettings("nowhere"), **self.settings),
+            replace(SETTINGS, **self.settings),
             self.governor,
             MemoryTransaction(log, atomic=self.atomic),
             self.metrics,

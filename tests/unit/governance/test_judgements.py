@@ -73,10 +73,10 @@ def test_a_judgement_of_an_agent_counts_for_analytics_unless_the_policy_says_oth
 
 
 @pytest.mark.parametrize("body", JUDGEMENTS, ids=lambda body: type(body).__name__)
-def test_a_rater_and_the_operator_reward_under_every_policy(
+def test_a_rater_and_the_recorder_reward_under_every_policy(
     governor: RecordGovernor, store: KeyStore, body: Body
 ) -> None:
-    for tenant, role in (("acme", "rater"), ("*", "operator")):
+    for tenant, role in (("acme", "rater"), ("*", "recorder")):
         key, principal = store.create(tenant, role)
         for policy in ("{self: deny}", "{self: analytics}"):
             assert stamp(under(governor, policy), key, body) == {

@@ -149,7 +149,7 @@ def test_a_worker_that_starts_before_a_silent_batch_passes_over_it(
     """One that starts behind it asks once where it is, and nothing more."""
     silent = SilentConsumer(committed)
     monkeypatch.setattr("atdp.governance.stage.raw_consumer.Consumer", lambda _: silent)
-    settings = StageSettings(kafka=KafkaSettings("nowhere"))
+    settings = StageSettings(kafka=KafkaSettings("nowhere"), output_secret=b"s" * 32)
     consumer = RawConsumer(settings, on_assignment=lambda _: None)
     batches = MemoryBatches([(0, 1, 1)])
     batches.stored = batch("gzip", gzip.compress(b"x") + gzip.compress(b"y"))

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from atdp.governance.decisions import GovernanceDecision
 from atdp.governance.errors import HomeUnavailable
-from atdp.governance.stage.loop import GovernanceStage
+from atdp.governance.stage.loop import GovernanceStage, StageReports
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.runtime.kafka_settings import KafkaSettings
@@ -38,7 +38,7 @@ def stage(
         "atdp.governance.stage.settlement.time", SimpleNamespace(monotonic=lambda: clock[0])
     )
     made = GovernanceStage(
-        StageSettings(kafka=KafkaSettings("nowhere"), **settings),
+        StageSettings(kafka=KafkaSettings("nowhere"), output_secret=b"s" * 32, **settings),
         FakeGovernor(decide, size),  # type: ignore[arg-type]
         transaction,
         StageMetrics(CollectorRegistry()),
@@ -124,7 +124,7 @@ def test_a_key_store_that_fails_halts_the_stage_and_loses_and_sets_aside_nothing
 ) -> None:
     made, consumer, transaction = stage(monkeypatch)
     states: list[str | None] = []
-    made._on_state = states.append
+    made._reports = StageReports(state=states.append)
     governor = made._governor
     decide, decided = governor.decide, 0
 

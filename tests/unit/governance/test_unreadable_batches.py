@@ -9,13 +9,12 @@ from confluent_kafka import KafkaError
 
 from atdp.governance.errors import HomeUnavailable, SecretsError
 from atdp.governance.quarantine import unseal
+from atdp.governance.stage.loop import StageReports
 from atdp.governance.stage.place_reader import BatchUnreadable, PlaceReader
-from atdp.governance.stage.settings import StageSettings
-from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.schemas import TopicRole, decode_record
 
 from .fake_stage import FakeMessage
-from .memory_log import MemoryWorkers
+from .memory_log import SETTINGS, MemoryWorkers
 from .taught_trajectories import interleaved
 
 BATCHES = {2: 1, 7: 5, 12: 2}
@@ -138,7 +137,7 @@ class PlacesConsumer:
 
 
 def reader(bad: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> PlaceReader:
-    made = PlaceReader(StageSettings(kafka=KafkaSettings("nowhere")))
+    made = PlaceReader(SETTINGS)
     made._consumer = PlacesConsumer(bad)
     monkeypatch.setattr(made, "_end", lambda *_: 10)
     return made
@@ -175,7 +174,7 @@ def test_a_halt_for_what_a_record_needs_lasts_until_a_transaction_commits(
     workers.log.send(interleaved(1)[:1])
     stage = workers.worker()
     states: list[str | None] = []
-    stage._on_state = states.append
+    stage._reports = StageReports(state=states.append)
     decide = workers.governor.decide
 
     def unavailable(*_: object) -> None:

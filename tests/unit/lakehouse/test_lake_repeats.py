@@ -283,8 +283,10 @@ def test_a_refused_event_is_once_in_the_index_and_an_unreadable_record_each_time
         return b"acme", encode_record("quarantine", record)
 
     named = str(SampleTrajectory().events()[0].event_id)
+    unreadable = refusal(5, None)
     log.sink.write(log.batch([refusal(1, named), refusal(2, named), refusal(3, None)]))
-    log.sink.write(log.batch([refusal(4, named), refusal(5, None)]))
+    log.sink.write(log.batch([refusal(4, named), unreadable]))
+    log.sink.write(log.batch([unreadable]))  # a copy of the record of governance
     index = lake.table("quarantine_index").scan().to_arrow()["source_offset"].to_pylist()
     assert sorted(index) == [1, 3, 5]
 

@@ -1,5 +1,6 @@
 """The status that `atdp status` prints."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,10 +8,12 @@ import pytest
 
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.testing import NOON, LogDouble
-from atdp.runtime import Home
+from atdp.runtime import Home, RefusedRecord, RefusedRecords
 from atdp.schemas import encode_record
+from atdp.stack import status_collection
+from atdp.stack.local_stack import LocalStack
 from atdp.stack.restarts import Phase
-from atdp.stack.stack_state import ServiceEntry, StackEntry
+from atdp.stack.stack_state import ServiceEntry, StackEntry, StackState
 from atdp.stack.stack_status import ServiceStatus, StackStatus, State, overall_state
 from atdp.stack.status_collection import _counts
 
@@ -130,3 +133,23 @@ def test_quarantined_records_without_payload_are_counted_in_the_lake(tmp_path: P
     ]
     log.sink.write(log.batch([(b"acme", value) for value in values]))
     assert _counts(home) == (0, 2)
+
+
+def test_records_that_readers_refused_are_problems_with_their_place_until_the_file_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StackState, "supervisor_pid", lambda _: os.getpid())
+    for name in ("_lags", "_tables", "_policies"):
+        monkeypatch.setattr(status_collection, name, lambda _: ())
+    monkeypatch.setattr(status_collection, "_consent", lambda _: ((), ()))
+    monkeypatch.setattr(status_collection, "_counts", lambda _: (0, 0))
+    home = Home(tmp_path)
+    stack = LocalStack(home=home, environ={})
+    forged = RefusedRecord(topic="atdp.audit", partition=0, offset=7, reason="unsigned")
+    RefusedRecords(home, "lake-writer").add([forged])
+    problem, advice = status_collection.collect_status(stack).problems
+    assert "lake-writer refused 1 record of atdp.audit[0] at offset 7" in problem
+    assert "not signed: forged" in problem
+    assert str(home.refused_records_file) in advice
+    home.refused_records_file.unlink()
+    assert status_collection.collect_status(stack).problems == ()

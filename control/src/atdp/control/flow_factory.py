@@ -8,17 +8,18 @@ from atdp.control.http_ports import HttpFleet, HttpRouter
 from atdp.control.outbox import KafkaTopic, Outbox
 from atdp.control.store import ReleaseStore, line_name
 from atdp.inference import load_engine_token
-from atdp.runtime import Home, KafkaSettings, PlatformError
-from atdp.schemas import topic
+from atdp.runtime import Home, KafkaSettings, SettingsError, SignedTopic
 
 
 def decisions_outbox(home: Home, store: ReleaseStore) -> Outbox:
     """Return the outbox of a store's decisions.
 
     Raises:
-        PlatformError: no Kafka broker is configured.
+        SettingsError: no Kafka broker is configured.
+        SecretKeyError: the secret that signs cannot be used.
     """
-    return Outbox(store, KafkaTopic(topic("control").name, KafkaSettings.from_env(home).config()))
+    config = KafkaSettings.from_env(home).config()
+    return Outbox(store, KafkaTopic(SignedTopic.of_home(home, "control"), config))
 
 
 def open_flow(
@@ -30,6 +31,7 @@ def open_flow(
 
     Raises:
         ControlError: the operator's key cannot be read, so the stack was never started.
+        SecretKeyError: a broker is configured, and the secret that signs cannot be used.
     """
 
     def registered(of_model: str, version: str) -> str | None:
@@ -38,7 +40,7 @@ def open_flow(
 
     try:
         outbox = decisions_outbox(home, store)
-    except PlatformError:
+    except SettingsError:
         outbox = None
     try:
         key = home.operator_key_file.read_text("utf-8").strip()

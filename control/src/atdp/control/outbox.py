@@ -16,6 +16,7 @@ from atdp.control.errors import PublishFailed
 from atdp.control.events import SCHEMA, Bootstrapped, Decided, GateRecorded, body_to_json
 from atdp.control.store import ReleaseStore
 from atdp.replay import rounded_canonical_json
+from atdp.runtime import SignedTopic
 from atdp.schemas import encode_record
 
 READER = "atdp.control"
@@ -45,11 +46,17 @@ class DecisionTopic(Protocol):
 
 
 class KafkaTopic:
-    """The topic on Kafka, written by an idempotent producer and acknowledged by all replicas."""
+    """The topic on Kafka, written by an idempotent producer and acknowledged by all replicas.
 
-    def __init__(self, name: str, config: Mapping[str, Any], *, timeout_s: float = 10.0) -> None:
+    Every record is signed, so that readers can tell it from one that somebody else wrote.
+    """
+
+    def __init__(
+        self, signatures: SignedTopic, config: Mapping[str, Any], *, timeout_s: float = 10.0
+    ) -> None:
         """Connect to the topic; `config` holds librdkafka properties (`KafkaSettings.config()`)."""
-        self._name = name
+        self._signatures = signatures
+        self._name = signatures.name
         self._timeout_s = timeout_s
         self._producer = Producer(
             {
@@ -75,7 +82,11 @@ class KafkaTopic:
         try:
             for message in messages:
                 self._producer.produce(
-                    self._name, key=message.key, value=message.value, on_delivery=delivered
+                    self._name,
+                    key=message.key,
+                    value=message.value,
+                    headers=self._signatures.signed(message.key, message.value),
+                    on_delivery=delivered,
                 )
             waiting = self._producer.flush(self._timeout_s + 1.0)
         except (KafkaException, BufferError) as error:

@@ -19,7 +19,7 @@ from atdp.governance.quarantine import NO_KEY, record_place, seal, seal_envelope
 from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
-from atdp.runtime import UNKNOWN_TENANT, UnreadableBatch
+from atdp.runtime import OUTPUT_POSITION, UNKNOWN_TENANT, UnreadableBatch
 from atdp.schemas import HEADER_BYTES, REDELIVERY, REGOVERNED, encode_record, record_key
 
 MAX_VALUE_BYTES: Final = 8_000_000
@@ -83,6 +83,7 @@ def passed(
     if len(value) > MAX_VALUE_BYTES:
         raise Refusal("too_large", f"the governed event has more than {MAX_VALUE_BYTES} bytes")
     decision: DecisionName = "changed" if event.changed else "passed"
+    place = record_place(facts.raw.topic, facts.raw.partition, facts.raw.offset)
     version = b"%d" % event.record["governance"]["learned_version"]
     replaces = [(REGOVERNED, version)] if regoverned else []
     return GovernanceDecision(
@@ -93,7 +94,7 @@ def passed(
         governed=OutputRecord(
             key=record_key(event.record["tenant_id"], event.record["trajectory_id"]),
             value=value,
-            headers=_headers(facts.raw) + replaces,
+            headers=[(OUTPUT_POSITION, place), *_headers(facts.raw), *replaces],
         ),
         audit=_audit(
             facts,
@@ -278,5 +279,5 @@ def _audit(
 
 
 def _headers(raw: RawRecord) -> list[tuple[str, bytes]]:
-    """Return the headers that every output keeps: only the mark of a redelivery."""
+    """Return the headers of the raw record that every output keeps: the mark of a redelivery."""
     return [(REDELIVERY, b"1")] if raw.redelivered else []

@@ -17,7 +17,7 @@ from atdp.governance.master_secret import load_master_secret
 from atdp.governance.policy_store import PolicyStore
 from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.stage.loop import GovernanceStage
+from atdp.governance.stage.loop import GovernanceStage, StageReports
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import Fenced, KafkaTransaction, TransactionStuck
@@ -30,8 +30,10 @@ from atdp.runtime import (
     KeyStore,
     PlatformError,
     ProgressWatch,
+    RefusedRecords,
     Register,
     Service,
+    load_output_secret,
     open_register,
     utc_now,
 )
@@ -101,11 +103,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     service = Service.start("governance", argv, options=_options, description=__doc__)
     try:
         settings = StageSettings(
-            kafka=KafkaSettings.from_env(service.home), topic_prefix=service.options.topic_prefix
+            kafka=KafkaSettings.from_env(service.home),
+            output_secret=load_output_secret(service.home),
+            topic_prefix=service.options.topic_prefix,
         )
         register = open_register(service.home, topic_prefix=settings.topic_prefix)
         governor = build_governor(service.home, register)
         governor.quarantine_quota = QuarantineQuota.from_env(os.environ)
+        refused = RefusedRecords(service.home, "governance")
+        service.health.add_alarm("refused_records", refused.alarm)
         with service.serving():
             stage = GovernanceStage(
                 settings,
@@ -113,8 +119,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 KafkaTransaction(settings),
                 StageMetrics(service.health.registry),
                 now=utc_now,
-                on_state=lambda why: (
-                    service.health.ready() if why is None else service.health.not_ready(why)
+                reports=StageReports(
+                    state=lambda why: (
+                        service.health.ready() if why is None else service.health.not_ready(why)
+                    ),
+                    refused=refused.add,
                 ),
             )
             run(service, settings, stage)

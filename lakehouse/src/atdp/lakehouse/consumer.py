@@ -12,6 +12,9 @@ earlier ones: without them, readers would see what governance has replaced. The 
 read on, and a person decides (`set_aside`). In the topics of records about events such a batch is
 left out; nothing is permitted by what is missing there.
 
+A record without a valid signature of the owner of its topic is refused: it is no part of the batch,
+but the position goes past it. What is refused is told before anything after it can be committed.
+
 A position that the broker no longer has stops the writer (`auto.offset.reset=error`). Otherwise the
 records in between would be missing without notice.
 """
@@ -38,7 +41,10 @@ from atdp.lakehouse.record_batch import RecordBatch
 from atdp.runtime import (
     KafkaSettings,
     KafkaValue,
+    OnRefused,
     PartitionProbe,
+    RefusedRecord,
+    SignedTopic,
     UnreadableBatch,
     is_unreadable,
     record_headers,
@@ -133,6 +139,8 @@ class TopicConsumer:
     table_position: TablePosition
     on_rebalance: Callable[[], None]
     """Called before partitions are assigned, to read the tables' positions again."""
+    signatures: Mapping[TopicRole, SignedTopic]
+    on_refused: OnRefused
     session_timeout_s: float
     """The partitions of a dead writer move to another one after this. A frozen writer is fenced by
     positions, not by the session."""
@@ -171,13 +179,17 @@ class TopicConsumer:
         """
         count = 0
         sought: set[tuple[str, int]] = set()
+        refused: list[RefusedRecord] = []
         for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
             error = message.error()
             if (message.topic(), message.partition()) in sought:
                 continue
             if error is None:
-                self._add(message)
-                count += 1
+                if (refusal := self._refusal(message)) is None:
+                    self._add(message)
+                    count += 1
+                else:
+                    refused.append(refusal)
             elif is_unreadable(error):
                 sought.add((message.topic(), message.partition()))
                 self._meet_unreadable(message)
@@ -185,6 +197,7 @@ class TopicConsumer:
                 self._batch(message).reached(message.partition(), message.offset())
             else:
                 self._handle_error(message, error)
+        self.on_refused(refused)
         return count
 
     @property
@@ -269,6 +282,13 @@ class TopicConsumer:
             redelivered=header(headers, REDELIVERY) == b"1",
             regoverned=header(headers, REGOVERNED) is not None,
         )
+
+    def _refusal(self, message: Message) -> RefusedRecord | None:
+        """Return the place of a record that is refused, after going past it; None: it is signed."""
+        refusal = self.signatures[self._roles[message.topic()]].refusal(message)
+        if refusal is not None:
+            self._batch(message).reached(refusal.partition, refusal.offset + 1)
+        return refusal
 
     def _batch(self, message: Message) -> RecordBatch:
         return self.batches.setdefault(self._roles[message.topic()], RecordBatch())

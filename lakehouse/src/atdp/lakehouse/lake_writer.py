@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from atdp.lakehouse.commit import expire
 from atdp.lakehouse.consumer import POLL_S, TopicConsumer, identify_topics
@@ -21,10 +22,13 @@ from atdp.lakehouse.retention import collect
 from atdp.lakehouse.table_sink import Committed, TableSink
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.topic_sink import MakeSink, TopicSink
-from atdp.runtime import KafkaSettings
+from atdp.runtime import KafkaSettings, RefusedRecord, RefusedRecords, SignedTopic
 from atdp.schemas import TopicRole, topic
 
 _log = logging.getLogger("atdp.lakehouse")
+
+READER: Final = "lake-writer"
+"""Name of the writer in the file of refused records."""
 
 SOURCES: Sequence[TopicRole] = (
     "events_governed",
@@ -77,6 +81,7 @@ class LakeWriter:
         self._sinks = {
             role: self._open_sink(role, identity, make) for role, identity in identities.items()
         }
+        self._refused = RefusedRecords(lake.home, READER)
         self._oldest: float | None = None
         self._collected_at = time.monotonic()
         self.consumer = TopicConsumer(
@@ -85,6 +90,11 @@ class LakeWriter:
             settings.group,
             self._table_position,
             on_rebalance=self._reload_positions,
+            signatures={
+                role: SignedTopic.of_home(lake.home, role, name)
+                for role, name in settings.topics.items()
+            },
+            on_refused=self._note_refused,
             session_timeout_s=settings.session_timeout_s,
             set_aside=settings.set_aside,
             on_left_out=lambda batch: metrics.unreadable.labels(batch.topic).inc(),
@@ -132,6 +142,11 @@ class LakeWriter:
         """Commit the records in memory and leave the group."""
         self.flush()
         self.consumer.close()
+
+    def _note_refused(self, records: Sequence[RefusedRecord]) -> None:
+        self._refused.add(records)
+        for record in records:
+            self._metrics.unsigned.labels(record.topic, record.reason).inc()
 
     def _due(self) -> bool:
         if self._oldest is None:

@@ -13,6 +13,8 @@ for the others, the file is noted as a further one of their groups. Nothing of t
 a new process reads the ids again from the table.
 """
 
+import functools
+import operator
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +33,11 @@ from atdp.lakehouse.hash_runs import GROUP, HASH, HashRuns
 from atdp.lakehouse.layout import Layout
 from atdp.lakehouse.manifests import ListedFile, files_of
 from atdp.lakehouse.record_batch import ARRIVED, REGOVERNED
+from atdp.lakehouse.row_ids import ROW_ID, id_columns, looked_up_columns, row_id
 from atdp.lakehouse.storage import filesystem_of, path_in_filesystem
 from atdp.lakehouse.tables import REGOVERNED_OFFSET
 
-KEY = ("tenant_id", "event_id")
+KEY = ("tenant_id", ROW_ID)
 """An event id belongs to its tenant: two tenants may use the same id for two events."""
 PLACE = ("kafka_partition", "kafka_offset")
 CONTENT = "content"
@@ -119,8 +122,7 @@ class LandedIds:
             return
         for path, to in moved.items():
             self._move(path, to)
-        named = rows.filter(pl.col("event_id").is_not_null())
-        self._add(self.hashes(named), [files], [named.height])
+        self._add(self.hashes(rows), [files], [rows.height])
         self._snapshot_id = head.snapshot_id
 
     def require_new(self, rows: pl.DataFrame, table: Table) -> None:
@@ -186,12 +188,14 @@ class LandedIds:
         if not files:
             return
         filesystem = filesystem_of(table)
+        name = self.layout.definition.name
+        columns = [*id_columns(name)]
 
         def read(file: ListedFile) -> pl.Series:
             path = path_in_filesystem(file.path)
-            ids = pq.read_table(path, columns=["event_id"], filesystem=filesystem)
-            named = pl.DataFrame(ids).filter(pl.col("event_id").is_not_null())
-            return self.hashes(named.with_columns(tenant_id=pl.lit(file.partition[0], pl.String)))
+            ids = pq.read_table(path, columns=columns, filesystem=filesystem)
+            tenant = pl.lit(file.partition[0], pl.String).alias("tenant_id")
+            return self.hashes(pl.DataFrame(ids).select(tenant, row_id(name)))
 
         with ThreadPoolExecutor(_READERS) as readers:
             read_hashes = list(readers.map(read, files))
@@ -209,11 +213,13 @@ class LandedIds:
         """Return the forms of the rows of some files that have the key of one of `events`."""
         governed = self.layout.definition.governed
         extra = (*IDENTITY, "governance", REGOVERNED_OFFSET) if governed else ()
-        names = [*dict.fromkeys((*KEY, *PLACE, ARRIVED, *extra, *content))]
+        ids = id_columns(self.layout.definition.name)
+        names = [*dict.fromkeys(("tenant_id", *ids, *PLACE, ARRIVED, *extra, *content))]
         types = pl.Schema({name: self.layout.frame_schema[name] for name in names})
         found = pl.DataFrame(schema=types)
         if paths and events.height:
-            found = self._read_rows(table, paths, events["event_id"].unique(), types)
+            found = self._read_rows(table, paths, events, types)
+        found = found.with_columns(row_id(self.layout.definition.name))
         found = found.join(events.select(KEY).unique(), on=KEY, how="semi")
         hashed = self.content_hashes(found) if content else pl.lit(None, pl.UInt64)
         record = REGOVERNED_OFFSET if governed else "kafka_offset"
@@ -222,13 +228,18 @@ class LandedIds:
         )
 
     def _read_rows(
-        self, table: Table, paths: Collection[str], ids: pl.Series, types: pl.Schema
+        self, table: Table, paths: Collection[str], events: pl.DataFrame, types: pl.Schema
     ) -> pl.DataFrame:
+        """Return the rows of some files that may have the id of one of `events`."""
         source = ds.dataset(
             [path_in_filesystem(path) for path in paths],
             schema=pa.schema([self.layout.arrow_schema.field(name) for name in types]),
             filesystem=filesystem_of(table),
             format="parquet",
         )
-        wanted = pc.field("event_id").isin(ids.to_arrow())
+        values = events.select(looked_up_columns(self.layout.definition.name))
+        wanted = functools.reduce(
+            operator.or_,
+            (pc.field(each.name).isin(each.drop_nulls().unique().to_arrow()) for each in values),
+        )
         return pl.DataFrame(source.to_table(filter=wanted)).cast(types)

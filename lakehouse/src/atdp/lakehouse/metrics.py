@@ -26,6 +26,9 @@ class WriterMetrics:
         self.unreadable = counter(
             "unreadable_batches", "Batches left out because they cannot be read.", "topic"
         )
+        self.unsigned = counter(
+            "unsigned", "Records refused, since their signature is not valid.", "topic", "reason"
+        )
         self.collected_bytes = counter(
             "collected_bytes", "Bytes of garbage files deleted.", "table"
         )

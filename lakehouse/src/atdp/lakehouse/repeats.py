@@ -32,13 +32,14 @@ from atdp.schemas import newest
 
 DECIDING_TABLE: Sequence[TableName] = (
     "events",
+    "audit",
     "quarantine_index",
     "evaluations",
     "control_events",
 )
-"""Tables that hold an event once and by which the others of their topic go. `audit` holds
-decisions: an event that was sent again was decided again, perhaps with another result. Evaluations
-and decisions of the control plane are published at least once, under the same ids."""
+"""Tables that hold a record once and by which the others of their topic go. `audit` holds each
+decision once: an event that was sent again was decided again, perhaps with another result.
+Evaluations and decisions of the control plane are published at least once, under the same ids."""
 
 REPEAT = "__repeat"
 """Column that marks a row that does not land, since another form of its event does."""
@@ -64,10 +65,10 @@ def content_columns(table: TableName) -> Sequence[str]:
 def with_repeats_marked(frame: pl.DataFrame, landed: LandedIds, table: Table) -> pl.DataFrame:
     """Return the frame with the columns `REPEAT`, `CONFLICT`, `FIRST_OFFSET`, `FIRST_ARRIVED`.
 
-    Rows without an `event_id` (unreadable records in quarantine) are no repeats.
+    The frame has the column `ROW_ID`.
     """
     landed.follow(table)
-    named = frame.with_row_index(_ROW).filter(pl.col("event_id").is_not_null())
+    named = frame.with_row_index(_ROW)
     hashes = landed.hashes(named)
     forms = landed.forms_of(named, table)
     suspects = named.filter(hashes.is_duplicated() | hashes.is_in(landed.hashes(forms).implode()))

@@ -36,6 +36,7 @@ from atdp.lakehouse.repeats import (
     marked,
     with_repeats_marked,
 )
+from atdp.lakehouse.row_ids import row_id
 from atdp.lakehouse.table_sink import Committed, TableSink
 from atdp.lakehouse.tables import TableDefinition, TableName, table_definitions
 from atdp.schemas import SchemaName, TopicRole, topic
@@ -229,7 +230,9 @@ class TopicSink:
             decoded = decode(self.schema, values, columns)
         except UndecodableRecord as error:
             raise self._undecodable(origin, error.index, f"read: {error}") from error
-        return decoded.hstack(origin)
+        frame = decoded.hstack(origin)
+        decider = self._decider()
+        return frame if decider is None else frame.with_columns(row_id(decider.definition.name))
 
     def _kept(self, batch: RecordBatch) -> list[bool]:
         """Return for each record whether it is to be landed; empty when none is set aside."""

@@ -12,12 +12,20 @@ from collections.abc import Mapping, Sequence
 
 from atdp.lakehouse.errors import LakehouseError
 from atdp.lakehouse.lake import Lake, open_lake
-from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
+from atdp.lakehouse.lake_writer import READER, LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.table_sink import TableSink
 from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.topic_sink import MakeSink
-from atdp.runtime import KafkaSettings, PartitionPlace, PlatformError, ProgressWatch, Service
+from atdp.runtime import (
+    KafkaSettings,
+    PartitionPlace,
+    PlatformError,
+    ProgressWatch,
+    RefusedRecords,
+    Service,
+    require_register_secret,
+)
 from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.lakehouse")
@@ -58,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     with service.serving():
         try:
+            require_register_secret(service.home)
             run(service)
         except (LakehouseError, PlatformError):
             _log.exception("the lake writer stops because of an error")
@@ -82,6 +91,7 @@ def run(
     watch.start(service.stop)
     service.health.add_ready_check("partitions", writer.consumer.problem)
     service.health.add_ready_check("progress", watch.problem)
+    service.health.add_alarm("refused_records", RefusedRecords(service.home, READER).alarm)
     service.health.ready()
     while not service.stop.is_set():
         writer.step()

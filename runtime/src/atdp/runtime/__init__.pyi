@@ -47,14 +47,24 @@ from .reading_progress import (
     PartitionPlace as PartitionPlace,
     ProgressWatch as ProgressWatch,
 )
+from .refused_records import (
+    OnRefused as OnRefused,
+    RefusalEntry as RefusalEntry,
+    RefusedRecords as RefusedRecords,
+    refused_records as refused_records,
+)
 from .register.entry import RegisterEntry as RegisterEntry
-from .register.kafka import KafkaRegister as KafkaRegister, open_register as open_register
+from .register.kafka import (
+    KafkaRegister as KafkaRegister,
+    open_register as open_register,
+    require_register_secret as require_register_secret,
+)
 from .register.register import (
     MemoryLog as MemoryLog,
     MemoryRegister as MemoryRegister,
     Register as Register,
 )
-from .secret_keys import load_secret_key as load_secret_key
+from .secret_keys import load_secret_key as load_secret_key, read_secret_key as read_secret_key
 from .service.authentication import (
     Caller as Caller,
     Callers as Callers,
@@ -74,6 +84,14 @@ from .service.http_problem import (
 from .service.limited_route import LimitedRoute as LimitedRoute
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
+from .signed_output import (
+    OUTPUT_POSITION as OUTPUT_POSITION,
+    OUTPUT_SIGNATURE as OUTPUT_SIGNATURE,
+    RefusedRecord as RefusedRecord,
+    SignatureProblem as SignatureProblem,
+    SignedTopic as SignedTopic,
+    load_output_secret as load_output_secret,
+)
 from .stop_signals import call_on_signals as call_on_signals, stop_event as stop_event
 from .unreadable_batches import (
     READING_LIMITS as READING_LIMITS,

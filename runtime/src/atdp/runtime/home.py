@@ -80,8 +80,17 @@ class Home:
 
     @property
     def register_secret_file(self) -> Path:
-        """Secret (64 hex digits) with which the entries of the register are signed."""
+        """Secret (64 hex digits) that the services share.
+
+        With it the entries of the register are signed, and with keys derived from it the records of
+        the platform's topics.
+        """
         return self.secrets / "register.key"
+
+    @property
+    def refused_records_file(self) -> Path:
+        """Places of records of the platform's topics that readers refused, JSON."""
+        return self.root / "refused-records.json"
 
     @property
     def engine_token_file(self) -> Path:

@@ -13,7 +13,15 @@ from atdp.access import AccessError
 from atdp.governance import GovernanceError
 from atdp.inference import EngineClient, EngineError, load_engine_token
 from atdp.lakehouse import LakehouseError
-from atdp.runtime import Home, KafkaSettings, PlatformError, SecretKeyError, open_register, utc_now
+from atdp.runtime import (
+    Home,
+    KafkaSettings,
+    PlatformError,
+    SecretKeyError,
+    open_register,
+    refused_records,
+    utc_now,
+)
 from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
 from atdp.stack.home_privacy import open_to_others
@@ -44,6 +52,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
     problems: list[str] = []
     if open_to_others(stack.home.root):
         problems.append("other users can read the home; `atdp up` closes it at the next start")
+    problems += _section(problems, "refused records", lambda: _refused(stack.home), [])
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
     problems += _section(problems, "alarms", lambda: _alarms(stack.home), [])
@@ -108,6 +117,12 @@ def _section(problems: list[str], name: str, read: Callable[[], T], nothing: T) 
     except _EXPECTED as error:
         problems.append(f"{name}: {error}")
         return nothing
+
+
+def _refused(home: Home) -> list[str]:
+    texts = [entry.text for entry in refused_records(home)]
+    done = f"when you have looked at them, remove {home.refused_records_file}"
+    return [*texts, done] if texts else []
 
 
 def _lags(stack: LocalStack) -> tuple[Lag, ...]:

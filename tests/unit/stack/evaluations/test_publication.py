@@ -15,7 +15,7 @@ from atdp.lakehouse import connect, open_lake
 from atdp.lakehouse.testing import LogDouble
 from atdp.replay import PinnedDataset, PolicyVersion, ReplayConfig, ReplayReport, StoredRuns, replay
 from atdp.replay.testing import BigramPolicy, LogPlan
-from atdp.runtime import Home
+from atdp.runtime import Home, SignedTopic, load_secret_key
 from atdp.schemas import decode_record
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.evaluation_query import list_evaluations, trend_of, write_trend
@@ -135,15 +135,26 @@ def test_a_broker_that_does_not_answer_fails_no_evaluation(
 ) -> None:
     monkeypatch.setenv("ATDP_KAFKA_BOOTSTRAP", "127.0.0.1:1")
     monkeypatch.setattr("atdp.stack.evaluations.publication.KafkaTopic", impatient_topic)
+    load_secret_key(home.register_secret_file, if_lost="the test fails")
     publish_evaluation(home, judged())
     assert len(waiting(home)) == 1
     assert "wait in the outbox" in caplog.text
 
 
-def impatient_topic(name: str, config: dict[str, Any]) -> Any:
+def test_an_evaluation_that_cannot_be_signed_waits(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ATDP_KAFKA_BOOTSTRAP", "127.0.0.1:1")
+    publish_evaluation(home, judged())
+    assert len(waiting(home)) == 1
+    assert "is missing" in caplog.text
+    assert not home.register_secret_file.exists()
+
+
+def impatient_topic(signatures: SignedTopic, config: dict[str, Any]) -> Any:
     from atdp.control import KafkaTopic
 
-    return KafkaTopic(name, config, timeout_s=0.3)
+    return KafkaTopic(signatures, config, timeout_s=0.3)
 
 
 def test_what_is_acknowledged_leaves_the_outbox_and_a_kill_before_that_repeats_the_record(

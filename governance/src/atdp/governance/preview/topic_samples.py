@@ -39,12 +39,16 @@ def quarantine_sample(
 ) -> Sample:
     """Return a sample of quarantined records by the time of their quarantine, as they were raw.
 
-    Records that were too large to be kept, or were sealed by another home, are left out.
+    Records that were too large to be kept, were sealed by another home, or have no valid signature
+    of governance are left out.
 
     Raises:
         PreviewError: see `raw_sample`.
     """
+    signatures = settings.signatures("events_quarantine")
     for message in _messages(settings, "events_quarantine", sampler.window):
+        if signatures.refusal(message) is not None:
+            continue
         raw = _unsealed(message, secret)
         if raw is None:
             continue

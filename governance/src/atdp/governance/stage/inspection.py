@@ -18,15 +18,22 @@ class RecordGone(GovernanceError):
 
 
 def read_quarantined(
-    place: QuarantinePlace, kafka: KafkaSettings, *, topic_prefix: str = ""
+    place: QuarantinePlace,
+    kafka: KafkaSettings,
+    *,
+    output_secret: bytes,
+    topic_prefix: str = "",
 ) -> Mapping[str, Any]:
     """Return the quarantine record at a place; its payload stays sealed.
 
     Raises:
+        RecordNotSigned: the record there was not written by governance.
         RecordGone: there is none.
         GovernanceError: the broker does not answer.
     """
-    reader = PlaceReader(StageSettings(kafka=kafka, topic_prefix=topic_prefix))
+    reader = PlaceReader(
+        StageSettings(kafka=kafka, output_secret=output_secret, topic_prefix=topic_prefix)
+    )
     try:
         value = reader.quarantined(place.partition, place.offset)
     finally:

@@ -14,6 +14,7 @@ limited.
 
 What is learned from a trajectory is part of the transaction as well: its state is written to the
 topic of learned values beside the events that taught it (`atdp.governance.stage.settlement`).
+Every record that is written is signed (`atdp.runtime.signed_output`).
 Orders about quarantined records are consumed beside the raw records, and are carried out in the
 same transactions (`atdp.governance.release`).
 
@@ -30,6 +31,7 @@ loop continues.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -46,12 +48,28 @@ from atdp.governance.stage.raw_consumer import RawConsumer
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.settlement import Settlement, SettlementUnfinished, TransactionBudget
 from atdp.governance.stage.transaction import ANY_PARTITION, OutputTransaction, TransactionFailed
-from atdp.runtime import UnreadableBatch
+from atdp.runtime import OnRefused, UnreadableBatch
 from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
 
 _HALTED_POLL_S: Final = 0.5
+_SIGNED: Final[Sequence[TopicRole]] = (
+    "events_governed",
+    "events_quarantine",
+    "audit",
+    "learned_values",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageReports:
+    """Calls by which a stage reports what people have to know."""
+
+    state: Callable[[str | None], None] = lambda _: None
+    """The reason when the stage halts, and None when it resumes."""
+    refused: OnRefused = lambda _: None
+    """Records of governance's own topics that governance did not sign."""
 
 
 class GovernanceStage:
@@ -65,21 +83,19 @@ class GovernanceStage:
         metrics: StageMetrics,
         *,
         now: Callable[[], datetime],
-        on_state: Callable[[str | None], None] = lambda _: None,
+        reports: StageReports | None = None,
     ) -> None:
-        """Join no group yet.
-
-        `on_state` is called with the reason when the stage halts, and with None when it resumes.
-        """
+        """Join no group yet."""
         self._settings = settings
         self._governor = governor
         self._transaction = transaction
         self._metrics = metrics
         self._now = now
-        self._on_state = on_state
+        self._reports = reports or StageReports()
         self._halted: str | None = None
         self._orders_topic = settings.topic("quarantine_orders")
-        self._reader = PlaceReader(settings)
+        self._signatures = {role: settings.signatures(role) for role in _SIGNED}
+        self._reader = PlaceReader(settings, self._reports.refused)
         self._learned = LearnedStore(self._reader.states, settings.learned_retention)
         self._settlement = Settlement(governor, self._learned, self._reader, metrics, self._write)
         self._orders = OrderExecution(governor, self._reader, settings.topic("events_raw"))
@@ -226,10 +242,9 @@ class GovernanceStage:
 
     def _write_states(self) -> None:
         """Add the changed states of trajectories to the transaction."""
-        topic = self._settings.topic("learned_values")
         for partition, record in self._learned.records(self._now()):
             output = OutputRecord(key=record.key, value=record.value, headers=[])
-            self._transaction.write(topic, partition, output)
+            self._write_signed("learned_values", partition, output)
 
     def _write(self, decision: GovernanceDecision, partition: int) -> int:
         """Add one decision's records to the transaction; return the bytes of their values."""
@@ -240,8 +255,13 @@ class GovernanceStage:
         ]
         for role, to, output in outputs:
             if output is not None:
-                self._transaction.write(self._settings.topic(role), to, output)
+                self._write_signed(role, to, output)
         return sum(len(output.value) for _, _, output in outputs if output is not None)
+
+    def _write_signed(self, role: TopicRole, partition: int, output: OutputRecord) -> None:
+        topic = self._signatures[role]
+        headers = topic.signed(output.key, output.value, output.headers)
+        self._transaction.write(topic.name, partition, replace(output, headers=headers))
 
     def _abort_and_rewind(self) -> None:
         """Give up the open transaction and go back to the committed offsets.
@@ -276,7 +296,7 @@ class GovernanceStage:
         if self._halted is not None:
             self._halted = None
             self._metrics.halted.set(0)
-            self._on_state(None)
+            self._reports.state(None)
 
     def _halt(self, why: str) -> None:
         # At every step, because partitions may have been assigned since the last one.
@@ -285,5 +305,5 @@ class GovernanceStage:
             return
         self._halted = why
         self._metrics.halted.set(1)
-        self._on_state(why)
+        self._reports.state(why)
         _log.error("governance is halted until its home is repaired", extra={"why": why})

@@ -28,7 +28,7 @@ from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.release.order import QuarantineOrder, read_order
 from atdp.governance.stage.done_records import DoneRecords
 from atdp.governance.stage.messages import message_time
-from atdp.governance.stage.place_reader import BatchUnreadable, PlaceReader
+from atdp.governance.stage.place_reader import BatchUnreadable, PlaceReader, RecordNotSigned
 from atdp.governance.stage.settlement import SettlementUnfinished
 from atdp.governance.stage.transaction import TransactionFailed
 from atdp.runtime import UNKNOWN_TENANT, record_headers
@@ -146,7 +146,10 @@ class OrderExecution:
             raise _NotCarriedOut("orders_unreadable") from None
         if done:
             raise _NotCarriedOut("already_done")
-        value = self._reader.quarantined(order.quarantine_partition, order.quarantine_offset)
+        try:
+            value = self._reader.quarantined(order.quarantine_partition, order.quarantine_offset)
+        except RecordNotSigned:
+            raise _NotCarriedOut("record_not_signed") from None
         if value is None:
             raise _NotCarriedOut("record_gone")
         try:

@@ -8,12 +8,15 @@ with a bound in bytes, so that a trajectory that was just active needs no second
 A single record in a batch that cannot be read is gone. A batch of learned values that cannot be
 read halts governance, because values that it holds would stay in later events. One of the orders
 stops all orders of its partition, because it may hold the note that a record is done with.
+
+Learned values and quarantined records that governance did not sign are not used. Their places are
+given to `on_refused`.
 """
 
 import contextlib
 import struct
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -29,15 +32,16 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.decisions import RawRecord
-from atdp.governance.errors import HomeUnavailable
+from atdp.governance.errors import GovernanceError, HomeUnavailable
 from atdp.governance.learned.learned_store import StoredState
 from atdp.governance.stage.messages import message_time, raw_record
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import TransactionFailed
-from atdp.runtime import is_unreadable
+from atdp.runtime import OnRefused, is_unreadable
 from atdp.schemas import TopicRole
 
 _TIMEOUT_S: Final = 30.0
+_SIGNED: Final[Sequence[TopicRole]] = ("events_quarantine", "learned_values")
 _NOT_THERE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _ON_THE_WAY_S: Final = 1.0
 _AHEAD: Final = 500
@@ -48,11 +52,17 @@ class BatchUnreadable(HomeUnavailable):
     """A topic that governance itself writes holds a batch that cannot be read."""
 
 
+class RecordNotSigned(GovernanceError):
+    """A record of a topic of governance has no valid signature of governance."""
+
+
 class PlaceReader:
     """Reads single records, and whole partitions of small topics. Not thread-safe."""
 
-    def __init__(self, settings: StageSettings) -> None:
+    def __init__(self, settings: StageSettings, on_refused: OnRefused = lambda _: None) -> None:
         self._settings = settings
+        self._on_refused = on_refused
+        self._signatures = {role: settings.signatures(role) for role in _SIGNED}
         self._raw_topic = settings.topic("events_raw")
         self._recent = ByteLru[RawRecord](settings.raw_cache_bytes)
         self._consumer: Any = None
@@ -81,6 +91,7 @@ class PlaceReader:
         """Return a quarantine record, or None when the topic does not hold it.
 
         Raises:
+            RecordNotSigned: the record there was not written by governance.
             TransactionFailed: see `raw`.
         """
         topic = self._settings.topic("events_quarantine")
@@ -89,17 +100,32 @@ class PlaceReader:
             return None
         self._known.add(partition)
         message = self._message(topic, partition, offset)
-        return None if message is None else message.value()
+        if message is None:
+            return None
+        refusal = self._signatures["events_quarantine"].refusal(message)
+        if refusal is not None:
+            self._on_refused([refusal])
+            raise RecordNotSigned(
+                f"governance did not write the record at {topic}/{partition}/{offset}, so it is "
+                "not used; find out who can write to this topic"
+            )
+        return message.value() or b""
 
     def states(self, partition: int) -> Iterator[StoredState]:
-        """Yield the records of learned values of a partition.
+        """Yield the signed records of learned values of a partition.
 
         Raises:
             TransactionFailed: the broker does not answer; the transaction is to be repeated.
             HomeUnavailable: the topic holds a batch that cannot be read.
         """
+        refused = []
         for message in self._all("learned_values", partition):
+            refusal = self._signatures["learned_values"].refusal(message)
+            if refusal is not None:
+                refused.append(refusal)
+                continue
             yield StoredState(message.key() or b"", message.value() or b"", message_time(message))
+        self._on_refused(refused)
 
     def orders(self, partition: int) -> Iterator[Message]:
         """Yield the orders about quarantined records, and the notes on them, of a partition.

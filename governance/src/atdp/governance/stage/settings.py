@@ -1,12 +1,12 @@
 """Settings of the worker, read once at its entry point."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
 from atdp.governance.learned.late_events import LEARNED_RETENTION
-from atdp.runtime import READING_LIMITS, KafkaSettings, KafkaValue
+from atdp.runtime import READING_LIMITS, KafkaSettings, KafkaValue, SignedTopic
 from atdp.schemas import TopicRole, topic
 
 GOVERNANCE_GROUP: Final = "atdp-governance"
@@ -18,6 +18,8 @@ class StageSettings:
     """The Kafka settings of one worker."""
 
     kafka: KafkaSettings
+    output_secret: bytes = field(repr=False)
+    """The secret from which the keys are derived that sign what governance writes."""
     topic_prefix: str = ""
     """Prefix of every topic name, the group and the transactional id, so that several stacks can
     use one cluster."""
@@ -46,6 +48,10 @@ class StageSettings:
     def topic(self, role: TopicRole) -> str:
         """Return the name of a topic on this cluster."""
         return self.topic_prefix + topic(role).name
+
+    def signatures(self, role: TopicRole) -> SignedTopic:
+        """Return the signatures of the records of a topic on this cluster."""
+        return SignedTopic(self.output_secret, role, self.topic(role))
 
     @property
     def group(self) -> str:

@@ -3,8 +3,8 @@
 The group commits the offset before which every end is settled: emitted, skipped, or parked in the
 journal. A worker that is killed leaves the rest to the next one, which finds in the journal what
 was done. Only records of tenants that have evaluators are decoded, and no record that governance
-wrote in place of an earlier one. A group that is new begins at the oldest record that the topic
-holds.
+wrote in place of an earlier one, or did not sign. A group that is new begins at the oldest record
+that the topic holds.
 
 A batch that cannot be read is left out, with an error in the log: the trajectories that end in it
 get no verdict, which permits nothing.
@@ -22,13 +22,16 @@ from atdp.runtime import (
     GroupOffsets,
     KafkaSettings,
     KafkaValue,
+    OnRefused,
     PartitionPlace,
     PartitionProbe,
     ProgressWatch,
+    RefusedRecord,
+    SignedTopic,
     is_unreadable,
     record_headers,
 )
-from atdp.schemas import REGOVERNED, SchemaError, decode, header, topic
+from atdp.schemas import REGOVERNED, SchemaError, decode, header
 
 _log = logging.getLogger("atdp.rewards.evaluators")
 
@@ -50,9 +53,17 @@ class EndedConsumer:
     """Reads ends as one member of the group."""
 
     def __init__(
-        self, kafka: KafkaSettings, *, topic_name: str | None = None, group: str = GROUP
+        self,
+        kafka: KafkaSettings,
+        signatures: SignedTopic,
+        *,
+        on_refused: OnRefused,
+        group: str = GROUP,
     ) -> None:
-        self._topic = topic_name or topic("events_governed").name
+        """Join the group, to read the topic whose records `signatures` checks."""
+        self._signatures = signatures
+        self._on_refused = on_refused
+        self._topic = signatures.name
         self._consumer = Consumer(kafka.config(**_CONSUMER, group_id=group))
         self._probe = PartitionProbe(kafka)
         self._group_offsets = GroupOffsets(kafka, group)
@@ -78,7 +89,8 @@ class EndedConsumer:
             RewardError: reading failed for good.
         """
         prefixes = tuple(f"{tenant}/".encode() for tenant in tenants)
-        ends = []
+        ends: list[EndedTrajectory] = []
+        refused: list[RefusedRecord] = []
         sought: set[int] = set()
         for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
             error = message.error()
@@ -92,11 +104,14 @@ class EndedConsumer:
                     _check(error)
                 continue
             again = header(record_headers(message), REGOVERNED) is not None
-            if prefixes and (message.key() or b"").startswith(prefixes) and not again:
-                end = _end_of(message)
-                if end is not None:
-                    ends.append(end)
+            of_tenant = prefixes and (message.key() or b"").startswith(prefixes)
+            if of_tenant and not again:
+                refusal = self._signatures.refusal(message)
+                end = _end_of(message) if refusal is None else None
+                refused += [] if refusal is None else [refusal]
+                ends += [] if end is None else [end]
             self.positions[message.partition()] = message.offset() + 1
+        self._on_refused(refused)
         return ends
 
     def commit(self, offsets: Mapping[int, int]) -> None:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from atdp.lakehouse import LakehouseError
 from atdp.rewards.errors import EmissionFailed, RewardError
 from atdp.rewards.evaluators.evaluators_store import EvaluatorsStore, evaluators_folder
-from atdp.runtime import Home, KafkaSettings, PlatformError, Service
+from atdp.runtime import (
+    Home,
+    KafkaSettings,
+    PlatformError,
+    RefusedRecords,
+    Service,
+    SignedTopic,
+    require_register_secret,
+)
 
 if TYPE_CHECKING:
     from atdp.rewards.evaluators.evaluation_scheduler import EvaluationScheduler
@@ -57,8 +65,15 @@ def _evaluate(service: Service, store: EvaluatorsStore) -> None:
     from atdp.rewards.evaluators.worker_locks import WorkerLock
 
     home = service.home
+    require_register_secret(home)
+    refused = RefusedRecords(home, "evaluators")
+    service.health.add_alarm("refused_records", refused.alarm)
     journal = EvaluationJournal(journal_file(home))
-    consumer = EndedConsumer(KafkaSettings.from_env(home))
+    consumer = EndedConsumer(
+        KafkaSettings.from_env(home),
+        SignedTopic.of_home(home, "events_governed"),
+        on_refused=refused.add,
+    )
     try:
         with WorkerLock(home.run) as lock:
             scheduler = _scheduler(service, store, journal, lock.name)

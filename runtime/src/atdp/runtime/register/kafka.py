@@ -17,7 +17,8 @@ from atdp.runtime.kafka_headers import record_headers
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.register.entry import SIGNATURE, RegisterEntry, is_signed, sign
 from atdp.runtime.secret_keys import load_secret_key
-from atdp.schemas import topic
+from atdp.runtime.signed_output import load_output_secret
+from atdp.schemas import header, topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
@@ -179,7 +180,7 @@ class KafkaRegister:
 
     def _entry(self, message: "Message") -> RegisterEntry | None:
         key, value = message.key() or b"", message.value() or b""
-        signature = dict(record_headers(message)).get(SIGNATURE)
+        signature = header(record_headers(message), SIGNATURE)
         entry = None
         if is_signed(self._secret, key, value, signature):
             entry = RegisterEntry.decode(value, offset=_offset(message))
@@ -246,6 +247,25 @@ def open_register(home: Home, *, topic_prefix: str = "") -> KafkaRegister:
         home.register_secret_file, if_lost="no decision in the register holds any more"
     )
     return KafkaRegister(KafkaSettings.from_env(home), secret, topic_prefix=topic_prefix)
+
+
+def require_register_secret(home: Home, *, topic_prefix: str = "") -> None:
+    """Check that the secret of a home is the one with which its stack signs.
+
+    A reader with another secret would refuse every record of the platform and go past it.
+
+    Raises:
+        SettingsError: no broker is known.
+        SecretKeyError: the secret is missing or cannot be used.
+        RegisterUnavailable: no entry of the register is signed with it, or the register cannot be
+            read.
+    """
+    load_output_secret(home)
+    register = open_register(home, topic_prefix=topic_prefix)
+    try:
+        register.read()
+    finally:
+        register.close()
 
 
 def _offset(message: "Message") -> int:

@@ -2,7 +2,8 @@
 
 `/healthz` answers 200 while the process should keep running, `/readyz` 200 while it can do its
 work, and `/metrics` gives the Prometheus registry. Both health answers list the failing checks by
-name. A check never shows event data.
+name, and alarms: what a person has to look at although the process works. A check never shows event
+data.
 """
 
 import json
@@ -28,6 +29,7 @@ class Health:
     _not_ready_reason: str | None = "starting"
     _live_checks: dict[str, Check] = field(default_factory=dict)
     _ready_checks: dict[str, Check] = field(default_factory=dict)
+    _alarms: dict[str, Check] = field(default_factory=dict)
 
     def ready(self) -> None:
         """Declare the process able to work."""
@@ -44,6 +46,13 @@ class Health:
     def add_ready_check(self, name: str, check: Check) -> None:
         """Add a check of `/readyz`; one that fails means: running, but unable to work now."""
         self._ready_checks[name] = check
+
+    def add_alarm(self, name: str, check: Check) -> None:
+        """Add a check whose problem both answers show, without a change of their status.
+
+        For what others can cause, such as forged records: it must not stop the process.
+        """
+        self._alarms[name] = check
 
     def live(self) -> tuple[int, dict[str, object]]:
         """Return HTTP status and body of `/healthz`."""
@@ -67,6 +76,8 @@ class Health:
         }
         if failing:
             body["failing"] = failing
+        if alarms := _failing(self._alarms):
+            body["alarms"] = alarms
         return (503 if failing else 200), body
 
 

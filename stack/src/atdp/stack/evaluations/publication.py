@@ -22,7 +22,7 @@ from atdp.control import (
     line_name,
 )
 from atdp.replay import ReplayReport
-from atdp.runtime import Home, KafkaSettings, PlatformError, utc_now
+from atdp.runtime import Home, KafkaSettings, PlatformError, SecretKeyError, SignedTopic, utc_now
 from atdp.schemas import topic
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.evaluation_record import EvaluationOccasion, evaluation_record
@@ -73,8 +73,8 @@ def publish_recorded(home: Home, report: ReplayReport, record_gate: Callable[[],
 def publish_pending(home: Home) -> int:
     """Send what waits in the outbox of a home; returns how many records were sent, 0 if not all.
 
-    Nothing is sent when no broker is configured. What is not acknowledged stays in the outbox, with
-    a warning.
+    Nothing is sent when no broker is configured. What is not acknowledged, or cannot be signed,
+    stays in the outbox, with a warning.
     """
     outbox = EvaluationOutbox.of(home)
     _release_recorded(home, outbox)
@@ -84,12 +84,12 @@ def publish_pending(home: Home) -> int:
         settings = KafkaSettings.from_env(home)
     except PlatformError:
         return 0
-    definition = topic("evaluations")
-    largest = int(definition.config["max.message.bytes"])
+    largest = int(topic("evaluations").config["max.message.bytes"])
     config = {**settings.config(), "message.max.bytes": largest}
     try:
-        return outbox.publish_to(KafkaTopic(definition.name, config))
-    except PublishFailed as error:
+        signatures = SignedTopic.of_home(home, "evaluations")
+        return outbox.publish_to(KafkaTopic(signatures, config))
+    except (PublishFailed, SecretKeyError) as error:
         _log.warning("evaluations wait in the outbox: %s", error)
         return 0
 

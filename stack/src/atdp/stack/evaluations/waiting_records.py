@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from atdp.control import STORE_FILE_NAME, PublishFailed, ReleaseStore, decisions_outbox
-from atdp.runtime import Home, PlatformError, setup_logging
+from atdp.runtime import Home, PlatformError, SecretKeyError, setup_logging
 from atdp.stack.evaluations.evaluation_outbox import EvaluationOutbox
 from atdp.stack.evaluations.publication import publish_pending
 
@@ -33,7 +33,7 @@ def _publish_decisions(home: Home) -> bool:
     with ReleaseStore(home.control) as store:
         try:
             decisions_outbox(home, store).publish_pending()
-        except PublishFailed:
+        except (PublishFailed, SecretKeyError):
             return False
         except PlatformError:
             return True

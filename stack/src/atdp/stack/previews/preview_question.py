@@ -95,7 +95,7 @@ class PreviewQuestion:
             StageSettings,
             preview_policy,
         )
-        from atdp.runtime import KafkaSettings, open_register
+        from atdp.runtime import KafkaSettings, load_output_secret, open_register
         from atdp.stack.previews.lake_events import LakeEvents
 
         with closing(open_register(home)) as register:
@@ -110,7 +110,9 @@ class PreviewQuestion:
             )
             place = PreviewPlace(
                 home=home,
-                settings=StageSettings(kafka=KafkaSettings.from_env(home)),
+                settings=StageSettings(
+                    kafka=KafkaSettings.from_env(home), output_secret=load_output_secret(home)
+                ),
                 register=register,
                 decided=decided,
                 lake=LakeEvents(home, request.checked_tenants()),

@@ -27,6 +27,7 @@ from atdp.runtime import (
     Principal,
     Register,
     RegisterEntry,
+    load_output_secret,
     open_register,
 )
 from atdp.stack.errors import StackError
@@ -141,7 +142,12 @@ class QuarantineDesk:
             why = "; ".join(decision.errors) or decision.reason
             raise QuarantineDenied(f"{caller.actor} may not see the payload of {place}: {why}")
         kafka = KafkaSettings.from_env(self._home)
-        record = read_quarantined(place, kafka, topic_prefix=self._topic_prefix)
+        record = read_quarantined(
+            place,
+            kafka,
+            output_secret=load_output_secret(self._home),
+            topic_prefix=self._topic_prefix,
+        )
         if record["tenant_id"] != listed.tenant_id:
             raise QuarantineUnknown(f"the record at {place} is not the one that the lake lists")
         return open_payload(load_master_secret(self._home.governance_secret_file), record)
