@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from atdp.governance.decisions import GovernanceDecision, OutputRecord
+from atdp.governance.quarantine_quota import QuarantineQuota
 
 
 class FakeMessage:
@@ -128,6 +129,8 @@ class FakeGovernor:
 
     def check_home(self) -> None:
         return None
+
+    quarantine_quota = QuarantineQuota()
 
     def __init__(self, on_decide: Callable[[], None], size: int) -> None:
         self.on_decide = on_decide

@@ -7,7 +7,7 @@ import pytest
 
 from atdp.governance.detect.numbers import number_entity
 from atdp.governance.errors import PolicyError, Refusal
-from atdp.governance.policy import CompiledPolicy, PolicyDocument
+from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
 from atdp.governance.tenant_governor import TenantGovernor
 from atdp.governance.walk.string_governor import StringGovernor
 
@@ -20,7 +20,9 @@ CARD = 4111111111111111
 
 @pytest.fixture
 def governor(default_policy: CompiledPolicy) -> TenantGovernor:
-    return governor_of(default_policy)
+    document = default_policy.document
+    any_value = document.rewards.model_copy(update={"ranges": {"*": (-1e18, 1e18)}})
+    return governor_of(compile_policy(document.model_copy(update={"rewards": any_value})))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from atdp.governance.judgements import RecordSender
 from atdp.governance.learned.learned_set import LearnedSet
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.replacements import Replacement, finding_records
@@ -36,9 +37,9 @@ def test_no_number_of_findings_makes_an_audit_record_that_the_broker_refuses(
     governed = TenantGovernor.govern
 
     def with_many_findings(
-        self: TenantGovernor, record: Any, now: datetime, *known: LearnedSet
+        self: TenantGovernor, record: Any, now: datetime, *known: LearnedSet, sender: RecordSender
     ) -> GovernedEvent:
-        event = governed(self, record, now, *known)
+        event = governed(self, record, now, *known, sender=sender)
         return dataclasses.replace(event, replacements=deep_findings(2_000))
 
     monkeypatch.setattr(TenantGovernor, "govern", with_many_findings)

@@ -120,7 +120,7 @@ def test_a_value_split_over_parts_has_the_surrogate_of_the_whole_value(
     message["parts"] = [{**part, "text": text} for text in texts]
     governor = governor_of(default_policy)
     (governed,) = governor.govern(event, NOW).record["observation"]["messages"]
-    whole = governor.strings.text("".join(texts), "t").text
+    whole = governor.strings.text("".join(texts), event["trajectory_id"]).text
     assert "".join(each["text"] for each in governed["parts"]) == whole
 
 
