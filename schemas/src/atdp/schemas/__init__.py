@@ -133,6 +133,7 @@ from atdp.schemas.held_context import (
 )
 from atdp.schemas.ids import deterministic_event_id, new_event_id
 from atdp.schemas.judgement import Annotation, Feedback, FeedbackType, Reward, TargetKind
+from atdp.schemas.kafka_principals import LOOK_GROUPS, KafkaPrincipal, all_kafka_principals
 from atdp.schemas.lifecycle import EndStatus, Gap, TrajectoryEnded, TrajectoryStarted
 from atdp.schemas.message import Message, Part, PartType
 from atdp.schemas.observation import InternalState, InternalStateType, Observation
@@ -165,6 +166,7 @@ __all__ = [
     "HEADER_BYTES",
     "KEY_ID",
     "KIND_OF_BODY",
+    "LOOK_GROUPS",
     "REDELIVERY",
     "REGOVERNED",
     "REPEAT_RULE",
@@ -214,6 +216,7 @@ __all__ = [
     "InternalState",
     "InternalStateType",
     "InvalidRecord",
+    "KafkaPrincipal",
     "Kind",
     "Link",
     "LogprobEncoding",
@@ -268,6 +271,7 @@ __all__ = [
     "Versions",
     "WholePrompt",
     "WholePrompts",
+    "all_kafka_principals",
     "all_topics",
     "canonical_json",
     "canonical_sha256",

@@ -18,12 +18,14 @@ from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
 from atdp.stack.home_privacy import open_to_others
 from atdp.stack.kafka_log import KafkaLog
+from atdp.stack.kafka_rights.cluster_rights import rights_problems
 from atdp.stack.local_stack import LocalStack
 from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
 from atdp.stack.services import WAITS_FOR_WEIGHTS
 from atdp.stack.stack_state import ServiceEntry
 from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, overall_state
 from atdp.stack.stage_readers import stages
+from atdp.stack.topics import missing_topics
 
 T = TypeVar("T")
 _Consent: TypeAlias = tuple[Sequence[Mapping[str, object]], Sequence[Mapping[str, object]]]
@@ -31,6 +33,7 @@ _Consent: TypeAlias = tuple[Sequence[Mapping[str, object]], Sequence[Mapping[str
 _NO_CONSENT: _Consent = ((), ())
 _EXPECTED = (StackError, AccessError, PlatformError, GovernanceError, LakehouseError, OSError)
 _ENGINE_TIMEOUT_S = 3.0
+_SHOWN_FAULTS = 5
 
 
 def collect_status(stack: LocalStack) -> StackStatus:
@@ -43,6 +46,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
     problems: list[str] = []
     if open_to_others(stack.home.root):
         problems.append("other users can read the home; `atdp up` closes it at the next start")
+    _section(problems, "topics", lambda: problems.extend(_cluster_problems(stack)), None)
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
     policies: tuple[Mapping[str, object], ...] = _section(
@@ -104,6 +108,16 @@ def _section(problems: list[str], name: str, read: Callable[[], T], nothing: T) 
     except _EXPECTED as error:
         problems.append(f"{name}: {error}")
         return nothing
+
+
+def _cluster_problems(stack: LocalStack) -> list[str]:
+    """Return what is wrong with topics and rights; of many faults only the first ones."""
+    settings = KafkaSettings.from_env(stack.home, stack.environ)
+    faults = missing_topics(settings) + rights_problems(stack.home, stack.environ, settings)
+    more = len(faults) - _SHOWN_FAULTS
+    if more > 0:
+        faults[_SHOWN_FAULTS:] = [f"{more} more faults of topics and rights; `atdp up` lists all"]
+    return faults
 
 
 def _lags(stack: LocalStack) -> tuple[Lag, ...]:

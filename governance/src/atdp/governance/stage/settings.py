@@ -7,7 +7,7 @@ from typing import Final
 
 from atdp.governance.learned.late_events import LEARNED_RETENTION
 from atdp.runtime import KafkaSettings, KafkaValue
-from atdp.schemas import TopicRole, topic
+from atdp.schemas import LOOK_GROUPS, TopicRole, topic
 
 GOVERNANCE_GROUP: Final = "atdp-governance"
 """The consumer group of the governance workers."""
@@ -79,7 +79,7 @@ class StageSettings:
         """
         return {
             **self.kafka.config(),
-            "group.id": f"{self.topic_prefix}{GOVERNANCE_GROUP}-reader",
+            "group.id": f"{LOOK_GROUPS}{self.topic_prefix}{GOVERNANCE_GROUP}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -16,7 +16,7 @@ from atdp.runtime.home import Home
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.register.entry import SIGNATURE, RegisterEntry, is_signed, sign
 from atdp.runtime.secret_keys import load_secret_key
-from atdp.schemas import topic
+from atdp.schemas import LOOK_GROUPS, topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
@@ -197,7 +197,7 @@ class KafkaRegister:
             self._consumer = Consumer(
                 {
                     **self._settings.config(),
-                    "group.id": f"{self._topic}-reader",
+                    "group.id": f"{LOOK_GROUPS}{self._topic}",
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,
