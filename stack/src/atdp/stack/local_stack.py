@@ -194,9 +194,10 @@ class LocalStack:
             settings = KafkaSettings.from_env(self.home, self.environ)
             _require_answer(settings)
             self.state.publish_endpoints({"kafka": settings.bootstrap, **endpoints})
-            self._prepare_cluster(settings, -1, report)
+            # Before the topics: a user without rights does not see those that exist.
             for problem in rights_problems(self.home, self.environ, settings):
                 report(problem)
+            self._prepare_cluster(settings, -1, report)
             return python_services(self.home, ports, after=())
         if is_new_to_passwords:
             report(_NOW_WITH_PASSWORDS.format(path=self.home.kafka_logins / "agent.json"))

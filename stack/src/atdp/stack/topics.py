@@ -131,8 +131,8 @@ def _create(
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise StackError(
-                    f"Cannot create topic {name}: {error.args[0].str()}. Create the topics that "
-                    "are missing yourself:\n"
+                    f"Cannot create topic {name}: {error.args[0].str()}. Give this user the "
+                    "rights that it lacks, or create the topics that are missing yourself:\n"
                     + "\n".join(creation_command(each, bootstrap) for each in wanted)
                 ) from error
 
