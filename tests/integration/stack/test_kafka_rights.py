@@ -250,16 +250,12 @@ def test_a_deleted_topic_is_named_by_status_and_readiness_until_it_is_there_agai
     audit = all_topics()["audit"].name
     operator, governance = cluster.settings("operator"), cluster.settings("governance")
 
-    def ready() -> bool:
-        return (
-            TopicsCheck(
-                governance,
-                [each.name for each in all_topics().values() if "governance" in each.writers],
-            )()
-            is None
-        )
+    roles = [each.name for each in all_topics().values() if "governance" in each.writers]
+    check = TopicsCheck(governance, roles, period_s=0.0)
 
-    assert ready()
+    def ready() -> bool:
+        return check() is None
+
     assert missing_topics(operator) == []
     admin = cluster.admin("admin")
     admin.delete_topics([audit])[audit].result(TIMEOUT_S)
