@@ -47,7 +47,7 @@ MODEL = "desk"
 DEADLINE_S = 600.0
 OPTIONS = (
     *("--compare", "running", "--trajectories-per-step", "8", "--reward-window", "0"),
-    *("--publish-every", "1", "--hold-out", "0.5", "--margin", "1", "--canary-share", "0.5"),
+    *("--publish-every", "1", "--hold-out", "0.5", "--margin", "0.95", "--canary-share", "0.5"),
     *("--min-sessions", "4", "--max-staleness", "3", "--min-rated-share", "0.2"),
 )
 # Versions of the calls of each session, as the lake has them.
@@ -195,6 +195,7 @@ def lineage(flow: ReleaseFlow) -> tuple[str, ...]:
 
 
 def trainer_of(process: "subprocess.Popen[str]") -> psutil.Process | None:
+    assert process.poll() is None, "`atdp learn` has ended"
     children = psutil.Process(process.pid).children()
     return children[0] if children else None
 

@@ -72,6 +72,9 @@ class FakeConsumer:
     def resume(self, _: object) -> None:
         self.paused = False
 
+    def get_watermark_offsets(self, *_: object, **_options: object) -> tuple[int, int]:
+        return 0, 10
+
     def position(self, *_: object) -> list[TopicPartition]:
         return []
 

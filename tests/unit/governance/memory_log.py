@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 from prometheus_client import CollectorRegistry
 
 from atdp.governance.decisions import OutputRecord, RawRecord
@@ -17,6 +17,7 @@ from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.testing import PolicyWriter
 from atdp.runtime.kafka_settings import KafkaSettings
+from atdp.runtime.unreadable_batches import UnreadableBatch
 from atdp.schemas import Event, SigningKey, TopicRole, encode, signed_headers
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -50,8 +51,30 @@ class RawMessage:
     def timestamp(self) -> tuple[int, int]:
         return 1, int(NOW.timestamp() * 1000)
 
-    def error(self) -> None:
+    def error(self) -> KafkaError | None:
         return None
+
+
+class BatchReport(RawMessage):
+    """The consumer's report of a batch that cannot be read; it has the batch's first offset."""
+
+    def __init__(self, first: int, after: int) -> None:
+        super().__init__(b"", [], first)
+        self.after = after
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._BAD_COMPRESSION)
+
+
+class BatchEnds:
+    """Knows where an unreadable batch ends, as a probe finds out."""
+
+    def __init__(self, _: KafkaSettings) -> None: ...
+
+    def batch_of(self, message: BatchReport) -> UnreadableBatch:
+        return UnreadableBatch(
+            topic="raw", partition=0, first=message.offset(), after=message.after, why="bomb"
+        )
 
 
 @dataclass(slots=True)
@@ -74,6 +97,11 @@ class MemoryLog:
             headers = signed_headers(self.key, value, redelivery=redelivery)
             self.raw.append(RawMessage(value, headers, len(self.raw)))
 
+    def add_unreadable(self, count: int) -> None:
+        """Add a batch of `count` records that cannot be read."""
+        report = BatchReport(len(self.raw), len(self.raw) + count)
+        self.raw.extend([report] * count)
+
     def records(self, role: TopicRole) -> list[OutputRecord]:
         return self.outputs.get(StageSettings(kafka=KafkaSettings("x")).topic(role), [])
 
@@ -94,8 +122,12 @@ class MemoryConsumer:
         self._position = log.offset
 
     def consume(self, most: int, _wait_s: float) -> list[RawMessage]:
-        messages = self._log.raw[self._position : self._position + most]
-        self._position += len(messages)
+        messages: list[RawMessage] = []
+        for message in self._log.raw[self._position : self._position + most]:
+            messages.append(message)
+            if message.error() is not None:
+                break
+            self._position += 1
         return messages
 
     def seek(self, to: TopicPartition) -> None:
@@ -106,6 +138,9 @@ class MemoryConsumer:
 
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition("raw", 0)]
+
+    def get_watermark_offsets(self, *_: object, **_options: object) -> tuple[int, int]:
+        return 0, self._position
 
     def position(self, *_: object) -> list[TopicPartition]:
         return []
@@ -202,6 +237,7 @@ class MemoryWorkers:
         self.monkeypatch.setattr(
             "atdp.governance.stage.raw_consumer.Consumer", lambda _: MemoryConsumer(log)
         )
+        self.monkeypatch.setattr("atdp.governance.stage.raw_consumer.PartitionProbe", BatchEnds)
         self.monkeypatch.setattr(
             "atdp.governance.stage.loop.PlaceReader", lambda _: MemoryReader(log, restores=restores)
         )

@@ -287,6 +287,33 @@ def test_a_connection_stands_still_while_the_lake_moves(lake: Lake, log: LogDoub
         assert after.sql("SELECT count(*) FROM events").scalar() > count
 
 
+def test_a_reader_may_take_longer_than_a_busy_table_keeps_its_snapshots(
+    lake: Lake, log: LogDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("atdp.lakehouse.table_sink.KEEP_SNAPSHOTS", 2)
+    log.land(SampleTrajectory().events())
+    named = lake.snapshots()
+    offsets = lake.committed_offsets("events")
+    count = "SELECT count(*) FROM events"
+    with connect(lake=lake) as connection:
+        before = connection.sql(count).scalar()
+    for number in range(4):
+        log.land(SampleTrajectory(name=f"later-{number}").events())
+    assert lake.table("events").metadata.snapshot_by_id(named["events"]) is None
+    with connect(lake=lake, snapshots=named) as connection:
+        assert connection.sql(count).scalar() == before
+    assert lake.committed_offsets("events", named["events"]) == offsets
+    with pytest.raises(SnapshotGone):
+        connect(lake=open_lake(lake.home), snapshots=named)
+    monkeypatch.setattr("atdp.lakehouse.held_snapshots._HELD_S", -1.0)
+    held_no_more = open_lake(lake.home)
+    named = held_no_more.snapshots()
+    for number in range(4):
+        log.land(SampleTrajectory(name=f"last-{number}").events())
+    with pytest.raises(SnapshotGone):
+        connect(lake=held_no_more, snapshots=named)
+
+
 def test_an_expired_snapshot_is_named(two_tenants: Lake) -> None:
     gone = {**two_tenants.snapshots(), "events": 4711}
     with pytest.raises(SnapshotGone, match=r"4711.*dataset"):

@@ -54,7 +54,9 @@ class BadRelease:
     """The live version against which it passed replay."""
     _evaluations: int = 0
     _training: subprocess.Popen[str] | None = None
-    """`atdp train`, while it runs: a process of its own, which does not slow the users down."""
+    """`atdp train`, while it runs: a process of its own, beside the users. It takes some ten
+    seconds of CPU time; with a lower priority it would get them after minutes, too late for the
+    mistake to be undone before the last users come."""
 
     def go_on(self, *, serves_well: bool) -> None:
         """Go on as far as is possible now.
@@ -140,7 +142,7 @@ class BadRelease:
         home = self.platform.home
         with (home.logs / "train-by-hand.log").open("ab") as log:
             return subprocess.Popen(
-                ["nice", sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
+                [sys.executable, "-m", "atdp.stack.cli", "train", *given, "--json"],
                 env={**os.environ, "ATDP_HOME": str(home.root)},
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
-from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.runtime import KafkaSettings, KafkaValue, record_headers
 from atdp.schemas import LOOK_GROUPS, REGOVERNED, TopicRole, decode_record, header, topic
 from order_desk.errors import DemoError
 from order_desk.event_accounting import LogCount
@@ -86,7 +86,7 @@ def _record(message: Message) -> TopicRecord:
     return TopicRecord(
         key=message.key() or b"",
         value=message.value() or b"",
-        headers=tuple((key, value or b"") for key, value in message.headers() or ()),
+        headers=tuple(record_headers(message)),
     )
 
 

@@ -76,7 +76,7 @@ class OnlineDemoSettings:
     min_sessions: int = 25
     """Rated sessions that replay and each side of a canary need."""
     canary_share: float = 0.5
-    bad_release_at: float | None = 0.2
+    bad_release_at: float | None = 0.15
     """Share of the sessions, or of the longest time, after which a bad version is trained by hand,
     to be released when there is no other canary; None: never."""
     bad_release_from: float = 0.45

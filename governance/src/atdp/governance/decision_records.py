@@ -1,7 +1,7 @@
 """Builds decisions: the governed, quarantine and audit records that each decision writes."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from atdp.governance.master_secret import MasterSecret
 from atdp.governance.quarantine import record_place, seal, seal_envelope
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
-from atdp.runtime import UNKNOWN_TENANT
+from atdp.runtime import UNKNOWN_TENANT, UnreadableBatch
 from atdp.schemas import HEADER_BYTES, REDELIVERY, REGOVERNED, encode_record, record_key
 
 MAX_VALUE_BYTES: Final = 8_000_000
@@ -32,6 +32,9 @@ MAX_AUDIT_BYTES: Final = 900_000
 have that `atdp up` did not create."""
 RELEASED: Final = "released"
 """Reason in the audit of a record that passes out of quarantine."""
+UNREADABLE_BATCH: Final = "unreadable_batch"
+"""Reason for all records of a batch that cannot be read. In the audit its offsets follow it, the
+first and the last: `unreadable_batch:17-19`."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -125,19 +128,49 @@ def about_order(
 def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> GovernanceDecision:
     """Return the decision about a record that is refused."""
     raw = facts.raw
-    detail, sealed, envelope = refusal.detail, b"", None
-    if len(raw.value) <= MAX_RAW_BYTES:
-        place = record_place(raw.topic, raw.partition, raw.offset)
-        sealed = seal(secret, facts.tenant, raw.value, place)
-        envelope = seal_envelope(secret, facts.tenant, raw)
-    else:
+    if len(raw.value) > MAX_RAW_BYTES:
         digest = hashlib.sha256(raw.value).hexdigest()
-        detail += f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
+        kept = f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
+        refusal = Refusal(refusal.reason, refusal.detail + kept)
+        return _set_aside(facts, refusal, secret, b"", None)
+    place = record_place(raw.topic, raw.partition, raw.offset)
+    sealed = seal(secret, facts.tenant, raw.value, place)
+    envelope = seal_envelope(secret, facts.tenant, raw)
+    return _set_aside(facts, refusal, secret, sealed, envelope)
+
+
+def unreadable(raw: RawRecord, batch: UnreadableBatch, secret: MasterSecret) -> GovernanceDecision:
+    """Return the decision about a batch of raw records that cannot be read.
+
+    `raw` stands for the batch, at its first offset.
+    """
+    detail = f"{batch.place} cannot be read, so nothing of them is kept: {batch.why}"
+    facts = RecordFacts(raw=raw, now=raw.timestamp)
+    decision = _set_aside(facts, Refusal(UNREADABLE_BATCH, detail), secret, b"", None)
+    reason = f"{UNREADABLE_BATCH}:{batch.first}-{batch.after - 1}"
+    return replace(decision, audit=_audit(facts, "quarantined", reason=reason))
+
+
+def unreadable_orders(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecision:
+    """Return the decision about a batch of orders that cannot be read. None is carried out."""
+    reason = f"{UNREADABLE_BATCH}:{batch.first}-{batch.after - 1}"
+    return about_order(RecordFacts(raw=raw, now=raw.timestamp), "not_carried_out", reason)
+
+
+def _set_aside(
+    facts: RecordFacts,
+    refusal: Refusal,
+    secret: MasterSecret,
+    sealed: bytes,
+    envelope: bytes | None,
+) -> GovernanceDecision:
+    """Return the decision that writes a quarantine record with this sealed content."""
+    raw = facts.raw
     record = {
         "event_id": facts.event_id,
         "tenant_id": facts.tenant,
         "reason": refusal.reason,
-        "detail": detail,
+        "detail": refusal.detail,
         "source_topic": raw.topic,
         "source_partition": raw.partition,
         "source_offset": raw.offset,

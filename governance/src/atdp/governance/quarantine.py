@@ -89,8 +89,7 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
     """Return the payload of a `Quarantine` record.
 
     Raises:
-        SecretsError: the record is from another home, was altered, or its payload was too large to
-            be kept.
+        SecretsError: the record is from another home, was altered, or its payload was not kept.
     """
     if record["encryption_key_id"] != secret.key_id:
         raise SecretsError(
@@ -101,8 +100,7 @@ def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
     sealed = record["payload_encrypted"]
     if not sealed:
         raise SecretsError(
-            f"the payload of {place.decode()} was too large to keep; "
-            "the record's detail has its hash and size"
+            f"the payload of {place.decode()} was not kept; the record's detail says why"
         )
     return _opened(secret, record, sealed, place)
 

@@ -23,10 +23,12 @@ from atdp.governance.stage.transaction import Fenced, KafkaTransaction, Transact
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime import (
+    GroupOffsets,
     Home,
     KafkaSettings,
     KeyStore,
     PlatformError,
+    ProgressWatch,
     Register,
     Service,
     TopicsCheck,
@@ -85,6 +87,13 @@ def run(service: Service, settings: StageSettings, stage: GovernanceStage) -> No
             return None
         return f"one transaction has been under way for {idle_s:.0f} s"
 
+    watch = ProgressWatch(
+        settings.kafka,
+        [settings.topic("events_raw"), settings.topic("quarantine_orders")],
+        GroupOffsets(settings.kafka, settings.group),
+    )
+    watch.start(service.stop)
+    service.health.add_ready_check("progress", watch.problem)
     service.health.add_live_check("loop", not_alive_reason)
     service.health.add_ready_check(
         "topics", TopicsCheck(settings.kafka, [settings.topic(role) for role in _TOPICS])

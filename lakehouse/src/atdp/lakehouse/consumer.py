@@ -7,12 +7,17 @@ Reading is `read_committed`, so records of aborted transactions never appear. Tr
 have offsets too. End-of-partition events tell how far a partition reaches past its last record, so
 that the tables' positions can be compared with the broker's end offsets.
 
+A batch that cannot be read stops its partition where it may hold events that take the place of
+earlier ones: without them, readers would see what governance has replaced. The other partitions are
+read on, and a person decides (`set_aside`). In the topics of records about events such a batch is
+left out; nothing is permitted by what is missing there.
+
 A position that the broker no longer has stops the writer (`auto.offset.reset=error`). Otherwise the
 records in between would be missing without notice.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import (
@@ -30,7 +35,14 @@ from confluent_kafka.admin import AdminClient
 from atdp.lakehouse.errors import LakehouseError, PositionsLost
 from atdp.lakehouse.positions import TopicIdentity
 from atdp.lakehouse.record_batch import RecordBatch
-from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.runtime import (
+    KafkaSettings,
+    KafkaValue,
+    PartitionProbe,
+    UnreadableBatch,
+    is_unreadable,
+    record_headers,
+)
 from atdp.schemas import REDELIVERY, REGOVERNED, TopicRole, header
 
 _log = logging.getLogger("atdp.lakehouse")
@@ -72,6 +84,9 @@ _TRANSIENT = frozenset(
 )
 """Errors from which librdkafka recovers by itself. `KafkaError.retriable()` cannot be used here,
 since only transactional errors set it."""
+
+_LEFT_OUT: Collection[TopicRole] = ("events_quarantine", "audit", "evaluations", "control")
+"""Topics whose unreadable batches are left out, with an alarm. Those of others stop a partition."""
 
 TablePosition = Callable[[TopicRole, int], int | None]
 """Topic and partition → offset to continue from; None: the beginning."""
@@ -121,13 +136,21 @@ class TopicConsumer:
     session_timeout_s: float
     """The partitions of a dead writer move to another one after this. A frozen writer is fenced by
     positions, not by the session."""
+    set_aside: Collection[tuple[str, int, int]] = ()
+    """Topic, partition and offset of records that a person has decided to leave out."""
+    on_left_out: Callable[[UnreadableBatch], None] = lambda _: None
+    """Called with each unreadable batch that is left out."""
+    stopped: dict[tuple[TopicRole, int], UnreadableBatch] = field(default_factory=dict)
+    """Assigned partitions that are not read on, and the batches before which they stopped."""
     batches: dict[TopicRole, RecordBatch] = field(default_factory=dict)
     assigned: list[tuple[TopicRole, int]] = field(default_factory=list)
     _roles: Mapping[str, TopicRole] = field(init=False)
     _consumer: Consumer = field(init=False)
+    _probe: PartitionProbe = field(init=False)
 
     def __post_init__(self) -> None:
         self._roles = {name: role for role, name in self.names.items()}
+        self._probe = PartitionProbe(self.settings)
         session_ms = int(self.session_timeout_s * 1000)
         own: dict[str, KafkaValue] = {
             "group.id": self.group,
@@ -147,11 +170,17 @@ class TopicConsumer:
             LakehouseError: the broker refused, and trying again would not help.
         """
         count = 0
+        sought: set[tuple[str, int]] = set()
         for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
             error = message.error()
+            if (message.topic(), message.partition()) in sought:
+                continue
             if error is None:
                 self._add(message)
                 count += 1
+            elif is_unreadable(error):
+                sought.add((message.topic(), message.partition()))
+                self._meet_unreadable(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._batch(message).reached(message.partition(), message.offset())
             else:
@@ -206,12 +235,25 @@ class TopicConsumer:
             lags[self._roles[position.topic], position.partition] = max(high - at, 0)
         return lags
 
+    def problem(self) -> str | None:
+        """Return a sentence about the first partition that is stopped; None: all are read."""
+        batch = next(iter(self.stopped.values()), None)
+        if batch is None:
+            return None
+        return (
+            f"{batch.place} cannot be read ({batch.why}), and the partition is not read on: the "
+            "batch may hold events that replace earlier ones. Restore the topic's data; to "
+            "continue without them, start the lake writer with "
+            f"--set-aside {batch.topic}:{batch.partition}:{batch.first}"
+        )
+
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._probe.close()
 
     def _add(self, message: Message) -> None:
-        headers = message.headers()
+        headers = record_headers(message)
         kind, arrived_ms = message.timestamp()
         if kind == TIMESTAMP_NOT_AVAILABLE:
             raise LakehouseError(
@@ -230,6 +272,29 @@ class TopicConsumer:
 
     def _batch(self, message: Message) -> RecordBatch:
         return self.batches.setdefault(self._roles[message.topic()], RecordBatch())
+
+    def _meet_unreadable(self, message: Message) -> None:
+        """Leave a batch out, or stop its partition before it."""
+        name, partition = message.topic(), message.partition()
+        next_offset = TopicPartition(name, partition, message.offset())
+        batch = self._probe.batch_of(message)
+        if batch is not None and self._is_left_out(batch):
+            _log.error("a batch is left out", extra={"place": batch.place, "why": batch.why})
+            self.on_left_out(batch)
+            self._batch(message).reached(partition, batch.after)
+            next_offset.offset = batch.after
+        elif batch is not None:
+            self._consumer.pause([next_offset])
+            self.stopped[self._roles[name], partition] = batch
+            _log.error("a partition is stopped", extra={"why": self.problem()})
+        self._consumer.seek(next_offset)
+
+    def _is_left_out(self, batch: UnreadableBatch) -> bool:
+        return self._roles[batch.topic] in _LEFT_OUT or any(
+            (topic, partition) == (batch.topic, batch.partition)
+            and batch.first <= offset < batch.after
+            for topic, partition, offset in self.set_aside
+        )
 
     def _handle_error(self, message: Message, error: KafkaError) -> None:
         if error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -251,11 +316,11 @@ class TopicConsumer:
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self.on_rebalance()
-        self.batches = {}
+        self.batches, self.stopped = {}, {}
         self.assigned = [(self._roles[item.topic], item.partition) for item in partitions]
         consumer.assign([self._start(role, partition) for role, partition in self.assigned])
         _log.info("partitions assigned", extra={"partitions": len(partitions)})
 
     def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self.batches, self.assigned = {}, []
+        self.batches, self.stopped, self.assigned = {}, {}, []
         _log.info("partitions revoked", extra={"partitions": len(partitions)})

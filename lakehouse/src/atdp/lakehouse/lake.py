@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from atdp.access import Authorizer, RegisterRules, RulesUnavailable, UseRules, UseRulesSource
 from atdp.lakehouse.catalog import ensure_tables, open_catalog
 from atdp.lakehouse.errors import LakehouseError, RulesUnreadable
+from atdp.lakehouse.held_snapshots import HeldSnapshots
 from atdp.lakehouse.positions import positions_of
 from atdp.lakehouse.settings import LakeSettings
 from atdp.lakehouse.tables import READ_ORDER, TableName, table_definitions
@@ -30,6 +31,7 @@ class Lake:
     """Consent, retention and access policies, which every read for a purpose asks."""
     authorizer: Authorizer = field(default_factory=Authorizer, repr=False)
     """Decides about permissions, with the access policies among the rules (see `permitted_use`)."""
+    _held: HeldSnapshots = field(default_factory=HeldSnapshots, repr=False, compare=False)
 
     def use_rules(self) -> UseRules:
         """Return the rules about the use of data as they are now.
@@ -42,8 +44,11 @@ class Lake:
         except RulesUnavailable as error:
             raise RulesUnreadable(str(error)) from error
 
-    def table(self, name: TableName) -> Table:
+    def table(self, name: TableName, snapshot_id: int | None = None) -> Table:
         """Return the table in its present state.
+
+        With `snapshot_id` it is a state that has this snapshot, if there is one: the present one,
+        or one that this lake has loaded lately (see `HeldSnapshots`).
 
         Raises:
             LakehouseError: there is no such table.
@@ -53,7 +58,11 @@ class Lake:
             raise LakehouseError(
                 f"no table {name!r}; there are {', '.join(sorted(table_definitions()))}"
             )
-        return self.catalog.load_table(definition.identifier)
+        table = self.catalog.load_table(definition.identifier)
+        self._held.hold(table)
+        if snapshot_id is not None and table.metadata.snapshot_by_id(snapshot_id) is None:
+            return self._held.state_of(snapshot_id) or table
+        return table
 
     def snapshots(self) -> dict[TableName, int]:
         """Return the current snapshot id of every table (`NO_SNAPSHOT`: none yet).
@@ -75,7 +84,7 @@ class Lake:
         An empty mapping means that nothing has landed yet. `snapshot_id` asks for the positions of
         an older snapshot.
         """
-        positions = positions_of(self.table(name).metadata, snapshot_id)
+        positions = positions_of(self.table(name, snapshot_id).metadata, snapshot_id)
         return {} if positions is None else positions.next
 
 

@@ -56,7 +56,8 @@ class WriterSettings:
     collect_every_s: float = 600.0
     """Seconds between garbage collections."""
     set_aside: frozenset[tuple[str, int, int]] = frozenset()
-    """(topic, partition, offset) of records to leave out."""
+    """(topic, partition, offset) of records to leave out. Of a batch that cannot be read one of its
+    offsets names all its records."""
 
 
 class LakeWriter:
@@ -85,6 +86,8 @@ class LakeWriter:
             self._table_position,
             on_rebalance=self._reload_positions,
             session_timeout_s=settings.session_timeout_s,
+            set_aside=settings.set_aside,
+            on_left_out=lambda batch: metrics.unreadable.labels(batch.topic).inc(),
         )
 
     def step(self) -> bool:

@@ -23,6 +23,9 @@ class WriterMetrics:
         self.commits = counter("commits", "Commits.", "table")
         self.refused = counter("refused", "Batches given up because another writer was faster.")
         self.set_aside = counter("set_aside", "Records left out because a person said so.", "topic")
+        self.unreadable = counter(
+            "unreadable_batches", "Batches left out because they cannot be read.", "topic"
+        )
         self.collected_bytes = counter(
             "collected_bytes", "Bytes of garbage files deleted.", "table"
         )

@@ -103,7 +103,7 @@ def attach_tables(
     local_paths: list[str] = []
     chosen: dict[TableName, int] = {}
     for name in READ_ORDER:  # events first, see tables.READ_ORDER
-        table = lake.table(name)
+        table = lake.table(name, None if wanted is None else wanted.get(name))
         chosen[name] = _snapshot(table, name, wanted)
         if only is not None and name not in only:
             continue

@@ -8,15 +8,17 @@ SIGTERM commits the records in memory and ends the process.
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from atdp.lakehouse.errors import LakehouseError
-from atdp.lakehouse.lake import open_lake
+from atdp.lakehouse.lake import Lake, open_lake
 from atdp.lakehouse.lake_writer import LakeWriter, WriterSettings
 from atdp.lakehouse.metrics import WriterMetrics
 from atdp.lakehouse.table_sink import TableSink
+from atdp.lakehouse.tables import table_definitions
 from atdp.lakehouse.topic_sink import MakeSink
-from atdp.runtime import KafkaSettings, PlatformError, Service
+from atdp.runtime import KafkaSettings, PartitionPlace, PlatformError, ProgressWatch, Service
+from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.lakehouse")
 
@@ -41,7 +43,8 @@ def _options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=parse_place,
         metavar="TOPIC:PARTITION:OFFSET",
-        help="leave out this record, which cannot be read or stored (repeatable)",
+        help="leave out this record, which cannot be read or stored, or the unreadable batch that "
+        "holds it (repeatable)",
     )
 
 
@@ -71,17 +74,33 @@ def run(
         LakehouseError, PlatformError: the writer cannot continue without a person.
     """
     chosen = settings or WriterSettings(set_aside=frozenset(service.options.set_aside))
-    writer = LakeWriter(
-        open_lake(service.home),
-        KafkaSettings.from_env(service.home),
-        chosen,
-        WriterMetrics(service.health.registry),
-        make=make,
+    kafka, lake = KafkaSettings.from_env(service.home), open_lake(service.home)
+    writer = LakeWriter(lake, kafka, chosen, WriterMetrics(service.health.registry), make=make)
+    watch = ProgressWatch(
+        kafka, list(chosen.topics.values()), lambda: table_positions(lake, chosen.topics)
     )
+    watch.start(service.stop)
+    service.health.add_ready_check("partitions", writer.consumer.problem)
+    service.health.add_ready_check("progress", watch.problem)
     service.health.ready()
     while not service.stop.is_set():
         writer.step()
     writer.close()
+
+
+def table_positions(lake: Lake, topics: Mapping[TopicRole, str]) -> dict[PartitionPlace, int]:
+    """Return how far every table of a topic has come, by partition."""
+    positions: dict[PartitionPlace, int] = {}
+    for role, name in topics.items():
+        tables = [
+            lake.committed_offsets(table)
+            for table, definition in table_definitions().items()
+            if definition.source == role
+        ]
+        for partition in set.intersection(*(set(each) for each in tables)):
+            place = PartitionPlace(name, partition)
+            positions[place] = min(each[partition] for each in tables)
+    return positions
 
 
 if __name__ == "__main__":

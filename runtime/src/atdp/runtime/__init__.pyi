@@ -1,3 +1,8 @@
+from .batch_headers import (
+    BatchHeader as BatchHeader,
+    BatchHeaders as BatchHeaders,
+    ProbeFailed as ProbeFailed,
+)
 from .clock import utc_now as utc_now
 from .csv_text import csv_lines as csv_lines
 from .digests import file_sha256 as file_sha256
@@ -17,6 +22,7 @@ from .errors import (
 )
 from .file_locks import locked as locked, try_lock as try_lock
 from .home import Home as Home
+from .kafka_headers import record_headers as record_headers
 from .kafka_logins import (
     ensure_kafka_logins as ensure_kafka_logins,
     load_kafka_login as load_kafka_login,
@@ -44,6 +50,11 @@ from .private_process import (
     forbid_core_dumps as forbid_core_dumps,
     make_process_private as make_process_private,
     private_files as private_files,
+)
+from .reading_progress import (
+    GroupOffsets as GroupOffsets,
+    PartitionPlace as PartitionPlace,
+    ProgressWatch as ProgressWatch,
 )
 from .register.entry import RegisterEntry as RegisterEntry
 from .register.kafka import KafkaRegister as KafkaRegister, open_register as open_register
@@ -73,4 +84,11 @@ from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
 from .service.topics_check import TopicsCheck as TopicsCheck
 from .stop_signals import call_on_signals as call_on_signals, stop_event as stop_event
+from .unreadable_batches import (
+    READING_LIMITS as READING_LIMITS,
+    PartitionEntry as PartitionEntry,
+    PartitionProbe as PartitionProbe,
+    UnreadableBatch as UnreadableBatch,
+    is_unreadable as is_unreadable,
+)
 from .yaml_documents import DocumentProblem as DocumentProblem, YamlDocument as YamlDocument

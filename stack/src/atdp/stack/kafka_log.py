@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from atdp.runtime import KafkaSettings
+from atdp.runtime import KafkaSettings, is_unreadable
 from atdp.schemas import LOOK_GROUPS
 from atdp.stack.errors import StackError
 
@@ -79,8 +79,9 @@ class KafkaLog:
     def next_unread(self, topic: str, partition: int, at: int) -> int:
         """Return the offset of the first committed or undecided record at or after `at`.
 
-        A reader of committed records gets the event "end of partition" where the first open
-        transaction begins. Returns the offset after the last entry when there is neither.
+        The records of a batch that cannot be read are undecided. A reader of committed records gets
+        the event "end of partition" where the first open transaction begins. Returns the offset
+        after the last entry when there is neither.
         """
         from confluent_kafka import KafkaError, TopicPartition
 
@@ -93,8 +94,11 @@ class KafkaLog:
                         f"{topic}[{partition}] gave no answer within {self.timeout_s:.0f} s. "
                         "Check the broker with `atdp status`."
                     )
-                if (error := message.error()) is None or error.code() == KafkaError._PARTITION_EOF:
+                error = message.error()
+                if error is None or error.code() == KafkaError._PARTITION_EOF:
                     return int(message.offset())
+                if is_unreadable(error):
+                    return at
                 raise StackError(f"Cannot read {topic}[{partition}]: {error.str()}.")
             finally:
                 self._consumer.unassign()

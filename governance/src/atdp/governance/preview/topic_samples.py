@@ -1,4 +1,7 @@
-"""Samples of the raw topic and of quarantine, read from Kafka beside the group of the workers."""
+"""Samples of the raw topic and of quarantine, read from Kafka beside the group of the workers.
+
+A batch that cannot be read is left out.
+"""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,7 @@ from atdp.governance.preview.samples import DrawnRecord, Sample, SampleWindow, T
 from atdp.governance.quarantine import open_raw
 from atdp.governance.stage.messages import message_time, raw_record
 from atdp.governance.stage.settings import StageSettings
+from atdp.runtime import PartitionProbe, is_unreadable
 from atdp.schemas import SchemaError, TopicRole, decode_record, record_key
 
 _TIMEOUT_S: Final = 20.0
@@ -62,6 +66,7 @@ def _unsealed(message: Message, secret: MasterSecret) -> RawRecord | None:
 def _messages(settings: StageSettings, role: TopicRole, window: SampleWindow) -> Iterator[Message]:
     """Yield the messages of a topic in a window, each partition up to its end at the start."""
     consumer = Consumer({**settings.reader(), "log_level": 0})
+    probe = PartitionProbe(settings.kafka)
     try:
         ends = _assign(consumer, settings.topic(role), window)
         deadline = time.monotonic() + _TIMEOUT_S
@@ -76,6 +81,9 @@ def _messages(settings: StageSettings, role: TopicRole, window: SampleWindow) ->
                 continue
             deadline = time.monotonic() + _TIMEOUT_S
             error, partition = message.error(), message.partition()
+            if error is not None and is_unreadable(error):
+                _leave_out(consumer, probe, message, ends)
+                continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise PreviewError(f"{settings.topic(role)} cannot be read: {error.str()}")
             if partition not in ends:
@@ -93,6 +101,18 @@ def _messages(settings: StageSettings, role: TopicRole, window: SampleWindow) ->
         ) from error
     finally:
         consumer.close()
+        probe.close()
+
+
+def _leave_out(
+    consumer: Consumer, probe: PartitionProbe, message: Message, ends: dict[int, int]
+) -> None:
+    """Continue behind a batch that cannot be read."""
+    batch = probe.batch_of(message)
+    after = message.offset() if batch is None else batch.after
+    if after >= ends.get(message.partition(), 0):
+        ends.pop(message.partition(), None)
+    consumer.seek(TopicPartition(message.topic(), message.partition(), after))
 
 
 def _assign(consumer: Consumer, topic: str, window: SampleWindow) -> dict[int, int]:

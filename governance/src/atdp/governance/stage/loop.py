@@ -17,6 +17,10 @@ topic of learned values beside the events that taught it (`atdp.governance.stage
 Orders about quarantined records are consumed beside the raw records, and are carried out in the
 same transactions (`atdp.governance.release`).
 
+A batch of the raw topic that cannot be read is refused as a whole: one quarantine record without a
+payload and one audit record stand for all its records. An unreadable batch of orders is not carried
+out.
+
 A register or a key store that cannot be read halts the loop: partitions are paused, the group
 membership is kept, and nothing passes until the cause is repaired. Partitions are assigned during a
 poll and can be paused only after it, so that poll may return records. They are read again when the
@@ -29,13 +33,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
-from confluent_kafka import Message
-
+from atdp.governance.decision_records import unreadable, unreadable_orders
 from atdp.governance.decisions import GovernanceDecision, OutputRecord, RawRecord
 from atdp.governance.errors import HomeUnavailable
 from atdp.governance.learned.learned_store import LearnedStore
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.stage.messages import raw_record
+from atdp.governance.stage.messages import RawEntry, raw_record, value_bytes
 from atdp.governance.stage.metrics import StageMetrics
 from atdp.governance.stage.order_execution import OrderExecution
 from atdp.governance.stage.place_reader import PlaceReader
@@ -43,6 +46,7 @@ from atdp.governance.stage.raw_consumer import RawConsumer
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.settlement import Settlement, SettlementUnfinished, TransactionBudget
 from atdp.governance.stage.transaction import ANY_PARTITION, OutputTransaction, TransactionFailed
+from atdp.runtime import UnreadableBatch
 from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
@@ -104,6 +108,8 @@ class GovernanceStage:
             return 0
         messages = self._consumer.consume(self._settings.batch_records, self._settings.batch_wait_s)
         if not messages:
+            if not any(records for _, records in self._consumer.lag()):
+                self._works_again()
             return 0
         started = time.monotonic()
         try:
@@ -118,12 +124,13 @@ class GovernanceStage:
             self._abort_and_rewind()
             self._halt(str(unavailable))
             return 0
+        self._works_again()
         self._metrics.transactions.labels("committed").inc()
         self._metrics.seconds.observe(time.monotonic() - started)
-        for message, decision in zip(messages, decisions, strict=False):
+        for entry, decision in zip(messages, decisions, strict=False):
             if decision is None:
                 continue
-            self._metrics.count_committed(decision, len(message.value() or b""))
+            self._metrics.count_committed(decision, value_bytes(entry))
         self._consumer.read_again(messages[len(decisions) :])
         for partition, records in self._consumer.lag():
             self._metrics.lag.labels(str(partition)).set(records)
@@ -139,7 +146,7 @@ class GovernanceStage:
         self._consumer.close()
         self._reader.close()
 
-    def _transact(self, messages: Sequence[Message]) -> list[GovernanceDecision | None]:
+    def _transact(self, messages: Sequence[RawEntry]) -> list[GovernanceDecision | None]:
         """Govern messages in one transaction.
 
         Returns the decisions that are committed. They are about the first of `messages`; None
@@ -160,7 +167,7 @@ class GovernanceStage:
             decisions.append(decision)
             if decision is None:
                 continue
-            budget.bytes_left -= self._write(decision, message.partition())
+            budget.bytes_left -= self._write(decision, raw.partition)
             for key, state in decision.states:
                 self._learned.put(key, state)
             if decision.states:
@@ -180,11 +187,13 @@ class GovernanceStage:
         self._metrics.trajectories.set(len(self._learned))
         return decisions
 
-    def _decide(self, message: Message) -> tuple[GovernanceDecision | None, RawRecord]:
+    def _decide(self, message: RawEntry) -> tuple[GovernanceDecision | None, RawRecord]:
         """Return the decision about a raw record, or about the one that an order names.
 
         A note on an order leads to none.
         """
+        if isinstance(message, UnreadableBatch):
+            return self._refuse(message)
         if message.topic() != self._orders_topic:
             raw = raw_record(message)
             return self._governor.decide(raw, self._now(), self._settlement), raw
@@ -194,6 +203,24 @@ class GovernanceStage:
         if carried.note is not None:
             self._transaction.write(self._orders_topic, message.partition(), carried.note)
         return carried.decision, carried.raw
+
+    def _refuse(self, batch: UnreadableBatch) -> tuple[GovernanceDecision, RawRecord]:
+        """Return the decision about a batch that cannot be read, and what stands for its records.
+
+        Nothing is known of it but its place, so its time is that of the decision.
+        """
+        _log.error("a batch cannot be read", extra={"place": batch.place, "why": batch.why})
+        raw = RawRecord(
+            value=b"",
+            headers=[],
+            topic=batch.topic,
+            partition=batch.partition,
+            offset=batch.first,
+            timestamp=self._now(),
+        )
+        if batch.topic == self._orders_topic:
+            return unreadable_orders(raw, batch), raw
+        return unreadable(raw, batch, self._governor.secret), raw
 
     def _write_states(self) -> None:
         """Add the changed states of trajectories to the transaction."""
@@ -238,11 +265,15 @@ class GovernanceStage:
             self._halt(str(error))
             return False
         if self._halted is not None:
+            self._consumer.resume()
+        return True
+
+    def _works_again(self) -> None:
+        """End a halt: the home is usable, and nothing is left or a transaction has committed."""
+        if self._halted is not None:
             self._halted = None
             self._metrics.halted.set(0)
-            self._consumer.resume()
             self._on_state(None)
-        return True
 
     def _halt(self, why: str) -> None:
         # At every step, because partitions may have been assigned since the last one.

@@ -27,10 +27,10 @@ from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.release.order import QuarantineOrder, read_order
 from atdp.governance.stage.done_records import DoneRecords
 from atdp.governance.stage.messages import message_time
-from atdp.governance.stage.place_reader import PlaceReader
+from atdp.governance.stage.place_reader import BatchUnreadable, PlaceReader
 from atdp.governance.stage.settlement import SettlementUnfinished
 from atdp.governance.stage.transaction import TransactionFailed
-from atdp.runtime import UNKNOWN_TENANT
+from atdp.runtime import UNKNOWN_TENANT, record_headers
 from atdp.schemas import SchemaError, decode_record
 
 _log = logging.getLogger("atdp.governance")
@@ -69,7 +69,7 @@ class OrderExecution:
         Raises:
             HomeUnavailable, TransactionFailed, SettlementUnfinished: it is to be read again.
         """
-        order = read_order(message.value() or b"", message.headers(), self._governor.secret)
+        order = read_order(message.value() or b"", record_headers(message), self._governor.secret)
         if order is not None and order.action == "done":
             return None
         place = f"{message.partition()}/{message.offset()}"
@@ -138,7 +138,11 @@ class OrderExecution:
         if (order.source_topic, order.source_partition) != (self._raw_topic, partition):
             # Its trajectory belongs to another partition, or to a topic that is not read here.
             raise _NotCarriedOut("other_partition")
-        if self.done.holds(partition, order.place):
+        try:
+            done = self.done.holds(partition, order.place)
+        except BatchUnreadable:
+            raise _NotCarriedOut("orders_unreadable") from None
+        if done:
             raise _NotCarriedOut("already_done")
         value = self._reader.quarantined(order.quarantine_partition, order.quarantine_offset)
         if value is None:
@@ -167,7 +171,7 @@ class OrderExecution:
     def _orders_of(self, partition: int) -> list[QuarantineOrder]:
         secret = self._governor.secret
         read = (
-            read_order(message.value() or b"", message.headers(), secret)
+            read_order(message.value() or b"", record_headers(message), secret)
             for message in self._reader.orders(partition)
         )
         return [order for order in read if order is not None]

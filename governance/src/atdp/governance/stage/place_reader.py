@@ -4,8 +4,13 @@ The topics of learned values and of quarantine orders are read from their beginn
 partition is assigned or its first order comes. Single records are read where a trajectory is
 settled (raw ones) or an order names them (quarantined ones). Recent raw records are kept in memory,
 with a bound in bytes, so that a trajectory that was just active needs no second read.
+
+A single record in a batch that cannot be read is gone. A batch of learned values that cannot be
+read halts governance, because values that it holds would stay in later events. One of the orders
+stops all orders of its partition, because it may hold the note that a record is done with.
 """
 
+import contextlib
 import struct
 import time
 from collections.abc import Collection, Iterator
@@ -24,16 +29,23 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from atdp.governance.byte_lru import ByteLru
 from atdp.governance.decisions import RawRecord
+from atdp.governance.errors import HomeUnavailable
 from atdp.governance.learned.learned_store import StoredState
 from atdp.governance.stage.messages import message_time, raw_record
 from atdp.governance.stage.settings import StageSettings
 from atdp.governance.stage.transaction import TransactionFailed
+from atdp.runtime import is_unreadable
 from atdp.schemas import TopicRole
 
 _TIMEOUT_S: Final = 30.0
 _NOT_THERE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_ON_THE_WAY_S: Final = 1.0
 _AHEAD: Final = 500
 """Records that are read and skipped rather than sought: a seek costs a round trip."""
+
+
+class BatchUnreadable(HomeUnavailable):
+    """A topic that governance itself writes holds a batch that cannot be read."""
 
 
 class PlaceReader:
@@ -84,6 +96,7 @@ class PlaceReader:
 
         Raises:
             TransactionFailed: the broker does not answer; the transaction is to be repeated.
+            HomeUnavailable: the topic holds a batch that cannot be read.
         """
         for message in self._all("learned_values", partition):
             yield StoredState(message.key() or b"", message.value() or b"", message_time(message))
@@ -116,15 +129,34 @@ class PlaceReader:
             ahead = -1
         else:
             ahead = offset - self._at[2]
-        if not 0 <= ahead <= _AHEAD:
-            self._start(topic, partition, offset)
-        for message in self._messages():
-            self._at = topic, partition, message.offset() + 1
-            if message.offset() == offset:
-                return message
-            if message.offset() > offset:
-                break
+        if 0 <= ahead <= _AHEAD:
+            # Some batches are passed over by the client in silence. One may lie on the way.
+            with contextlib.suppress(TransactionFailed):
+                found = self._read_from(topic, partition, offset - ahead, offset, _ON_THE_WAY_S)
+                if found is not None:
+                    return found
+        self._start(topic, partition, offset)
+        return self._read_from(topic, partition, offset, offset)
+
+    def _read_from(
+        self, topic: str, partition: int, at: int, offset: int, timeout_s: float = _TIMEOUT_S
+    ) -> Message | None:
+        """Return the record at `offset`, which the reader reaches from `at` without a hole.
+
+        None when it does not. A sender may give any offset to a record, but the broker answers a
+        read at an offset with the batch that holds it, and every record behind that follows.
+        """
         self._at = None
+        try:
+            for message in self._messages(timeout_s=timeout_s):
+                if message.offset() != at:
+                    return None
+                if at == offset:
+                    self._at = topic, partition, offset + 1
+                    return message
+                at += 1
+        except BatchUnreadable:
+            return None
         return None
 
     def _start(self, topic: str, partition: int, offset: int) -> None:
@@ -132,25 +164,32 @@ class PlaceReader:
             self._consumer = Consumer(dict(self._settings.reader()))
         self._consumer.assign([TopicPartition(topic, partition, offset)])
 
-    def _messages(self, until: int | None = None) -> Iterator[Message]:
+    def _messages(
+        self, until: int | None = None, timeout_s: float = _TIMEOUT_S
+    ) -> Iterator[Message]:
         """Yield messages up to the end that is committed, or up to the offset `until`.
 
         A transaction of another worker may be open before `until`: then its end is waited for.
         """
-        deadline = time.monotonic() + _TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            message = self._consumer.poll(1.0)
+            message = self._consumer.poll(min(timeout_s, 1.0))
             if message is None:
                 continue
             error = message.error()
             if error is None:
                 yield message
-                deadline = time.monotonic() + _TIMEOUT_S
+                deadline = time.monotonic() + timeout_s
             elif error.code() == KafkaError._PARTITION_EOF:
                 if until is None or message.offset() >= until:
                     return
             elif error.code() in _NOT_THERE:
                 return
+            elif is_unreadable(error):
+                raise BatchUnreadable(
+                    f"{message.topic()}[{message.partition()}] cannot be read from the offset "
+                    f"{message.offset()} on ({error.str()}); restore the topic's data"
+                )
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
                 raise TransactionFailed(f"a record cannot be read again: {error.str()}")
         self._at = None

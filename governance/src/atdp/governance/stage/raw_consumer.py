@@ -3,11 +3,15 @@
 Its positions follow the committed transactions. Both topics have the same number of partitions, and
 the strategy of assignment gives the same numbers of both to one worker, which so has the learned
 values of the trajectories that an order is about.
+
+A batch that cannot be read becomes one entry in the place of its records. The consumer continues
+behind it at once, and the offset behind it is committed with the transaction that records it. After
+a failed transaction the batch is met again.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -15,18 +19,22 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     TopicPartition,
 )
 
 from atdp.governance.errors import GovernanceError
+from atdp.governance.stage.messages import RawEntry, offsets_of, place_of
+from atdp.governance.stage.raw_offsets import Detour, RawOffsets
 from atdp.governance.stage.settings import StageSettings
+from atdp.runtime import BatchHeaders, PartitionProbe, is_unreadable
 from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
 
 _FAILURE_PAUSE_S: Final = 0.5
 _METADATA_TIMEOUT_S: Final = 10.0
+_SILENT_CALLS: Final = 5
+"""Calls without a record of a partition, of a tenth of a second each, before it is looked at."""
 _ROLES: Sequence[TopicRole] = (
     "events_raw",
     "events_governed",
@@ -49,6 +57,10 @@ class RawConsumer:
         self._on_assignment = on_assignment
         self._topic = settings.topic("events_raw")
         self._consumer = Consumer(dict(settings.consumer()))
+        self._probe = PartitionProbe(settings.kafka)
+        self._offsets = RawOffsets(BatchHeaders(settings.kafka), self._start_of)
+        self._waits: dict[tuple[str, int], int] = {}
+        """Calls since something of a partition came."""
 
     def check_topics(self) -> None:
         """Check that the topics of governance exist and match each other.
@@ -86,33 +98,57 @@ class RawConsumer:
             on_lost=self._assignment_changed,
         )
 
-    def consume(self, most: int, wait_s: float) -> list[Message]:
-        """Return at most `most` messages; errors that the broker reports are logged."""
-        messages = []
-        for message in self._consumer.consume(most, wait_s):
-            error = message.error()
-            if error is None:
-                messages.append(message)
-            elif error.code() != KafkaError._PARTITION_EOF:
-                _log.warning(
-                    "the broker reported an error while consuming", extra={"why": error.str()}
-                )
-        return messages
+    def consume(self, most: int, wait_s: float) -> list[RawEntry]:
+        """Return at most `most` entries; errors that the broker reports are logged."""
+        try:
+            return self._consume(most, wait_s)
+        except KafkaException as error:
+            self._join_again(str(error))
+            return []
 
-    def offsets_after(self, messages: Sequence[Message]) -> list[TopicPartition]:
-        """Return the offsets to commit when all of `messages` are done."""
-        last = {(each.topic(), each.partition()): each.offset() for each in messages}
-        return [TopicPartition(*place, at + 1) for place, at in last.items()]
+    def _consume(self, most: int, wait_s: float) -> list[RawEntry]:
+        entries: list[RawEntry] = []
+        seen: set[tuple[str, int]] = set()
+        detours: dict[tuple[str, int], Detour] = {}
+        messages = self._consumer.consume(most, wait_s)
+        for message in messages:
+            place, error = (message.topic(), message.partition()), message.error()
+            if place in detours:
+                continue
+            if error is not None and not is_unreadable(error):
+                self._report(error)
+                continue
+            seen.add(place)
+            detour = self._offsets.detour(place, message.offset())
+            if detour is None and error is not None:
+                batch = self._probe.batch_of(message)
+                detour = Detour(message.offset() if batch is None else batch.after, batch)
+            if detour is None:
+                entries.append(message)
+            else:
+                detours[place] = detour
+        if len(messages) < most:
+            detours |= self._silent(seen)
+        entries.extend(each.batch for each in detours.values() if each.batch is not None)
+        positions = [TopicPartition(*place, each.offset) for place, each in detours.items()]
+        for position in positions:
+            self._go_to(position)
+        return entries
+
+    def offsets_after(self, entries: Sequence[RawEntry]) -> list[TopicPartition]:
+        """Return the offsets to commit when all of `entries` are done."""
+        after = {place_of(entry): offsets_of(entry)[1] for entry in entries}
+        return [TopicPartition(*place, at) for place, at in after.items()]
 
     def group_metadata(self) -> Any:
         """Return the group membership that a transaction commits offsets for."""
         return self._consumer.consumer_group_metadata()
 
-    def read_again(self, messages: Sequence[Message]) -> None:
-        """Go back to the first of `messages` in each partition."""
+    def read_again(self, entries: Sequence[RawEntry]) -> None:
+        """Go back to the first of `entries` in each partition."""
         first: dict[tuple[str, int], int] = {}
-        for message in messages:
-            first.setdefault((message.topic(), message.partition()), message.offset())
+        for entry in entries:
+            first.setdefault(place_of(entry), offsets_of(entry)[0])
         self._seek([TopicPartition(*place, at) for place, at in first.items()])
 
     def rewind(self) -> None:
@@ -158,21 +194,61 @@ class RawConsumer:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._probe.close()
+
+    def _silent(self, seen: Collection[tuple[str, int]]) -> dict[tuple[str, int], Detour]:
+        """Return detours around batches that the client passes over in silence.
+
+        Looks at partitions of which nothing came for some calls, although there is more.
+        """
+        detours = {}
+        for place in [(each.topic, each.partition) for each in self._consumer.assignment()]:
+            waits = 0 if place in seen else self._waits.get(place, 0) + 1
+            if waits >= _SILENT_CALLS and self._has_more(place):
+                waits = 0
+                if (detour := self._offsets.silent(place)) is not None:
+                    detours[place] = detour
+            self._waits[place] = waits
+        return detours
+
+    def _has_more(self, place: tuple[str, int]) -> bool:
+        _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+        return high > 0 and bool(high > self._offsets.next_of(place))
+
+    def _start_of(self, topic: str, partition: int) -> int:
+        """Return the offset at which reading a partition began."""
+        place = TopicPartition(topic, partition)
+        for position in self._consumer.committed([place], _METADATA_TIMEOUT_S):
+            if position.error is None and position.offset >= 0:
+                return int(position.offset)
+        low, _ = self._consumer.get_watermark_offsets(place, timeout=_METADATA_TIMEOUT_S)
+        return int(low)
+
+    def _report(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            _log.warning("the broker reported an error while consuming", extra={"why": error.str()})
 
     def _assignment_changed(self, _: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        self._offsets.forget()
+        self._waits.clear()
         self._on_assignment([each.partition for each in partitions])
 
     def _seek(self, positions: Sequence[TopicPartition]) -> None:
         try:
             for position in positions:
-                self._consumer.seek(position)
+                self._go_to(position)
         except KafkaException as error:
             self._join_again(str(error))
+
+    def _go_to(self, position: TopicPartition) -> None:
+        self._consumer.seek(position)
+        self._offsets.went_to((position.topic, position.partition), position.offset)
 
     def _join_again(self, why: str) -> None:
         """Leave and join the group, which starts again from the committed offsets."""
         _log.warning("could not rewind, joining the group again", extra={"why": why})
         self._consumer.close()
+        self._offsets.forget()
         time.sleep(_FAILURE_PAUSE_S)
         self._consumer = Consumer(dict(self._settings.consumer()))
         self.subscribe()

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from atdp.governance.learned.late_events import LEARNED_RETENTION
-from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.runtime import READING_LIMITS, KafkaSettings, KafkaValue
 from atdp.schemas import LOOK_GROUPS, TopicRole, topic
 
 GOVERNANCE_GROUP: Final = "atdp-governance"
@@ -48,6 +48,11 @@ class StageSettings:
         return self.topic_prefix + topic(role).name
 
     @property
+    def group(self) -> str:
+        """The consumer group of the workers."""
+        return f"{self.topic_prefix}{GOVERNANCE_GROUP}"
+
+    @property
     def transactional_id(self) -> str:
         """The same id at every start, so that a new worker fences its predecessor."""
         return f"{self.topic_prefix}{GOVERNANCE_GROUP}"
@@ -59,7 +64,8 @@ class StageSettings:
         """
         return {
             **self.kafka.config(),
-            "group.id": f"{self.topic_prefix}{GOVERNANCE_GROUP}",
+            **READING_LIMITS,
+            "group.id": self.group,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -79,7 +85,8 @@ class StageSettings:
         """
         return {
             **self.kafka.config(),
-            "group.id": f"{LOOK_GROUPS}{self.topic_prefix}{GOVERNANCE_GROUP}",
+            **READING_LIMITS,
+            "group.id": f"{LOOK_GROUPS}{self.group}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -5,6 +5,9 @@ journal. A worker that is killed leaves the rest to the next one, which finds in
 was done. Only records of tenants that have evaluators are decoded, and no record that governance
 wrote in place of an earlier one. A group that is new begins at the oldest record that the topic
 holds.
+
+A batch that cannot be read is left out, with an error in the log: the trajectories that end in it
+get no verdict, which permits nothing.
 """
 
 import logging
@@ -15,7 +18,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from atdp.rewards.errors import RewardError
 from atdp.rewards.evaluators.ended_trajectory import EndedTrajectory
-from atdp.runtime import KafkaSettings, KafkaValue
+from atdp.runtime import (
+    GroupOffsets,
+    KafkaSettings,
+    KafkaValue,
+    PartitionPlace,
+    PartitionProbe,
+    ProgressWatch,
+    is_unreadable,
+    record_headers,
+)
 from atdp.schemas import REGOVERNED, SchemaError, decode, header, topic
 
 _log = logging.getLogger("atdp.rewards.evaluators")
@@ -42,6 +54,12 @@ class EndedConsumer:
     ) -> None:
         self._topic = topic_name or topic("events_governed").name
         self._consumer = Consumer(kafka.config(**_CONSUMER, group_id=group))
+        self._probe = PartitionProbe(kafka)
+        self._group_offsets = GroupOffsets(kafka, group)
+        self.watch = ProgressWatch(
+            kafka, [self._topic], self._offsets_read, is_own=self._is_not_another_members
+        )
+        """Watches what this member reads. It is to be started."""
         self._assigned: list[int] = []
         self.positions: dict[int, int] = {}
         """Partition → next offset to read, of assigned partitions that were read."""
@@ -61,12 +79,19 @@ class EndedConsumer:
         """
         prefixes = tuple(f"{tenant}/".encode() for tenant in tenants)
         ends = []
+        sought: set[int] = set()
         for message in self._consumer.consume(_RECORDS_PER_POLL, timeout_s):
             error = message.error()
-            if error is not None:
-                _check(error)
+            if message.partition() in sought:
                 continue
-            again = header(message.headers(), REGOVERNED) is not None
+            if error is not None:
+                if is_unreadable(error):
+                    sought.add(message.partition())
+                    self._leave_out(message)
+                else:
+                    _check(error)
+                continue
+            again = header(record_headers(message), REGOVERNED) is not None
             if prefixes and (message.key() or b"").startswith(prefixes) and not again:
                 end = _end_of(message)
                 if end is not None:
@@ -96,6 +121,25 @@ class EndedConsumer:
     def close(self) -> None:
         """Leave the group."""
         self._consumer.close()
+        self._probe.close()
+
+    def _offsets_read(self) -> Mapping[PartitionPlace, int]:
+        """Return how far the topic is read, which may be further than its ends are settled."""
+        own = {PartitionPlace(self._topic, each): at for each, at in dict(self.positions).items()}
+        return {**self._group_offsets(), **own}
+
+    def _is_not_another_members(self, place: PartitionPlace) -> bool:
+        """Return False for a partition of another member; a member without any knows of none."""
+        return not self._assigned or place.partition in self._assigned
+
+    def _leave_out(self, message: Message) -> None:
+        """Continue behind a batch that cannot be read."""
+        partition, after = message.partition(), message.offset()
+        batch = self._probe.batch_of(message)
+        if batch is not None:
+            _log.error("a batch is left out", extra={"place": batch.place, "why": batch.why})
+            after = self.positions[partition] = batch.after
+        self._consumer.seek(TopicPartition(self._topic, partition, after))
 
     def _assign(self, _consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         self._assigned = [each.partition for each in partitions]

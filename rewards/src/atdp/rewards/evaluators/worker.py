@@ -63,6 +63,8 @@ def _evaluate(service: Service, store: EvaluatorsStore) -> None:
         with WorkerLock(home.run) as lock:
             scheduler = _scheduler(service, store, journal, lock.name)
             service.health.add_ready_check("evaluators", scheduler.problem)
+            service.health.add_ready_check("progress", consumer.watch.problem)
+            consumer.watch.start(service.stop)
             looked_at = 0.0
             try:
                 while not service.stop.is_set():

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from atdp.runtime.errors import RegisterUnavailable
 from atdp.runtime.home import Home
+from atdp.runtime.kafka_headers import record_headers
 from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.register.entry import SIGNATURE, RegisterEntry, is_signed, sign
 from atdp.runtime.secret_keys import load_secret_key
@@ -178,7 +179,7 @@ class KafkaRegister:
 
     def _entry(self, message: "Message") -> RegisterEntry | None:
         key, value = message.key() or b"", message.value() or b""
-        signature = dict(message.headers() or ()).get(SIGNATURE)
+        signature = dict(record_headers(message)).get(SIGNATURE)
         entry = None
         if is_signed(self._secret, key, value, signature):
             entry = RegisterEntry.decode(value, offset=_offset(message))
