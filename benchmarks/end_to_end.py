@@ -48,16 +48,22 @@ class Load:
     text: int
 
 
-def emit(bootstrap: str, key: str, spool: Path, load: Load) -> None:
+def emit(home: Path, key: str, load: Load) -> None:
     """Emit at a steady rate (a process of its own).
 
     Prints the id of each event with the time before its `emit` (ns since the epoch).
     """
+    from atdp.runtime import Home, KafkaSettings
     from atdp.schemas import Generation, Usage
     from atdp.sdk import KafkaSender, Recorder
 
+    kafka = KafkaSettings.from_env(Home(home), principal="agent")
     recorder = Recorder(
-        tenant=TENANT, api_key=key, sender=KafkaSender(bootstrap), spool_dir=spool, agent="bench"
+        tenant=TENANT,
+        api_key=key,
+        sender=KafkaSender(kafka.bootstrap, **kafka.extra),
+        spool_dir=Home(home).spool,
+        agent="bench",
     )
     generation = Generation(model="m", finish_reason="stop")
     emitted: list[tuple[str, int]] = []
@@ -195,15 +201,14 @@ class Poller:
 
 def measure_latency(stack: Stack, load: Load) -> dict[str, Any]:
     """Emit the load and measure how long each event takes to become visible."""
-    from atdp.runtime import Home, KeyStore
+    from atdp.runtime import Home, KafkaSettings, KeyStore
 
     home = Home(stack.home)
-    bootstrap = home.endpoints()["kafka"]
     with KeyStore(home.keys_db) as keys:
         key = str(keys.create(TENANT, "agent")[0])
     poller = Poller(stack.home)
     load_average, cpu_s = os.getloadavg()[0], stack.cpu_s()
-    options = {"bootstrap": bootstrap, "key": key, "spool": str(home.spool), "load": asdict(load)}
+    options = {"home": str(home.root), "key": key, "load": asdict(load)}
     report = poll_while_emitting(stack, poller, options)
     emitted: dict[str, int] = dict(report["events"])
     deadline = time.monotonic() + VISIBLE_TIMEOUT_S
@@ -212,7 +217,7 @@ def measure_latency(stack: Stack, load: Load) -> dict[str, Any]:
     used = {name: after - cpu_s[name] for name, after in stack.cpu_s().items()}
     intervals = sorted(poller.intervals_s)
     landed = [event_id for event_id in emitted if event_id in poller.visible]
-    hops = hop_seconds(bootstrap, landed, emitted, poller.visible)
+    hops = hop_seconds(KafkaSettings.from_env(home), landed, emitted, poller.visible)
     return {
         "events": len(emitted),
         "per_s": load.rate,
@@ -247,10 +252,10 @@ def poll_while_emitting(stack: Stack, poller: Poller, options: dict[str, Any]) -
 
 
 def hop_seconds(
-    bootstrap: str, landed: list[str], emitted: dict[str, int], visible: dict[str, int]
+    kafka: Any, landed: list[str], emitted: dict[str, int], visible: dict[str, int]
 ) -> dict[str, list[float]]:
     """Return the seconds that each event took, in all and on each hop."""
-    sent, governed = timestamps(bootstrap, "events_raw"), timestamps(bootstrap, "events_governed")
+    sent, governed = timestamps(kafka, "events_raw"), timestamps(kafka, "events_governed")
     return {
         "emit → visible": [(visible[i] - emitted[i]) / 1e9 for i in landed],
         "  emit → sent": [sent[i] - emitted[i] / 1e9 for i in landed],
@@ -259,19 +264,19 @@ def hop_seconds(
     }
 
 
-def timestamps(bootstrap: str, role: Any) -> dict[str, float]:
+def timestamps(kafka: Any, role: Any) -> dict[str, float]:
     """Return the time of each event's record (seconds since the epoch, to the millisecond)."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
-    from atdp.schemas import decode, topic
+    from atdp.schemas import LOOK_GROUPS, decode, topic
 
     name = topic(role).name
     settings = {
-        "group.id": uuid.uuid4().hex,
+        "group.id": f"{LOOK_GROUPS}{uuid.uuid4().hex}",
         "isolation.level": "read_committed",
         "enable.partition.eof": True,
     }
-    consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
+    consumer = Consumer({**kafka.config(), "enable.auto.commit": False, **settings})
     produced = {}
     try:
         left = set(consumer.list_topics(name, timeout=30).topics[name].partitions)
@@ -395,7 +400,7 @@ def main() -> None:
     if options.emit:
         arguments = options.emit
         load = Load(**arguments["load"])
-        emit(arguments["bootstrap"], arguments["key"], Path(arguments["spool"]), load)
+        emit(Path(arguments["home"]), arguments["key"], load)
         return
     result = run(Load(options.rate, options.seconds, options.text), options.tau_bench)
     if options.json:

@@ -17,6 +17,7 @@ from atdp.governance import policy_schema_text
 from atdp.runtime import OUTPUT_POSITION, OUTPUT_SIGNATURE
 from atdp.schemas import (
     KEY_ID,
+    LOOK_GROUPS,
     REDELIVERY,
     REGOVERNED,
     SIGNATURE,
@@ -27,6 +28,7 @@ from atdp.schemas import (
     AvroRecord,
     AvroType,
     SchemaName,
+    all_kafka_principals,
     all_topics,
     contract_rules,
     newest,
@@ -190,7 +192,39 @@ def topics_page() -> str:
     head = ["# Topics", "", "Generated from `schemas/src/atdp/schemas/topics.toml`.", ""]
     table = ["| topic | owner | key | partitions | record | what it holds |", "|--|--|--|--|--|--|"]
     headers = ["", "## Headers", "", "| header | on | meaning |", "|--|--|--|"]
-    return "\n".join([*head, *table, *rows, *headers, *(f"| {row} |" for row in HEADERS)]) + "\n"
+    headers += [f"| {row} |" for row in HEADERS]
+    return "\n".join([*head, *table, *rows, *headers, "", *rights_section()]) + "\n"
+
+
+def rights_section() -> list[str]:
+    """Return the principals of Kafka with all of their rights."""
+    topics = all_topics().values()
+
+    def names(principal: str, attribute: str) -> str:
+        return ", ".join(
+            f"`{topic.name}`" for topic in topics if principal in getattr(topic, attribute)
+        )
+
+    return [
+        "## Who reads and writes",
+        "",
+        "Generated from `topics.toml` and `principals.toml` in the same folder. The local broker",
+        "has exactly these access control lists; `atdp up` and `atdp status` compare a cluster",
+        "with them ([how-to](../how-to/secure-a-deployment.md)). Nobody but `atdp-admin` creates,",
+        "changes or deletes anything.",
+        "",
+        "| Kafka user | for | reads | writes | joins the group | transactional id |",
+        "|--|--|--|--|--|--|",
+        *(
+            f"| `{each.user}` | {each.doc} | {names(name, 'readers')} | {names(name, 'writers')} "
+            f"| {', '.join(each.groups)} | {', '.join(each.transactional_ids)} |"
+            for name, each in all_kafka_principals().items()
+        ),
+        "",
+        "Everybody but agents may also describe the groups of readers that join none",
+        f"(`{LOOK_GROUPS}…`). `atdp-operator` may describe the topics named `atdp.…` with their",
+        "settings, the groups named `atdp-…`, and the access control lists.",
+    ]
 
 
 def events_page() -> str:

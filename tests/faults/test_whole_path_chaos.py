@@ -129,7 +129,7 @@ def test_what_is_sent_again_without_the_mark_is_there_once(stack: Stack, tmp_pat
         recorder = Recorder(
             tenant="unmarked",
             api_key=stack.key("unmarked"),
-            sender=KafkaSender(stack.bootstrap),
+            sender=KafkaSender(stack.kafka_of_agents.bootstrap, **stack.kafka_of_agents.extra),
             spool_dir=stack.home.spool,
             agent="import",
         )

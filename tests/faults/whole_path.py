@@ -36,8 +36,10 @@ from atdp.governance.policy.templates import template_text
 from atdp.lakehouse import open_lake
 from atdp.lakehouse.tables import TableName
 from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import (
+    LOOK_GROUPS,
     Agent,
     Event,
     Message as ChatMessage,
@@ -103,8 +105,14 @@ class Stack:
             supervisor.wait(time.monotonic() + DEADLINE_S)
 
     @property
-    def bootstrap(self) -> str:
-        return self.home.endpoints()["kafka"]
+    def kafka(self) -> KafkaSettings:
+        """The broker, with the rights of the home's owner."""
+        return KafkaSettings.from_env(self.home, {})
+
+    @property
+    def kafka_of_agents(self) -> KafkaSettings:
+        """The broker, with the rights of agents."""
+        return KafkaSettings.from_env(self.home, {}, principal="agent")
 
     def atdp(self, *arguments: str) -> str:
         """Run a verb as a user does."""
@@ -391,18 +399,18 @@ class EventCounts:
 def count(stack: Stack) -> EventCounts:
     """Read every topic from its beginning, and every file of the current snapshots."""
     counts = EventCounts()
-    for message in _records(stack.bootstrap, "events_raw"):
+    for message in _records(stack.kafka, "events_raw"):
         event = decode(message.value())
         counts.raw[message.partition(), message.offset()] = str(event.event_id)
         counts.tenants[str(event.event_id)] = str(event.tenant_id)
     values = []
-    for message in _records(stack.bootstrap, "events_governed"):
+    for message in _records(stack.kafka, "events_governed"):
         values.append(message.value())
         counts.governed[str(decode(message.value()).event_id)] += 1
     counts.governed_bytes = b"".join(values)
-    for message in _records(stack.bootstrap, "events_quarantine"):
+    for message in _records(stack.kafka, "events_quarantine"):
         counts.quarantined[_place(decode_record(message.value())[1])] += 1
-    for message in _records(stack.bootstrap, "audit"):
+    for message in _records(stack.kafka, "audit"):
         decision = decode_record(message.value())[1]
         counts.audited[_place(decision)] += 1
         counts.decisions[decision["decision"]] += 1
@@ -417,12 +425,12 @@ def _place(row: dict[str, Any]) -> Place:
     return row["source_partition"], row["source_offset"]
 
 
-def _records(bootstrap: str, role: TopicRole) -> list[Message]:
+def _records(kafka: KafkaSettings, role: TopicRole) -> list[Message]:
     """Return every committed record of a topic."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
-            "group.id": f"count-{uuid.uuid4().hex}",
+            **kafka.config(),
+            "group.id": f"{LOOK_GROUPS}{uuid.uuid4().hex}",
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,

@@ -61,7 +61,7 @@ def test_a_broker_keeps_its_port_while_its_object_lives_whatever_becomes_of_the_
 
 
 def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
-    broker = KafkaBroker(tmp_path, heap_mb=512)
+    broker = KafkaBroker(tmp_path)
     broker.prepare()
     (tmp_path / "data" / "meta.properties").write_text("version=1\ncluster.id=other\nnode.id=77\n")
     with pytest.raises(BrokerFailed, match=r"server\.log|console\.log"):

@@ -14,9 +14,12 @@ from typing import Any
 import httpx
 import psutil
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from atdp.lakehouse import connect
 from atdp.runtime.home import Home
+from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.stack.broker.kafka import KafkaBroker
 from atdp.stack.stack_state import ServiceEntry, StackState
 
@@ -211,7 +214,11 @@ def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
     other = CommandLine(tmp_path / "other", ATDP_KAFKA_BOOTSTRAP=kafka_broker.bootstrap)
     other("up", "--detach")
     try:
-        here, there = stack.healthy(), other.healthy()
+        # Everybody may write to a broker without access control lists, which is a fault.
+        until(lambda: all(each["well"] for each in other.status(expect=1)["services"].values()))
+        here, there = stack.healthy(), other.status(expect=1)
+        assert "no access control list protects" in there["problems"][0]
+        assert len(there["problems"]) == 6
         assert there["endpoints"]["kafka"] == kafka_broker.bootstrap
         assert "kafka" not in there["services"]
         ports = [entry["port"] for status in (here, there) for entry in status["services"].values()]
@@ -221,6 +228,16 @@ def test_a_second_stack_runs_beside_it_on_an_existing_cluster(
         assert json.loads(other("down", "--json")) == {"home": str(other.home), "was_running": True}
     assert other.processes() == []
     assert other.status(expect=3)["state"] == "not running"
+
+
+def test_the_broker_of_a_stack_serves_nobody_without_a_password(stack: CommandLine) -> None:
+    home = Home(stack.home)
+    client = AdminClient({"bootstrap.servers": home.endpoints()["kafka"], "log_level": 0})
+    with pytest.raises(KafkaException):
+        client.list_topics(timeout=2)
+    agent = KafkaSettings.from_env(home, {}, principal="agent").config()
+    seen = AdminClient({**agent, "log_level": 0}).list_topics(timeout=60).topics
+    assert list(seen) == ["atdp.events.raw"]
 
 
 def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> None:

@@ -21,7 +21,7 @@ CARD = 4111111111111111
 @pytest.fixture
 def governor(default_policy: CompiledPolicy) -> TenantGovernor:
     document = default_policy.document
-    any_value = document.rewards.model_copy(update={"ranges": {"*": (-1e18, 1e18)}})
+    any_value = document.rewards.model_copy(update={"ranges": {"*": [-1e18, 1e18]}})
     return governor_of(compile_policy(document.model_copy(update={"rewards": any_value})))
 
 

@@ -72,7 +72,8 @@ def open_platform(home: Home, *, concurrency: int) -> Iterator[DemoPlatform]:
     with ExitStack() as opened:
         with KeyStore(home.keys_db) as keys:
             api_keys = {name: str(keys.create(name, "agent")[0]) for name in TENANTS}
-        tenants = {name: _tenant(name, key, home, kafka, opened) for name, key in api_keys.items()}
+        agents = KafkaSettings.from_env(home, principal="agent")
+        tenants = {name: _tenant(name, key, home, agents, opened) for name, key in api_keys.items()}
         store = opened.enter_context(ReleaseStore(home.control))
         client = opened.enter_context(httpx.Client(trust_env=False))
         yield DemoPlatform(

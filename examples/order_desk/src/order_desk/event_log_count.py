@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from atdp.runtime import KafkaSettings, KafkaValue, record_headers
-from atdp.schemas import REGOVERNED, TopicRole, decode_record, header, topic
+from atdp.schemas import LOOK_GROUPS, REGOVERNED, TopicRole, decode_record, header, topic
 from order_desk.errors import DemoError
 from order_desk.event_accounting import LogCount
 
@@ -44,7 +44,7 @@ def read_topic(kafka: KafkaSettings, role: TopicRole) -> Iterator[TopicRecord]:
     """
     name = topic(role).name
     options: dict[str, KafkaValue] = {
-        "group.id": "atdp-demo-accounting",
+        "group.id": f"{LOOK_GROUPS}demo",
         "enable.auto.commit": False,
         "isolation.level": "read_committed",
         "enable.partition.eof": True,

@@ -33,13 +33,26 @@ from atdp.runtime import (
     RefusedRecords,
     Register,
     Service,
+    TopicsCheck,
     load_output_secret,
     open_register,
     utc_now,
 )
+from atdp.schemas import TopicRole
 
 _log = logging.getLogger("atdp.governance")
 _RETRY_S: Final = 0.5
+_TOPICS: Final[Sequence[TopicRole]] = (
+    "events_raw",
+    "events_governed",
+    "events_quarantine",
+    "quarantine_orders",
+    "audit",
+    "learned_values",
+    "register",
+)
+"""The topics that the worker reads or writes. One that somebody deleted would otherwise be
+noticed only by the first record that belongs into it."""
 _HUNG_S: Final = 300.0
 """Seconds without progress after which the worker reports itself as not alive. It is longer than
 any transaction that can still succeed, because each call of a transaction gives up after 120 s."""
@@ -87,6 +100,9 @@ def run(service: Service, settings: StageSettings, stage: GovernanceStage) -> No
     watch.start(service.stop)
     service.health.add_ready_check("progress", watch.problem)
     service.health.add_live_check("loop", not_alive_reason)
+    service.health.add_ready_check(
+        "topics", TopicsCheck(settings.kafka, [settings.topic(role) for role in _TOPICS])
+    )
     service.health.ready()
     _log.info("governing", extra={"topic": settings.topic("events_raw")})
     while not service.stop.is_set():

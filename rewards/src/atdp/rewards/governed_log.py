@@ -3,7 +3,7 @@
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from atdp.runtime import KafkaSettings
-from atdp.schemas import topic
+from atdp.schemas import LOOK_GROUPS, topic
 
 _TIMEOUT_S = 5.0
 
@@ -13,7 +13,7 @@ class GovernedLog:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._consumer = Consumer(
-            kafka.config(group_id="atdp-rewards-ends", enable_auto_commit=False)
+            kafka.config(group_id=f"{LOOK_GROUPS}rewards", enable_auto_commit=False)
         )
         self._topic = topic("events_governed").name
         self._ends: dict[int, int] = {}

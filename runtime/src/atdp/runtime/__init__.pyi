@@ -23,7 +23,17 @@ from .errors import (
 from .file_locks import locked as locked, try_lock as try_lock
 from .home import Home as Home
 from .kafka_headers import record_headers as record_headers
-from .kafka_settings import KafkaSettings as KafkaSettings, KafkaValue as KafkaValue
+from .kafka_logins import (
+    ensure_kafka_logins as ensure_kafka_logins,
+    load_kafka_login as load_kafka_login,
+    new_kafka_login as new_kafka_login,
+)
+from .kafka_settings import (
+    KAFKA_PRINCIPAL as KAFKA_PRINCIPAL,
+    KafkaSettings as KafkaSettings,
+    KafkaValue as KafkaValue,
+    uses_logins_of_home as uses_logins_of_home,
+)
 from .keys.api_key import ApiKey as ApiKey
 from .keys.principals import (
     ANY_TENANT as ANY_TENANT,
@@ -84,6 +94,7 @@ from .service.http_problem import (
 from .service.limited_route import LimitedRoute as LimitedRoute
 from .service.logs import JsonFormatter as JsonFormatter, setup_logging as setup_logging
 from .service.process import PARENT_PID as PARENT_PID, Service as Service
+from .service.topics_check import TopicsCheck as TopicsCheck
 from .signed_output import (
     OUTPUT_POSITION as OUTPUT_POSITION,
     OUTPUT_SIGNATURE as OUTPUT_SIGNATURE,

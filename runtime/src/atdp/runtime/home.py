@@ -98,6 +98,11 @@ class Home:
         return self.secrets / "engine.key"
 
     @property
+    def kafka_logins(self) -> Path:
+        """Names and passwords of Kafka users: `<principal>.json`."""
+        return self.secrets / "kafka"
+
+    @property
     def oidc_file(self) -> Path:
         """The issuers whose tokens are accepted, and what their claims mean, YAML."""
         return self.root / "oidc.yaml"

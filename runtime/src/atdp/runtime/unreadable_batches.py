@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from atdp.runtime.batch_headers import BatchHeaders, ProbeFailed
 from atdp.runtime.kafka_settings import KafkaSettings, KafkaValue
+from atdp.schemas import LOOK_GROUPS
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -189,7 +190,7 @@ class PartitionProbe:
             # It is no member of a group: the id is required, and never used for offsets.
             own: dict[str, KafkaValue] = {
                 **READING_LIMITS,
-                "group.id": "atdp-probe",
+                "group.id": f"{LOOK_GROUPS}probe",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,

@@ -138,6 +138,7 @@ from atdp.schemas.judgement import (
     TargetKind,
     is_judgement,
 )
+from atdp.schemas.kafka_principals import LOOK_GROUPS, KafkaPrincipal, all_kafka_principals
 from atdp.schemas.lifecycle import EndStatus, Gap, TrajectoryEnded, TrajectoryStarted
 from atdp.schemas.message import Message, Part, PartType
 from atdp.schemas.observation import InternalState, InternalStateType, Observation
@@ -172,6 +173,7 @@ __all__ = [
     "JUDGE_PREFIX",
     "KEY_ID",
     "KIND_OF_BODY",
+    "LOOK_GROUPS",
     "REDELIVERY",
     "REGOVERNED",
     "REPEAT_RULE",
@@ -221,6 +223,7 @@ __all__ = [
     "InternalState",
     "InternalStateType",
     "InvalidRecord",
+    "KafkaPrincipal",
     "Kind",
     "Link",
     "LogprobEncoding",
@@ -275,6 +278,7 @@ __all__ = [
     "Versions",
     "WholePrompt",
     "WholePrompts",
+    "all_kafka_principals",
     "all_topics",
     "canonical_json",
     "canonical_sha256",

@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from atdp.schemas.released import SchemaName
 
@@ -34,6 +34,9 @@ class Topic:
     key: str
     partitions: int
     compatibility: str
+    readers: tuple[str, ...]
+    """Names of the principals that may read it."""
+    writers: tuple[str, ...]
     config: Mapping[str, str]
 
 
@@ -42,7 +45,7 @@ def all_topics() -> Mapping[TopicRole, Topic]:
     """Return all topics by role."""
     text = resources.files("atdp.schemas").joinpath("topics.toml").read_text(encoding="utf-8")
     return {
-        role: Topic(role=role, **fields)  # type: ignore[arg-type,misc]
+        role: _topic(role, fields)  # type: ignore[misc]
         for role, fields in tomllib.loads(text).items()
     }
 
@@ -50,3 +53,8 @@ def all_topics() -> Mapping[TopicRole, Topic]:
 def topic(role: TopicRole) -> Topic:
     """Return the topic of the role `role`."""
     return all_topics()[role]
+
+
+def _topic(role: str, fields: dict[str, Any]) -> Topic:
+    readers, writers = tuple(fields.pop("readers")), tuple(fields.pop("writers"))
+    return Topic(role=role, readers=readers, writers=writers, **fields)  # type: ignore[arg-type]

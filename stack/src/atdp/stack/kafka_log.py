@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Self
 
 from atdp.runtime import KafkaSettings, is_unreadable
+from atdp.schemas import LOOK_GROUPS
 from atdp.stack.errors import StackError
 
 
@@ -29,7 +30,7 @@ class KafkaLog:
                 **settings.config(),
                 **quiet,
                 # The client requires a group id. The group is never joined.
-                "group.id": f"atdp-look-{uuid.uuid4().hex}",
+                "group.id": f"{LOOK_GROUPS}{uuid.uuid4().hex}",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,

@@ -24,7 +24,10 @@ from atdp.runtime import (
     JsonFormatter,
     KafkaSettings,
     call_on_signals,
+    ensure_kafka_logins,
+    load_kafka_login,
     open_register,
+    uses_logins_of_home,
     utc_now,
 )
 from atdp.stack.broker.jars import Progress
@@ -33,6 +36,11 @@ from atdp.stack.broker.kafka_client import answers, quiet_client
 from atdp.stack.errors import HomeUnusable, NotRunning, StackError, home_unwritable
 from atdp.stack.home_privacy import close_to_others
 from atdp.stack.home_setup import prepare_home
+from atdp.stack.kafka_rights.cluster_rights import (
+    ADMINISTRATOR,
+    rights_problems,
+    set_up_rights,
+)
 from atdp.stack.ports import KeptPorts
 from atdp.stack.processes import ProcessId, end_leftovers
 from atdp.stack.services import (
@@ -50,6 +58,10 @@ FIRST_POLICY = "ATDP_FIRST_POLICY"
 """Environment variable with the template or file of the policy that a home without any begins with;
 by default the default policy, which permits analytics only."""
 
+_NOW_WITH_PASSWORDS = (
+    "the broker of this home now asks for a password; an agent that sends to it directly needs the "
+    "properties in {path}"
+)
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _log = logging.getLogger("atdp.supervisor")
 
@@ -175,16 +187,25 @@ class LocalStack:
     def _plan(self, report: Report, progress: Progress | None) -> list[ServiceSpec]:
         ports = KeptPorts(self.home.run / "ports.json").claim(*service_names())
         endpoints = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
+        is_new_to_passwords = self.home.kafka.exists() and not self.home.kafka_logins.exists()
+        if uses_logins_of_home(self.environ):
+            ensure_kafka_logins(self.home)
         if self.external_kafka is not None:
             settings = KafkaSettings.from_env(self.home, self.environ)
             _require_answer(settings)
             self.state.publish_endpoints({"kafka": settings.bootstrap, **endpoints})
+            # Before the topics: a user without rights does not see those that exist.
+            for problem in rights_problems(self.home, self.environ, settings):
+                report(problem)
             self._prepare_cluster(settings, -1, report)
             return python_services(self.home, ports, after=())
-        broker = KafkaBroker(self.home.kafka, progress=progress)
+        if is_new_to_passwords:
+            report(_NOW_WITH_PASSWORDS.format(path=self.home.kafka_logins / "agent.json"))
+        login = load_kafka_login(self.home, ADMINISTRATOR)
+        broker = KafkaBroker(self.home.kafka, administrator=login, progress=progress)
         broker.prepare()
         self.state.publish_endpoints({"kafka": broker.bootstrap, **endpoints})
-        settings = KafkaSettings.from_env(self.home, self.environ)
+        settings = KafkaSettings(broker.bootstrap, login)
         kafka = ServiceSpec(
             name="kafka",
             command=broker.command,
@@ -193,7 +214,7 @@ class LocalStack:
             port=broker.port,
             wave=0,
             when_orphaned=WHEN_ORPHANED,
-            on_ready=lambda: self._prepare_cluster(settings, 1, report),
+            on_ready=lambda: self._prepare_broker(settings, report),
             log_tail=broker.log_tail,
         )
         return [kafka, *python_services(self.home, ports, after=("kafka",))]
@@ -216,6 +237,10 @@ class LocalStack:
                 f"{FIRST_POLICY}={name} is neither a template ({', '.join(TEMPLATES)}) "
                 f"nor a readable file: {error}"
             ) from error
+
+    def _prepare_broker(self, administrator: KafkaSettings, report: Report) -> None:
+        set_up_rights(self.home, administrator)
+        self._prepare_cluster(administrator, 1, report)
 
     def _prepare_cluster(self, settings: KafkaSettings, replication: int, report: Report) -> None:
         """Create the topics, and activate the first policy where none was ever drafted."""

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from atdp.runtime import Home
+from atdp.runtime import KAFKA_PRINCIPAL, Home
 
 WAITS_FOR_WEIGHTS = frozenset({"inference-0", "inference-1"})
 """Services that are alive but not ready without weights, as on a fresh home. That is no fault."""
@@ -93,6 +93,7 @@ def _python_service(name: str, home: Home, port: int, after: tuple[str, ...]) ->
         after=() if name in WAITS_FOR_WEIGHTS else after,
         wave=2 if name == "gateway" else 1,
         needed=name not in WAITS_FOR_WEIGHTS | _NEEDED_BY_NONE,
+        env={KAFKA_PRINCIPAL: name},
     )
 
 

@@ -26,12 +26,14 @@ from atdp.stack.consumer_lag import Lag, measure_lag
 from atdp.stack.errors import StackError
 from atdp.stack.home_privacy import open_to_others
 from atdp.stack.kafka_log import KafkaLog
+from atdp.stack.kafka_rights.cluster_rights import rights_problems
 from atdp.stack.local_stack import LocalStack
 from atdp.stack.processes import ProcessId, own_resident_bytes, resident_bytes
 from atdp.stack.services import WAITS_FOR_WEIGHTS
 from atdp.stack.stack_state import ServiceEntry
 from atdp.stack.stack_status import ServiceStatus, StackStatus, TableStatus, overall_state
 from atdp.stack.stage_readers import stages
+from atdp.stack.topics import missing_topics
 
 T = TypeVar("T")
 _Consent: TypeAlias = tuple[Sequence[Mapping[str, object]], Sequence[Mapping[str, object]]]
@@ -40,6 +42,7 @@ _NO_CONSENT: _Consent = ((), ())
 _EXPECTED = (StackError, AccessError, PlatformError, GovernanceError, LakehouseError, OSError)
 _ENGINE_TIMEOUT_S = 3.0
 _NOT_KEPT = "SELECT count(*) FROM quarantine_index WHERE encryption_key_id = ''"
+_SHOWN_FAULTS = 5
 
 
 def collect_status(stack: LocalStack) -> StackStatus:
@@ -53,6 +56,7 @@ def collect_status(stack: LocalStack) -> StackStatus:
     if open_to_others(stack.home.root):
         problems.append("other users can read the home; `atdp up` closes it at the next start")
     problems += _section(problems, "refused records", lambda: _refused(stack.home), [])
+    _section(problems, "topics", lambda: problems.extend(_cluster_problems(stack)), None)
     lags: tuple[Lag, ...] = _section(problems, "lag", lambda: _lags(stack), ())
     tables: tuple[TableStatus, ...] = _section(problems, "tables", lambda: _tables(stack.home), ())
     problems += _section(problems, "alarms", lambda: _alarms(stack.home), [])
@@ -123,6 +127,16 @@ def _refused(home: Home) -> list[str]:
     texts = [entry.text for entry in refused_records(home)]
     done = f"when you have looked at them, remove {home.refused_records_file}"
     return [*texts, done] if texts else []
+
+
+def _cluster_problems(stack: LocalStack) -> list[str]:
+    """Return what is wrong with topics and rights; of many faults only the first ones."""
+    settings = KafkaSettings.from_env(stack.home, stack.environ)
+    faults = missing_topics(settings) + rights_problems(stack.home, stack.environ, settings)
+    more = len(faults) - _SHOWN_FAULTS
+    if more > 0:
+        faults[_SHOWN_FAULTS:] = [f"{more} more faults of topics and rights; `atdp up` lists all"]
+    return faults
 
 
 def _lags(stack: LocalStack) -> tuple[Lag, ...]:

@@ -4,6 +4,7 @@ Missing topics are created. An existing topic is never changed: fewer or more pa
 the order per key, and a cluster's operators own its configuration. Differences are reported.
 """
 
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     try:
         known = admin.list_topics(timeout=_TIMEOUT_S).topics
         missing = [topic for topic in wanted if topic.name not in known]
-        _create(admin, missing, replication)
+        _create(admin, missing, replication=replication, bootstrap=settings.bootstrap)
         _await_known(admin, [topic.name for topic in missing])
         old = [topic for topic in wanted if topic.name in known]
         configs = _configs(admin, [topic.name for topic in old])
@@ -79,20 +80,61 @@ def ensure_topics(settings: KafkaSettings, *, replication: int) -> list[str]:
     return [sentence for topic in old for sentence in differences(topic, existing[topic.name])]
 
 
-def _create(admin: "AdminClient", topics: Iterable[Topic], replication: int) -> None:
+def creation_command(topic: Topic, bootstrap: str) -> str:
+    """Return the command that creates a topic as defined."""
+    words = ["kafka-topics", "--bootstrap-server", bootstrap, "--command-config"]
+    words += ["admin.properties", "--create", "--topic", topic.name]
+    words += ["--partitions", str(topic.partitions)]
+    for key, value in topic.config.items():
+        words += ["--config", f"{key}={value}"]
+    return shlex.join(words)
+
+
+def missing_topics(settings: KafkaSettings) -> list[str]:
+    """Return one sentence for each topic that the cluster lacks, with the command that creates it.
+
+    Raises:
+        StackError: the cluster does not answer.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    try:
+        known = AdminClient({**settings.config(), "log_level": 0}).list_topics(timeout=_TIMEOUT_S)
+    except KafkaException as error:
+        raise StackError(
+            f"Cannot list the topics at {settings.bootstrap}: {error.args[0].str()}."
+        ) from error
+    return [
+        f"the topic {each.name} is missing, or this user may not see it; what it held is lost "
+        f"unless you restore it. `atdp up` creates it, or: "
+        f"{creation_command(each, settings.bootstrap)}"
+        for each in all_topics().values()
+        if each.name not in known.topics
+    ]
+
+
+def _create(
+    admin: "AdminClient", topics: Iterable[Topic], *, replication: int, bootstrap: str
+) -> None:
+    wanted = list(topics)
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
     new = [
         NewTopic(topic.name, topic.partitions, replication, config=dict(topic.config))
-        for topic in topics
+        for topic in wanted
     ]
     for name, future in (admin.create_topics(new) if new else {}).items():
         try:
             future.result(_TIMEOUT_S)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise StackError(f"Cannot create topic {name}: {error.args[0].str()}") from error
+                raise StackError(
+                    f"Cannot create topic {name}: {error.args[0].str()}. Give this user the "
+                    "rights that it lacks, or create the topics that are missing yourself:\n"
+                    + "\n".join(creation_command(each, bootstrap) for each in wanted)
+                ) from error
 
 
 def _await_known(admin: "AdminClient", names: Iterable[str]) -> None:

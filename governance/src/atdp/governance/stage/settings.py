@@ -7,7 +7,7 @@ from typing import Final
 
 from atdp.governance.learned.late_events import LEARNED_RETENTION
 from atdp.runtime import READING_LIMITS, KafkaSettings, KafkaValue, SignedTopic
-from atdp.schemas import TopicRole, topic
+from atdp.schemas import LOOK_GROUPS, TopicRole, topic
 
 GOVERNANCE_GROUP: Final = "atdp-governance"
 """The consumer group of the governance workers."""
@@ -92,7 +92,7 @@ class StageSettings:
         return {
             **self.kafka.config(),
             **READING_LIMITS,
-            "group.id": f"{self.group}-reader",
+            "group.id": f"{LOOK_GROUPS}{self.group}",
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,

@@ -18,7 +18,7 @@ from atdp.runtime.kafka_settings import KafkaSettings
 from atdp.runtime.register.entry import SIGNATURE, RegisterEntry, is_signed, sign
 from atdp.runtime.secret_keys import load_secret_key
 from atdp.runtime.signed_output import load_output_secret
-from atdp.schemas import header, topic
+from atdp.schemas import LOOK_GROUPS, header, topic
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
@@ -199,7 +199,7 @@ class KafkaRegister:
             self._consumer = Consumer(
                 {
                     **self._settings.config(),
-                    "group.id": f"{self._topic}-reader",
+                    "group.id": f"{LOOK_GROUPS}{self._topic}",
                     "enable.auto.commit": False,
                     "enable.auto.offset.store": False,
                     "enable.partition.eof": True,

@@ -9,6 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from atdp.runtime import new_kafka_login
+from atdp.schemas import all_kafka_principals
 from atdp.stack.broker.jars import cache_dir
 from atdp.stack.broker.java import Java, find_java
 from atdp.stack.broker.kafka import KafkaBroker
@@ -27,7 +29,10 @@ def make_archive(java: Java, archive: Path) -> bool:
     """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".staging-", dir=archive.parent) as folder:
-        broker, made = KafkaBroker(Path(folder), java=java), Path(folder) / archive.name
+        # It asks for passwords as the broker of a stack does, so that it loads the same classes.
+        login = new_kafka_login(all_kafka_principals()["admin"])
+        broker = KafkaBroker(Path(folder), java=java, administrator=login)
+        made = Path(folder) / archive.name
         executable, *arguments = broker.command()
         child = Child(
             [executable, f"-XX:AOTCacheOutput={made}", *arguments],

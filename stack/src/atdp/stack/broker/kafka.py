@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,12 @@ from atdp.runtime import stop_event
 from atdp.stack.broker.jars import Progress, cache_dir, ensure_jars
 from atdp.stack.broker.java import Java, find_java
 from atdp.stack.broker.kafka_client import answers, quiet_client
-from atdp.stack.broker.kafka_storage import format_once, java_command, write_configuration
+from atdp.stack.broker.kafka_storage import (
+    BrokerConfiguration,
+    format_once,
+    java_command,
+    write_configuration,
+)
 from atdp.stack.errors import BrokerFailed, HomeUnusable
 from atdp.stack.log_files import last_lines
 from atdp.stack.ports import LOOPBACK, KeptPorts, is_free, is_listening
@@ -54,15 +59,19 @@ class KafkaBroker:
         java: Java | None = None,
         jars: Sequence[Path] | None = None,
         port: int | None = None,
-        heap_mb: int = 512,
+        administrator: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        """Use `home_dir`; `port` fixes the client port (default: a free one, chosen and kept)."""
+        """Use `home_dir`; `port` fixes the client port (default: a free one, chosen and kept).
+
+        With the client properties of an `administrator`, the broker serves nobody without a
+        password; without them, everybody on this machine.
+        """
         self.dir = home_dir.absolute()
         self._java = java
         self._jars = jars
         self._progress = progress
-        self._heap_mb = heap_mb
+        self._administrator = administrator
         self._ports_file = KeptPorts(self.dir / "ports.json")
         self._ports: dict[str, int] | None = None
         if port is not None:
@@ -117,7 +126,12 @@ class KafkaBroker:
             else:  # clients use these already
                 self._ports_file.require_free(self._ports)
             ports = self._ports
-            write_configuration(self.dir, ports["kafka"], ports["kafka-controller"])
+            configuration = BrokerConfiguration(
+                port=ports["kafka"],
+                controller_port=ports["kafka-controller"],
+                administrator=self._administrator,
+            )
+            write_configuration(self.dir, configuration)
             format_once(self.dir, self._java_command())
         except OSError as error:
             raise HomeUnusable(
@@ -137,7 +151,7 @@ class KafkaBroker:
     def _java_command(self) -> list[str]:
         assert self._java is not None
         assert self._jars is not None
-        return java_command(self.dir, self._java, self._jars, self._heap_mb)
+        return java_command(self.dir, self._java, self._jars)
 
     # ------------------------------------------------------------------ running
 
@@ -170,7 +184,7 @@ class KafkaBroker:
         if not is_listening(self.port):
             return False
         if self._client is None:  # kept, because it is used every second and has five threads
-            self._client = quiet_client(self.bootstrap)
+            self._client = quiet_client(self.bootstrap, **(self._administrator or {}))
         return answers(self._client)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int | None:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,17 +15,18 @@ from atdp.stack.broker.java import Java
 from atdp.stack.broker.startup_archive import archive_options
 from atdp.stack.errors import BrokerFailed
 
+_HEAP_MB = 512
 _NATIVE_ACCESS_SINCE = 22
 """From this Java on, `--enable-native-access` exists; without it, Java prints a warning."""
 
 
-def java_command(folder: Path, java: Java, jars: Sequence[Path], heap_mb: int) -> list[str]:
+def java_command(folder: Path, java: Java, jars: Sequence[Path]) -> list[str]:
     """Return the command line of Java with the broker's classes, without a main class."""
     native = ["--enable-native-access=ALL-UNNAMED"] if java.major >= _NATIVE_ACCESS_SINCE else []
     return [
         str(java.executable),
         "-Xms64m",
-        f"-Xmx{heap_mb}m",
+        f"-Xmx{_HEAP_MB}m",
         # Least memory and fewest threads. The pauses of a 512 MB heap stay far below a session
         # timeout.
         "-XX:+UseSerialGC",
@@ -38,18 +40,40 @@ def java_command(folder: Path, java: Java, jars: Sequence[Path], heap_mb: int) -
     ]
 
 
-def write_configuration(folder: Path, port: int, controller_port: int) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfiguration:
+    """The values of `server.properties` that differ between brokers."""
+
+    port: int
+    controller_port: int
+    administrator: Mapping[str, str] | None = None
+    """Login of the administrator (`sasl.username`, `sasl.password`), who makes all other users;
+    None: the broker serves everybody without a password."""
+
+
+def write_configuration(folder: Path, configuration: BrokerConfiguration) -> None:
     """Write `server.properties` and `log4j2.properties` below `folder`."""
-    ports = {"PORT": str(port), "CONTROLLER": str(controller_port)}
-    _fill_template("server.properties", folder, {**ports, "DATA": str(folder / "data")})
-    _fill_template("log4j2.properties", folder, {"LOGS": str(folder / "logs")})
+    login = configuration.administrator
+    values = {
+        "PORT": str(configuration.port),
+        "CONTROLLER": str(configuration.controller_port),
+        "DATA": str(folder / "data"),
+        "PROTOCOL": "PLAINTEXT" if login is None else "SASL_PLAINTEXT",
+    }
+    server = _filled("server.properties", values)
+    if login is not None:
+        users = {"USER": login["sasl.username"], "PASSWORD": login["sasl.password"]}
+        server += _filled("authentication.properties", users)
+    write_durably(folder / "conf" / "server.properties", server, mode=0o600)
+    log = _filled("log4j2.properties", {"LOGS": str(folder / "logs")})
+    (folder / "conf" / "log4j2.properties").write_text(log, encoding="utf-8")
 
 
-def _fill_template(name: str, folder: Path, values: Mapping[str, str]) -> None:
+def _filled(name: str, values: Mapping[str, str]) -> str:
     text = files("atdp.stack.broker").joinpath(name).read_text(encoding="utf-8")
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
-    (folder / "conf" / name).write_text(text, encoding="utf-8")
+    return text
 
 
 def format_once(folder: Path, java: Sequence[str]) -> None:

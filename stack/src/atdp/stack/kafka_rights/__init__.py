@@ -1,0 +1,1 @@
+"""Rights at a Kafka cluster: the wanted ones, and those that are set."""
