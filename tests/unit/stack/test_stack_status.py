@@ -139,7 +139,7 @@ def test_records_that_readers_refused_are_problems_with_their_place_until_the_fi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(StackState, "supervisor_pid", lambda _: os.getpid())
-    for name in ("_lags", "_tables", "_policies"):
+    for name in ("_lags", "_tables", "_policies", "_alarms", "_cluster_problems"):
         monkeypatch.setattr(status_collection, name, lambda _: ())
     monkeypatch.setattr(status_collection, "_consent", lambda _: ((), ()))
     monkeypatch.setattr(status_collection, "_counts", lambda _: (0, 0))

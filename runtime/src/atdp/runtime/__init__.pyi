@@ -57,7 +57,7 @@ from .reading_progress import (
     PartitionPlace as PartitionPlace,
     ProgressWatch as ProgressWatch,
 )
-from .refused_records import (
+from .refusal_notes import (
     OnRefused as OnRefused,
     RefusalEntry as RefusalEntry,
     RefusedRecords as RefusedRecords,
