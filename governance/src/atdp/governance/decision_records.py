@@ -14,10 +14,11 @@ from atdp.governance.decisions import (
 )
 from atdp.governance.engine_version import engine_version
 from atdp.governance.errors import EventDropped, Refusal
-from atdp.governance.master_secret import MasterSecret
-from atdp.governance.quarantine import record_place, seal, seal_envelope
+from atdp.governance.payload_keys import MAX_SUBJECTS
+from atdp.governance.quarantine import sealed_record
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import UNKNOWN_TENANT
 from atdp.schemas import HEADER_BYTES, REDELIVERY, REGOVERNED, encode_record, record_key
 
@@ -47,6 +48,8 @@ class RecordFacts:
     event_id: str | None = None
     trajectory_id: str | None = None
     kind: str | None = None
+    subjects: frozenset[str] = frozenset()
+    """Data subjects that the event of an authenticated sender names."""
     occurred_at: datetime | None = None
     policy: tuple[str, int, str] | None = None
     """Id, version and content hash."""
@@ -122,18 +125,19 @@ def about_order(
     )
 
 
-def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> GovernanceDecision:
-    """Return the decision about a record that is refused."""
+def quarantined(facts: RecordFacts, refusal: Refusal, keys: WrappedKeys) -> GovernanceDecision:
+    """Return the decision about a record that is refused.
+
+    Raises:
+        HomeUnavailable: the keys that are to seal it cannot be read or made.
+    """
     raw = facts.raw
-    detail, sealed, envelope = refusal.detail, b"", None
-    if len(raw.value) <= MAX_RAW_BYTES:
-        place = record_place(raw.topic, raw.partition, raw.offset)
-        sealed = seal(secret, facts.tenant, raw.value, place)
-        envelope = seal_envelope(secret, facts.tenant, raw)
-    else:
+    detail = refusal.detail
+    is_kept = len(raw.value) <= MAX_RAW_BYTES and len(facts.subjects) <= MAX_SUBJECTS
+    if not is_kept:
         digest = hashlib.sha256(raw.value).hexdigest()
         detail += f"; not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
-    record = {
+    record: dict[str, Any] = {
         "event_id": facts.event_id,
         "tenant_id": facts.tenant,
         "reason": refusal.reason,
@@ -142,13 +146,15 @@ def quarantined(facts: RecordFacts, refusal: Refusal, secret: MasterSecret) -> G
         "source_partition": raw.partition,
         "source_offset": raw.offset,
         "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
-        "payload_encrypted": sealed,
-        "envelope_encrypted": envelope,
-        "encryption_key_id": secret.key_id,
+        "payload_encrypted": b"",
+        "envelope_encrypted": None,
+        "encryption_key_id": "",
         "occurred_at": raw.timestamp,
         "quarantined_at": facts.now,
         "redelivered": raw.redelivered,
     }
+    if is_kept:
+        record = sealed_record(keys, record, raw, facts.subjects)
     return GovernanceDecision(
         decision="quarantined",
         reason=refusal.reason,
