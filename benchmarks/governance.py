@@ -33,7 +33,7 @@ from typing import Any
 from atdp.adapters import UnreadableEntry, make_events
 from atdp.adapters.importers.tau_bench import TauBench
 from atdp.governance.decisions import RawRecord
-from atdp.governance.master_secret import MasterSecret
+from atdp.governance.home_secrets import secrets_in_memory
 from atdp.governance.policy import compile_policy
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.record_governor import RecordGovernor
@@ -180,14 +180,14 @@ def measure(paths: list[Path], presidio_mb: float, home: Path) -> list[dict[str,
     if not paths:
         paths = [home / "tool-calling-generated.json"]
         paths[0].write_text(json.dumps([conversation(number) for number in range(100)]))
-    with KeyStore(home / "keys.sqlite") as keys:
+    with KeyStore(home / "keys.sqlite") as keys, secrets_in_memory() as secrets:
         key, _ = keys.create("bench", "agent")
         governor = RecordGovernor(
             keys=keys.get,
             policies=policy_store(),
-            secret=MasterSecret("k", b"m" * 32),
+            secrets=secrets,
             tokenizers=TokenizerFolder(home / "tokenizers"),
-            tenant_keys=TenantKeyStore(home / "tenant-keys"),
+            tenant_keys=TenantKeyStore(secrets),
         )
         records = list(raw_records(paths, key))
         size = sum(len(record.value) for record in records)

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from atdp.governance.decisions import RawRecord
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
-from atdp.governance.testing import policy_store
+from atdp.governance.testing import memory_secrets, policy_store
 from atdp.lakehouse import connect, open_lake
 from atdp.lakehouse.testing import LogDouble
 from atdp.lakehouse.visible_files import ANY_PURPOSE
@@ -73,12 +72,13 @@ class GatedPath:
         self.home = Home(folder / "home")
         self.keys = KeyStore(self.home.keys_db)
         self.key = SigningKey.parse(self.keys.create(TENANT, "agent")[0])
+        secrets = memory_secrets()
         self.gate = RecordGovernor(
             keys=self.keys.get,
             policies=policy_store(POLICY.format(pattern=pattern)),
-            secret=MasterSecret("k1", b"m" * 32),
+            secrets=secrets,
             tokenizers=ReadableTokens(),
-            tenant_keys=TenantKeyStore(self.home.tenant_keys),
+            tenant_keys=TenantKeyStore(secrets),
         )
         self.log = LogDouble(open_lake(self.home))
 

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from atdp.governance.decisions import RawRecord
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.record_governor import RecordGovernor
-from atdp.governance.secret_files import create_once
 from atdp.governance.tenant_keys import TenantKeyStore
-from atdp.governance.testing import policy_store
+from atdp.governance.testing import memory_secrets, policy_store
 from atdp.governance.tokenizer_folder import TokenizerFolder
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey, decode_record, encode_record, record_key, signed_headers
@@ -35,16 +33,15 @@ class Gate:
         self._governed = governed
         store = KeyStore(home / "keys.sqlite")
         key, _ = store.create(TENANT, "agent")
-        tenant_keys = home / "tenant-keys"
         # The same surrogates in every run.
-        create_once(tenant_keys / f"{TENANT}.json", {"key_id": "k", "key": "6b" * 32})
+        secrets = memory_secrets(**{TENANT: b"k" * 32})
         self._key = SigningKey.parse(key)
         self._governor = RecordGovernor(
             keys=store.get,
             policies=policy_store(),
-            secret=MasterSecret("k1", b"m" * 32),
+            secrets=secrets,
             tokenizers=TokenizerFolder(home / "tokenizers"),
-            tenant_keys=TenantKeyStore(tenant_keys),
+            tenant_keys=TenantKeyStore(secrets),
         )
 
     def judge(self, case: LeakCase) -> Verdict:
@@ -81,13 +78,14 @@ class Gate:
 
 _WRITTEN_BY_GOVERNANCE: Sequence[str] = (
     "content_hash",
+    "encryption_key_id",
     "policy_hash",
     "output_sha256",
     "payload_encrypted",
     "source_offset",
     "schema_fingerprint",
 )
-"""Digests, ciphertext and places in the log: their digits are no one's."""
+"""Digests, ciphertext, ids of keys and places in the log: their digits are no one's."""
 
 
 def _own_text(output: Any) -> Any:

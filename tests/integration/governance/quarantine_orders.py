@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from atdp.governance import QuarantineOrder, load_master_secret, send_orders
+from atdp.governance import QuarantineOrder, open_secrets, send_orders
 from atdp.governance.release.order import OrderAction
 from atdp.runtime import utc_now
 from atdp.runtime.kafka_settings import KafkaSettings
@@ -85,8 +85,8 @@ def order(each: Waiting, number: int = 0, action: OrderAction = "release") -> Qu
 
 def give(rig: Rig, orders: Sequence[QuarantineOrder]) -> None:
     """Write orders to the topic, signed by the home of the rig."""
-    secret = load_master_secret(rig.home.governance_secret_file)
-    send_orders(orders, KafkaSettings(rig.bootstrap), secret, topic_prefix=rig.prefix)
+    with open_secrets(rig.home) as secrets:
+        send_orders(orders, KafkaSettings(rig.bootstrap), secrets, topic_prefix=rig.prefix)
 
 
 def landed(rig: Rig) -> Counter[str]:

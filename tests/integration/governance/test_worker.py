@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from atdp.access import ConsentDecision
-from atdp.governance.master_secret import load_master_secret
+from atdp.governance.home_secrets import open_secrets
 from atdp.governance.policy.templates import template_text
 from atdp.governance.quarantine import unseal
 from atdp.runtime import utc_now
@@ -72,9 +72,9 @@ def test_an_untrusted_record_is_quarantined_with_its_reason_and_only_its_home_ca
     assert {audit["decision"] for audit in audits} == {"quarantined"}
     assert Counter(audit["reason"] for audit in audits) == Counter(bad.keys())
     assert rig.read("events_governed") == []
-    secret = load_master_secret(rig.home.governance_secret_file)
-    for record in rig.records("events_quarantine"):
-        assert unseal(secret, record) == bad[record["reason"]][1]
+    with open_secrets(rig.home) as secrets:
+        for record in rig.records("events_quarantine"):
+            assert unseal(secrets, record) == bad[record["reason"]][1]
     assert b"secret stuff" not in b"".join(
         message.value() for message in rig.read("events_quarantine")
     )

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from atdp.access import UseRules
-from atdp.governance import TenantKeyStore
+from atdp.governance import TenantKeyStore, open_secrets
 from atdp.governance.policy import default_policy_text
 from atdp.governance.testing import PolicyWriter
 from atdp.lakehouse import (
@@ -100,7 +100,8 @@ def about(event: Event, name: str, home: Home) -> Event:
     """Return an event of a trajectory `of-<person>` that names this person as governance would."""
     if not name.startswith("of-") or event.seq != 3:
         return event
-    key = TenantKeyStore(home.tenant_keys).key_of("acme")
+    with open_secrets(home) as secrets:
+        key = TenantKeyStore(secrets).key_of("acme")
     return replace(event, end_user_id=key.pseudonym("DATA_SUBJECT", name.removeprefix("of-")))
 
 

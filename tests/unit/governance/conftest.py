@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.policy import (
     CompiledPolicy,
     PolicyDocument,
@@ -18,12 +17,13 @@ from atdp.governance.policy import (
 from atdp.governance.policy.templates import template_text
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.governance.testing import PolicyWriter, policy_store
+from atdp.governance.tenant_keys import TenantKeyStore
+from atdp.governance.testing import PolicyWriter, memory_secrets, policy_store
 from atdp.governance.walk.string_governor import StringGovernor
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import SigningKey
 
-from .governors import KEY, NoTokenizers, key_files, with_entities, without_names
+from .governors import KEY, NoTokenizers, with_entities, without_names
 from .memory_log import MemoryLog, MemoryWorkers
 from .taught_trajectories import POLICY
 
@@ -61,13 +61,14 @@ def store(tmp_path: Path) -> KeyStore:
 
 
 @pytest.fixture
-def governor(tmp_path: Path, store: KeyStore) -> RecordGovernor:
+def governor(store: KeyStore) -> RecordGovernor:
+    secrets = memory_secrets(acme=KEY.secret)
     return RecordGovernor(
         keys=store.get,
         policies=policy_store(template_text("demo")),
-        secret=MasterSecret("k1", b"m" * 32),
+        secrets=secrets,
         tokenizers=NoTokenizers(),
-        tenant_keys=key_files(tmp_path / "tenant-keys"),
+        tenant_keys=TenantKeyStore(secrets),
     )
 
 
@@ -94,18 +95,18 @@ def key_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[KeySto
 @pytest.fixture
 def workers(
     key_store: tuple[KeyStore, SigningKey],
-    tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> MemoryWorkers:
     keys, key = key_store
     policies = PolicyWriter()
     policies.activate(POLICY)
+    secrets = memory_secrets(acme=KEY.secret)
     governor = RecordGovernor(
         keys=keys.get,
         policies=policies.store(),
-        secret=MasterSecret("k1", b"m" * 32),
+        secrets=secrets,
         tokenizers=NoTokenizers(),
-        tenant_keys=key_files(tmp_path_factory.mktemp("tenant-keys")),
+        tenant_keys=TenantKeyStore(secrets),
     )
     return MemoryWorkers(
         log=MemoryLog(key), governor=governor, policies=policies, monkeypatch=monkeypatch

@@ -1,23 +1,14 @@
 """Tenant governors for tests."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from atdp.governance.consent import RegisteredConsent, nothing_registered
 from atdp.governance.policy import CompiledPolicy, PolicyDocument, compile_policy
 from atdp.governance.redact.pseudonyms import TenantKey
-from atdp.governance.secret_files import create_once
 from atdp.governance.tenant_governor import TenantGovernor
-from atdp.governance.tenant_keys import TenantKeyStore
 
 KEY = TenantKey(b"k" * 32)
-
-
-def key_files(folder: Path) -> TenantKeyStore:
-    """Return tenant keys of which that of acme is the same in every run."""
-    create_once(folder / "acme.json", {"key_id": "k", "key": KEY.secret.hex()})
-    return TenantKeyStore(folder)
 
 
 class NoTokenizers:

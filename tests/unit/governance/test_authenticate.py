@@ -137,7 +137,7 @@ def test_a_released_record_is_checked_with_its_kafka_key(
     store.revoke(principal.key_id)
     result = governor.decide(raw(key), NOW)
     assert result.quarantined is not None
-    opened = open_raw(governor.secret, decode_record(result.quarantined.value)[1])
+    opened = open_raw(governor.secrets, decode_record(result.quarantined.value)[1])
     with closing(sqlite3.connect(store.path, isolation_level=None)) as database:
         database.execute("UPDATE keys SET revoked_at = NULL")
     moved = dataclasses.replace(opened, key=b"acme/u")

@@ -30,7 +30,7 @@ def after_the_retention(workers: MemoryWorkers) -> None:
 
 
 def after_the_key_is_destroyed(workers: MemoryWorkers) -> None:
-    assert TenantKeyStore(workers.governor.tenant_keys.folder).destroy("acme")
+    assert TenantKeyStore(workers.governor.secrets).destroy("acme")
 
 
 def after_the_topic_is_lost(workers: MemoryWorkers) -> None:
@@ -156,7 +156,7 @@ def test_a_running_worker_uses_a_new_key_when_the_tenants_key_is_destroyed(
     workers.policies.activate(POLICY.replace('do: replace, text: "<P>"', "do: surrogate"))
     taught = f'{{"full_name": "{NAME.title()}"}}'
     events = [late(said(taught), number) for number in range(3)]
-    stage, folder = workers.worker(), workers.governor.tenant_keys.folder
+    stage, keys = workers.worker(), TenantKeyStore(workers.governor.secrets)
 
     def surrogate() -> str:
         stage.step()
@@ -165,15 +165,15 @@ def test_a_running_worker_uses_a_new_key_when_the_tenants_key_is_destroyed(
         return str(json.loads(text)["full_name"])
 
     workers.log.send(events[:1])
-    before, key = surrogate(), (folder / "acme.json").read_text()
+    before, key = surrogate(), keys.key_of("acme")
     workers.log.send(events[1:2])
     assert surrogate() == before
-    TenantKeyStore(folder).destroy("acme")
+    keys.destroy("acme")
     workers.log.send(events[2:])
     after = surrogate()
     assert NAME.title() not in {before, after}
     assert not set(before.split()) & set(after.split())
-    assert (folder / "acme.json").read_text() != key
+    assert keys.key_of("acme") != key
     # Digests of the old key match nothing now: the name stays, and readers refuse its trajectory.
     workers.log.send([replace(late(said(f"from {NAME}"), 0), event_id=trajectory(0)[1].event_id)])
     stage.step()

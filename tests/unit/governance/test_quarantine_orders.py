@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -9,7 +10,8 @@ import pytest
 
 from atdp.governance.decisions import OrderFacts, RawRecord
 from atdp.governance.errors import SecretsError
-from atdp.governance.master_secret import MasterSecret
+from atdp.governance.home_secrets import ORDER_KEYS, open_secrets
+from atdp.governance.key_rotation import rotate_master_key
 from atdp.governance.quarantine import open_raw
 from atdp.governance.record_governor import RecordGovernor
 from atdp.governance.release.order import (
@@ -19,12 +21,13 @@ from atdp.governance.release.order import (
     read_order,
 )
 from atdp.governance.stage.order_execution import _sender_of
+from atdp.governance.testing import memory_secrets
+from atdp.runtime import Home
 from atdp.runtime.keys import KeyStore
 from atdp.schemas import REDELIVERY, decode_record, schemas
 
 from .raw_records import NOW, raw
 
-SECRET = MasterSecret("k1", b"m" * 32)
 ORDER = QuarantineOrder(
     order_id="o",
     action="release",
@@ -71,12 +74,37 @@ def test_places_are_read_with_and_without_the_topic() -> None:
 
 
 def test_only_an_order_that_this_home_has_signed_is_read() -> None:
-    value, headers = ORDER.encode(), ORDER.headers(SECRET)
-    assert read_order(value, headers, SECRET) == ORDER
-    other = MasterSecret("k1", b"n" * 32)
+    keys, other = memory_secrets(), memory_secrets()
+    value, headers = ORDER.encode(), ORDER.headers(keys)
+    assert read_order(value, headers, keys) == ORDER
+    assert other.current([ORDER_KEYS])
     assert read_order(value, headers, other) is None
-    assert read_order(replace(ORDER, action="discard").encode(), headers, SECRET) is None
-    assert read_order(value, [], SECRET) is None
+    assert read_order(replace(ORDER, action="discard").encode(), headers, keys) is None
+    assert read_order(value, [], keys) is None
+
+
+def test_after_a_rotation_only_notes_are_believed_under_the_earlier_key(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    note = ORDER.done(NOW)
+    with open_secrets(home) as worker:
+        signed = [(each, each.headers(worker)) for each in (ORDER, note)]
+        rotate_master_key(home, NOW)
+        worker.refresh()
+        assert [read_order(each.encode(), headers, worker) for each, headers in signed] == [
+            None,
+            note,
+        ]
+        assert read_order(ORDER.encode(), ORDER.headers(worker), worker) == ORDER
+
+
+def test_a_worker_knows_an_order_that_was_signed_a_moment_after_a_rotation(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    with open_secrets(home) as worker:
+        assert ORDER.headers(worker)
+        rotate_master_key(home, NOW)
+        with open_secrets(home) as command:
+            headers = ORDER.headers(command)
+        assert read_order(ORDER.encode(), headers, worker) == ORDER
 
 
 def test_a_quarantined_record_is_opened_as_it_was_read(
@@ -85,11 +113,11 @@ def test_a_quarantined_record_is_opened_as_it_was_read(
     record = raw(store.create("acme", "analyst")[0])
     record = replace(record, headers=[*record.headers, (REDELIVERY, b"1")], appended=True)
     kept = quarantined(governor, record)
-    assert open_raw(governor.secret, kept) == record
+    assert open_raw(governor.secrets, kept) == record
     sealed = kept["envelope_encrypted"]
     assert all(value not in sealed for _, value in record.headers if len(value) > 1)
     with pytest.raises(SecretsError):
-        open_raw(governor.secret, {**kept, "envelope_encrypted": kept["payload_encrypted"]})
+        open_raw(governor.secrets, {**kept, "envelope_encrypted": kept["payload_encrypted"]})
 
 
 def test_a_header_that_cannot_be_valid_is_not_kept(
@@ -98,7 +126,7 @@ def test_a_header_that_cannot_be_valid_is_not_kept(
     record = raw(store.create("acme", "agent")[0])
     (name, key_id), signature = record.headers
     padded = replace(record, headers=[(name, key_id + b"x" * 1_000_000), signature])
-    opened = open_raw(governor.secret, quarantined(governor, padded))
+    opened = open_raw(governor.secrets, quarantined(governor, padded))
     assert [each for each, _ in opened.headers] == [signature[0]]
     assert quarantined(governor, opened)["reason"] == "unsigned"
 

@@ -85,7 +85,7 @@ def test_what_is_over_the_quota_is_marked_and_has_its_reason_hash_and_size(
         in (document["detail"])
     )
     with pytest.raises(SecretsError, match="was not kept"):
-        unseal(governor.secret, document)
+        unseal(governor.secrets, document)
     metrics = StageMetrics(CollectorRegistry())
     metrics.count_committed(decision, len(record.value))
     assert metrics.not_kept.labels("over_quota")._value.get() == 1

@@ -80,7 +80,7 @@ def test_an_unreadable_batch_has_one_quarantine_and_one_audit_record_wherever_wo
     ] * len(ranges)
     assert all(f"to {ranges[each['source_offset']]} cannot" in each["detail"] for each in records)
     with pytest.raises(SecretsError, match="was not kept"):
-        unseal(workers.governor.secret, records[0])
+        unseal(workers.governor.secrets, records[0])
 
 
 def test_without_transactions_the_same_deaths_record_a_batch_twice(workers: MemoryWorkers) -> None:

@@ -26,7 +26,15 @@ from .evaluation.policy_evaluation import (
 )
 from .evaluation.recall_floor import RecallResult as RecallResult, measure_recall as measure_recall
 from .governed_identifiers import GovernedIdentifiers as GovernedIdentifiers
-from .master_secret import MasterSecret as MasterSecret, load_master_secret as load_master_secret
+from .home_secrets import open_secrets as open_secrets
+from .key_rotation import (
+    KeyRotation as KeyRotation,
+    MasterKeyUse as MasterKeyUse,
+    master_key_uses as master_key_uses,
+    remove_master_key as remove_master_key,
+    rotate_master_key as rotate_master_key,
+)
+from .payload_keys import destroy_payload_keys as destroy_payload_keys
 from .policy.default_policy import default_policy_text as default_policy_text
 from .policy.document import PolicyDocument as PolicyDocument, parse_policy as parse_policy
 from .policy.json_schema import policy_schema_text as policy_schema_text
@@ -72,3 +80,4 @@ from .stage.inspection import (
 )
 from .stage.settings import GOVERNANCE_GROUP as GOVERNANCE_GROUP, StageSettings as StageSettings
 from .tenant_keys import TenantKeyStore as TenantKeyStore
+from .wrapped_keys import WrappedKeys as WrappedKeys

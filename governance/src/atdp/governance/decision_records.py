@@ -1,9 +1,10 @@
 """Builds decisions: the governed, quarantine and audit records that each decision writes."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from atdp.governance.decisions import (
     DecisionName,
@@ -14,11 +15,12 @@ from atdp.governance.decisions import (
 )
 from atdp.governance.engine_version import engine_version
 from atdp.governance.errors import EventDropped, Refusal
-from atdp.governance.master_secret import MasterSecret
-from atdp.governance.quarantine import NO_KEY, record_place, seal, seal_envelope
+from atdp.governance.payload_keys import MAX_SUBJECTS
+from atdp.governance.quarantine import NO_KEY, sealed_record
 from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.replacements import Replacement, finding_records
 from atdp.governance.tenant_governor import GovernedEvent
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import OUTPUT_POSITION, UNKNOWN_TENANT, UnreadableBatch
 from atdp.schemas import HEADER_BYTES, REDELIVERY, REGOVERNED, encode_record, record_key
 
@@ -53,6 +55,8 @@ class RecordFacts:
     source: str | None = None
     """Id of the key that signed the record, or of the key above it; None: it is not known."""
     kind: str | None = None
+    subjects: frozenset[str] = frozenset()
+    """Data subjects that the event of an authenticated sender names."""
     occurred_at: datetime | None = None
     policy: tuple[str, int, str] | None = None
     """Id, version and content hash."""
@@ -83,7 +87,7 @@ def passed(
     if len(value) > MAX_VALUE_BYTES:
         raise Refusal("too_large", f"the governed event has more than {MAX_VALUE_BYTES} bytes")
     decision: DecisionName = "changed" if event.changed else "passed"
-    place = record_place(facts.raw.topic, facts.raw.partition, facts.raw.offset)
+    place = f"{facts.raw.topic}/{facts.raw.partition}/{facts.raw.offset}".encode()
     version = b"%d" % event.record["governance"]["learned_version"]
     replaces = [(REGOVERNED, version)] if regoverned else []
     return GovernanceDecision(
@@ -133,20 +137,23 @@ def about_order(
 
 
 def quarantined(
-    facts: RecordFacts, refusal: Refusal, secret: MasterSecret, quota: QuarantineQuota
+    facts: RecordFacts, refusal: Refusal, keys: WrappedKeys, quota: QuarantineQuota
 ) -> GovernanceDecision:
-    """Return the decision about a record that is refused."""
+    """Return the decision about a record that is refused.
+
+    Raises:
+        HomeUnavailable: the keys that are to seal it cannot be read or made.
+    """
     raw = facts.raw
     not_kept = _why_not_kept(facts, refusal, quota)
     if not_kept is not None:
         digest = hashlib.sha256(raw.value).hexdigest()
         kept = f"; {not_kept}, not kept: {len(raw.value)} bytes with the SHA-256 {digest}"
         refusal = Refusal(refusal.reason, refusal.detail + kept)
-        return replace(_set_aside(facts, refusal, _NOTHING), not_kept=not_kept)
-    place = record_place(raw.topic, raw.partition, raw.offset)
-    sealed = seal(secret, facts.tenant, raw.value, place)
-    envelope = seal_envelope(secret, facts.tenant, raw)
-    return _set_aside(facts, refusal, _SealedContent(secret.key_id, sealed, envelope))
+        return replace(_set_aside(facts, _without_content(facts, refusal)), not_kept=not_kept)
+    return _set_aside(
+        facts, sealed_record(keys, _without_content(facts, refusal), raw, facts.subjects)
+    )
 
 
 def unreadable(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecision:
@@ -156,7 +163,7 @@ def unreadable(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecision:
     """
     detail = f"{batch.place} cannot be read, so nothing of them is kept: {batch.why}"
     facts = RecordFacts(raw=raw, now=raw.timestamp)
-    decision = _set_aside(facts, Refusal(UNREADABLE_BATCH, detail), _NOTHING)
+    decision = _set_aside(facts, _without_content(facts, Refusal(UNREADABLE_BATCH, detail)))
     reason = f"{UNREADABLE_BATCH}:{batch.first}-{batch.after - 1}"
     audit = _audit(facts, "quarantined", reason=reason)
     return replace(decision, audit=audit, not_kept="unreadable")
@@ -168,21 +175,10 @@ def unreadable_orders(raw: RawRecord, batch: UnreadableBatch) -> GovernanceDecis
     return about_order(RecordFacts(raw=raw, now=raw.timestamp), "not_carried_out", reason)
 
 
-class _SealedContent(NamedTuple):
-    """The content of a quarantine record, and the id of the key that opens it."""
-
-    key_id: str
-    payload: bytes
-    envelope: bytes | None
-
-
-_NOTHING: Final = _SealedContent(NO_KEY, b"", None)
-
-
-def _set_aside(facts: RecordFacts, refusal: Refusal, content: _SealedContent) -> GovernanceDecision:
-    """Return the decision that writes a quarantine record with this sealed content."""
+def _without_content(facts: RecordFacts, refusal: Refusal) -> dict[str, Any]:
+    """Return a quarantine record that holds nothing of the raw record."""
     raw = facts.raw
-    record = {
+    return {
         "event_id": facts.event_id,
         "tenant_id": facts.tenant,
         "reason": refusal.reason,
@@ -191,33 +187,39 @@ def _set_aside(facts: RecordFacts, refusal: Refusal, content: _SealedContent) ->
         "source_partition": raw.partition,
         "source_offset": raw.offset,
         "schema_fingerprint": raw.value[2:HEADER_BYTES].hex() or None,
-        "payload_encrypted": content.payload,
-        "envelope_encrypted": content.envelope,
-        "encryption_key_id": content.key_id,
+        "payload_encrypted": b"",
+        "envelope_encrypted": None,
+        "encryption_key_id": NO_KEY,
         "occurred_at": raw.timestamp,
         "quarantined_at": facts.now,
         "redelivered": raw.redelivered,
     }
+
+
+def _set_aside(facts: RecordFacts, record: Mapping[str, Any]) -> GovernanceDecision:
+    """Return the decision that writes a quarantine record."""
     return GovernanceDecision(
         decision="quarantined",
-        reason=refusal.reason,
+        reason=record["reason"],
         tenant=facts.tenant,
         replacements=(),
         quarantined=OutputRecord(
             key=facts.tenant.encode(),
             value=encode_record("quarantine", record),
-            headers=_headers(raw),
+            headers=_headers(facts.raw),
         ),
-        audit=_audit(facts, "quarantined", reason=refusal.reason),
+        audit=_audit(facts, "quarantined", reason=record["reason"]),
     )
 
 
 def _why_not_kept(
     facts: RecordFacts, refusal: Refusal, quota: QuarantineQuota
-) -> Literal["too_large", "over_quota"] | None:
+) -> Literal["too_large", "too_many_subjects", "over_quota"] | None:
     size = len(facts.raw.value)
     if size > MAX_RAW_BYTES:
         return "too_large"
+    if len(facts.subjects) > MAX_SUBJECTS:
+        return "too_many_subjects"
     # A record that an order is about stays in quarantine as it is.
     if facts.order is None and not quota.keeps(facts.source, refusal.reason, size, facts.now):
         return "over_quota"

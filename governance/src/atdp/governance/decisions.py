@@ -76,7 +76,7 @@ class GovernanceDecision:
     governed: OutputRecord | None = None
     quarantined: OutputRecord | None = None
     audit: OutputRecord
-    not_kept: Literal["too_large", "over_quota", "unreadable"] | None = None
+    not_kept: Literal["too_large", "too_many_subjects", "over_quota", "unreadable"] | None = None
     """The reason why the quarantine record has no payload; None: it has one, or there is none."""
     alarm: str | None = None
     """The alarm that the record raised, as its audit record says it; see `enumeration`."""

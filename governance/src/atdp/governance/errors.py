@@ -25,7 +25,11 @@ class HomeUnavailable(GovernanceError):
 
 
 class SecretsError(GovernanceError):
-    """The home's master secret is missing, damaged or readable by other users."""
+    """A secret of the home is missing, damaged or readable by other users, or opens nothing."""
+
+
+class KeyDestroyed(SecretsError):
+    """The home does not have a key that a quarantined record names."""
 
 
 class Refusal(GovernanceError):

@@ -1,17 +1,25 @@
 """The encryption of quarantined records.
 
-A quarantine record names the place where the raw record was read and the reason for the refusal.
-It holds the payload under AES-256-GCM with that place as associated data, so a ciphertext that is
-moved to another record cannot be opened. Beside it, sealed in the same way, is the *envelope*: the
-Kafka key and the headers that show who sent the record, so that a released record is authenticated
-as it was at first. A sender may write anything into them, so they are sealed too. The nonce is
-random (96 bits). NIST SP 800-38D allows 2^32 records under one key this way; a tenant's quarantine
-holds far fewer.
+A quarantine record names the place where the raw record was read and the reason for the refusal. It
+holds the payload under AES-256-GCM. The associated data are all other fields of the record: tenant,
+reason, place, fingerprint, times, and the ids of the keys. So a ciphertext that is moved to another
+record, or whose record was changed in any field, cannot be opened. Beside it, sealed in the same
+way, is the *envelope*: the Kafka key and the headers that show who sent the record, so that a
+released record is authenticated as it was at first. A sender may write anything into them, so they
+are sealed too.
+
+The content key is derived from the key of the tenant and of every data subject that the event
+names, so destroying any of these keys makes the record unreadable
+(`atdp.governance.payload_keys`). It is the same for all records about the same people. The nonce is
+random (96 bits); NIST SP 800-38D allows 2^32 records under one key this way.
+
+Records of the earlier form name one master secret, and have their place alone as associated data.
 """
 
 import json
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
@@ -19,58 +27,73 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from atdp.governance.decisions import RawRecord
 from atdp.governance.errors import SecretsError
-from atdp.governance.master_secret import MasterSecret
+from atdp.governance.master_keys import NONCE_BYTES
+from atdp.governance.payload_keys import content_key, payload_key_ids
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.schemas import KEY_ID, REDELIVERY, SIGNATURE, header
 
-NO_KEY: Final = ""
-"""The id of the key in a quarantine record without a payload, which no key opens."""
-_NONCE_BYTES: Final = 12
 _KEPT_HEADERS: Final = (KEY_ID, SIGNATURE, REDELIVERY)
 _MAX_HEADER_BYTES: Final = 256
 """Longest header that is kept. A valid one has at most 64 bytes; a record with a longer one was
 refused for it, and is refused again."""
 _MAX_KEY_BYTES: Final = 4096
 """Longest Kafka key that is kept; one of a tenant and a trajectory has at most 2,112 bytes."""
-_ENVELOPE: Final = b"#envelope"
+NO_KEY: Final = ""
+"""The ids of the keys in a quarantine record without a payload, which no key opens."""
+_FORM: Final = "atdp quarantine v3"
+_BOUND_FIELDS: Final = (
+    "event_id",
+    "tenant_id",
+    "reason",
+    "detail",
+    "source_topic",
+    "source_partition",
+    "source_offset",
+    "schema_fingerprint",
+    "encryption_key_id",
+    "occurred_at",
+    "quarantined_at",
+    "redelivered",
+)
+_PAYLOAD: Final = "payload_encrypted"
+_ENVELOPE: Final = "envelope_encrypted"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def record_place(topic: str, partition: int, offset: int) -> bytes:
-    """Return the associated data of a sealed payload: the place of the raw record."""
-    return f"{topic}/{partition}/{offset}".encode()
+def sealed_record(
+    keys: WrappedKeys, record: Mapping[str, Any], raw: RawRecord, subjects: frozenset[str]
+) -> dict[str, Any]:
+    """Return a `Quarantine` record with the raw record sealed in it.
+
+    `record` has all fields but the sealed ones and the ids of the keys; `subjects` are the data
+    subjects that the event names.
+
+    Raises:
+        HomeUnavailable: a key cannot be read or made.
+    """
+    key_ids = payload_key_ids(keys, record["tenant_id"], subjects)
+    named = {**record, "encryption_key_id": key_ids}
+    cipher = AESGCM(content_key(keys, key_ids))
+    sealed: dict[str, Any] = {}
+    for part, content in ((_PAYLOAD, raw.value), (_ENVELOPE, _envelope(raw))):
+        nonce = os.urandom(NONCE_BYTES)
+        sealed[part] = nonce + cipher.encrypt(nonce, content, _bound(part, named))
+    return named | sealed
 
 
-def seal_envelope(secret: MasterSecret, tenant: str, raw: RawRecord) -> bytes:
-    """Return the sealed key and headers of a raw record, and who stamped its time."""
-    found = ((name, header(raw.headers, name)) for name in _KEPT_HEADERS)
-    headers = {
-        name: value.hex() for name, value in found if value and len(value) <= _MAX_HEADER_BYTES
-    }
-    key = raw.key.hex() if len(raw.key) <= _MAX_KEY_BYTES else ""
-    envelope = json.dumps({"key": key, "headers": headers, "appended": raw.appended}).encode()
-    place = record_place(raw.topic, raw.partition, raw.offset)
-    return seal(secret, tenant, envelope, place + _ENVELOPE)
-
-
-def seal(secret: MasterSecret, tenant: str, payload: bytes, place: bytes) -> bytes:
-    """Return the nonce followed by the ciphertext."""
-    nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(secret.quarantine_key(tenant)).encrypt(nonce, payload, place)
-
-
-def open_raw(secret: MasterSecret, record: Mapping[str, Any]) -> RawRecord:
+def open_raw(keys: WrappedKeys, record: Mapping[str, Any]) -> RawRecord:
     """Return the raw record that a `Quarantine` record holds, as it was read at its place.
 
     A record of version 1 has no envelope: of its headers only the mark of a redelivery is known.
 
     Raises:
-        SecretsError: see `unseal`.
+        SecretsError, HomeUnavailable: see `unseal`.
     """
-    value = unseal(secret, record)
-    if record["envelope_encrypted"] is None:
+    value = unseal(keys, record)
+    if record[_ENVELOPE] is None:
         headers = [(REDELIVERY, b"1")] if record["redelivered"] else []
         return unopened_raw(record, value=value, headers=headers)
-    place = _place_of(record) + _ENVELOPE
-    envelope = json.loads(_opened(secret, record, record["envelope_encrypted"], place))
+    envelope = json.loads(_opened(keys, record, _ENVELOPE))
     return unopened_raw(
         record,
         # An envelope of an earlier version has no key, and a signature that is refused.
@@ -92,34 +115,56 @@ def unopened_raw(record: Mapping[str, Any], **opened: Any) -> RawRecord:
     )
 
 
-def unseal(secret: MasterSecret, record: Mapping[str, Any]) -> bytes:
+def unseal(keys: WrappedKeys, record: Mapping[str, Any]) -> bytes:
     """Return the payload of a `Quarantine` record.
 
     Raises:
-        SecretsError: the record is from another home, was altered, or its payload was not kept.
+        KeyDestroyed: one of its keys was destroyed, or it is from another home.
+        SecretsError: it was altered, or its payload was not kept.
+        HomeUnavailable: the keys cannot be read.
     """
-    place = _place_of(record)
-    sealed = record["payload_encrypted"]
-    if not sealed:
+    if not record[_PAYLOAD]:
         raise SecretsError(
-            f"the payload of {place.decode()} was not kept; the record's detail says why"
+            f"the payload of {_place(record)} was not kept; the record's detail says why"
         )
-    if record["encryption_key_id"] != secret.key_id:
-        raise SecretsError(
-            f"the payload is sealed with the key {record['encryption_key_id']}, "
-            f"but this home's key is {secret.key_id}"
-        )
-    return _opened(secret, record, sealed, place)
+    return _opened(keys, record, _PAYLOAD)
 
 
-def _place_of(record: Mapping[str, Any]) -> bytes:
-    return record_place(record["source_topic"], record["source_partition"], record["source_offset"])
-
-
-def _opened(secret: MasterSecret, record: Mapping[str, Any], sealed: bytes, place: bytes) -> bytes:
+def _opened(keys: WrappedKeys, record: Mapping[str, Any], part: str) -> bytes:
+    sealed, key_ids = record[part], record["encryption_key_id"]
+    earlier = keys.masters.of_earlier_form(key_ids)
+    if earlier is None:
+        key, bound = content_key(keys, key_ids), _bound(part, record)
+    else:
+        key = earlier.derived(f"atdp quarantine v1|{record['tenant_id']}")
+        bound = (_place(record) + ("#envelope" if part == _ENVELOPE else "")).encode()
     try:
-        return AESGCM(secret.quarantine_key(record["tenant_id"])).decrypt(
-            sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place
-        )
-    except InvalidTag as error:
-        raise SecretsError("the sealed payload or the place that it names was altered") from error
+        return AESGCM(key).decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
+    except (InvalidTag, ValueError) as error:
+        raise SecretsError(
+            "the sealed payload, or the reason or place beside it, was altered"
+        ) from error
+
+
+def _envelope(raw: RawRecord) -> bytes:
+    """Return the key and the headers of a raw record that are kept, and who stamped its time."""
+    found = ((name, header(raw.headers, name)) for name in _KEPT_HEADERS)
+    headers = {
+        name: value.hex() for name, value in found if value and len(value) <= _MAX_HEADER_BYTES
+    }
+    key = raw.key.hex() if len(raw.key) <= _MAX_KEY_BYTES else ""
+    return json.dumps({"key": key, "headers": headers, "appended": raw.appended}).encode()
+
+
+def _bound(part: str, record: Mapping[str, Any]) -> bytes:
+    """Return the associated data of a sealed part."""
+    values = (record[name] for name in _BOUND_FIELDS)
+    return json.dumps([_FORM, part, *map(_plain, values)]).encode()
+
+
+def _plain(value: object) -> object:
+    return (value - _EPOCH) // timedelta(microseconds=1) if isinstance(value, datetime) else value
+
+
+def _place(record: Mapping[str, Any]) -> str:
+    return f"{record['source_topic']}/{record['source_partition']}/{record['source_offset']}"

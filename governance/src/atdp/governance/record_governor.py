@@ -44,13 +44,14 @@ from atdp.governance.learned.trajectory_state import (
     TrajectoryState,
     content_of,
 )
-from atdp.governance.master_secret import MasterSecret
+from atdp.governance.payload_keys import subjects_of
 from atdp.governance.policy.compiled import CompiledPolicy
 from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.tenant_governor import GovernedEvent, TenantGovernor
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import Tokenizers
 from atdp.governance.walk.string_governor import CACHE_BYTES, GovernedString
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import ANY_TENANT, Principal
 from atdp.schemas import SchemaError, UnknownSchema, check_record, decode_record
 
@@ -129,7 +130,7 @@ class RecordGovernor:
 
     keys: KeyLookup
     policies: TenantPolicies
-    secret: MasterSecret
+    secrets: WrappedKeys
     tokenizers: Tokenizers
     tenant_keys: TenantKeyStore
     record_s: float = RECORD_S
@@ -262,7 +263,7 @@ class RecordGovernor:
         except EventDropped as drop:
             return dropped(facts, drop)
         except Refusal as refusal:
-            return quarantined(facts, refusal, self.secret, self.quarantine_quota)
+            return quarantined(facts, refusal, self.secrets, self.quarantine_quota)
         except HomeUnavailable:
             raise
         except Exception as error:  # noqa: BLE001 - every fault must become a quarantine
@@ -273,15 +274,16 @@ class RecordGovernor:
                 extra={"partition": facts.raw.partition, "offset": facts.raw.offset},
             )
             fault = Refusal("internal_error", type(error).__name__)
-            return quarantined(facts, fault, self.secret, self.quarantine_quota)
+            return quarantined(facts, fault, self.secrets, self.quarantine_quota)
 
     def check_home(self) -> None:
-        """Check that the key stores can be read, and forget tenant keys that were destroyed.
+        """Check that the key stores can be read, and take over keys that have changed.
 
         Raises:
             HomeUnavailable: one cannot be read.
         """
         stored_key(self.keys, "")
+        self.secrets.refresh()
         if self.tenant_keys.refresh():
             self.forget_tenants()
 
@@ -315,6 +317,7 @@ class RecordGovernor:
         raw, order = facts.raw, facts.order
         if order is not None and order.sender is not None:
             record = _decoded(raw)
+            facts.subjects = subjects_of(record)
             if record["tenant_id"] != order.sender:
                 raise Refusal("tenant_mismatch", "the event names a tenant other than its sender's")
             return record, UNKNOWN_SENDER
@@ -324,6 +327,7 @@ class RecordGovernor:
         if principal.tenant != ANY_TENANT:
             facts.tenant = principal.tenant
         record = _decoded(raw)
+        facts.subjects = subjects_of(record)
         check_sender(principal, raw, record)
         self.key_used(principal)
         return record, RecordSender.of(principal)

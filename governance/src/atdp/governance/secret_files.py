@@ -40,3 +40,25 @@ def read_private(path: Path) -> Any:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise SecretsError(f"{path} can be read by other users; run: chmod 600 {path}")
     return json.loads(path.read_text("utf-8"))
+
+
+def destroy_file(path: Path) -> bool:
+    """Overwrite a file and remove it; return whether there was one.
+
+    A disk or file system that copies on write may keep the content.
+
+    Raises:
+        SecretsError: it cannot be removed.
+    """
+    try:
+        with path.open("r+b") as file:
+            file.write(b"\0" * path.stat().st_size)
+            file.flush()
+            os.fsync(file.fileno())
+        path.unlink()
+        sync_directory(path.parent)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise SecretsError(f"cannot destroy {path}: {error.strerror}") from error
+    return True

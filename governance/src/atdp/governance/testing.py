@@ -1,4 +1,4 @@
-"""Policies in force for tests of other parts: the register in memory or in Kafka, and no desk."""
+"""Policies in force and keys in memory, for tests of other parts; there is no desk."""
 
 from datetime import UTC, datetime
 
@@ -6,8 +6,10 @@ import yaml
 
 from atdp.access import PolicyLog
 from atdp.governance.desk.first_policy import put_in_force
+from atdp.governance.home_secrets import secrets_in_memory
 from atdp.governance.policy.default_policy import default_policy_text
 from atdp.governance.policy_store import PolicyStore
+from atdp.governance.wrapped_keys import KeyScope, WrappedKeys
 from atdp.runtime import MemoryLog, MemoryRegister, Register
 
 _ACTOR = "key:000000000000"
@@ -51,3 +53,12 @@ def policy_store(*texts: str) -> PolicyStore:
     for text in texts or [default_policy_text()]:
         writer.activate(text)
     return writer.store()
+
+
+def memory_secrets(**pseudonym_keys: bytes) -> WrappedKeys:
+    """Return keys in memory; each tenant's key of pseudonyms that is given is the same always."""
+    keys = secrets_in_memory()
+    with keys.writing():
+        for tenant, key in pseudonym_keys.items():
+            keys.add(KeyScope("pseudonyms", tenant), key)
+    return keys

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from atdp.governance.errors import GovernanceError
-from atdp.governance.master_secret import load_master_secret
+from atdp.governance.home_secrets import open_secrets
 from atdp.governance.policy_store import PolicyStore
 from atdp.governance.quarantine_quota import QuarantineQuota
 from atdp.governance.record_governor import RecordGovernor
@@ -61,19 +61,20 @@ any transaction that can still succeed, because each call of a transaction gives
 def build_governor(home: Home, register: Register) -> RecordGovernor:
     """Return the governor of a home: with its keys, secrets and tokenizers.
 
-    Its policies are those in force in `register`. The first start creates the master secret.
+    Its policies are those in force in `register`. The first start creates the master key.
 
     Raises:
         SecretsError, KeyStoreError: the home cannot be used.
     """
     keys = KeyStore(home.keys_db)
+    secrets = open_secrets(home)
     return RecordGovernor(
         keys=keys.get,
         key_used=keys.note_use,
         policies=PolicyStore(register),
-        secret=load_master_secret(home.governance_secret_file),
+        secrets=secrets,
         tokenizers=TokenizerFolder(home.tokenizers),
-        tenant_keys=TenantKeyStore(home.tenant_keys),
+        tenant_keys=TenantKeyStore(secrets),
     )
 
 

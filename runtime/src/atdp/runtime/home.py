@@ -55,7 +55,7 @@ class Home:
 
     @property
     def secrets(self) -> Path:
-        """Files of mode 0600: the keys of operator and services, the governance master key."""
+        """Files of mode 0600: keys of the operator and of services, keys of governance, wrapped."""
         return self.root / "secrets"
 
     @property
@@ -70,12 +70,17 @@ class Home:
 
     @property
     def governance_secret_file(self) -> Path:
-        """Master key of governance, which seals quarantined payloads."""
+        """Version 1 of the master key of governance; later ones are `governance-<n>.json`."""
         return self.secrets / "governance.json"
 
     @property
+    def governance_keys_db(self) -> Path:
+        """Keys of governance, wrapped by the master key (sqlite)."""
+        return self.secrets / "governance-keys.sqlite"
+
+    @property
     def tenant_keys(self) -> Path:
-        """Keys of the tenants' pseudonyms and surrogates: `<tenant>.json`."""
+        """Keys of the tenants' pseudonyms in homes of the earlier form: `<tenant>.json`."""
         return self.secrets / "tenant-keys"
 
     @property

@@ -6,7 +6,7 @@ Running it again changes nothing.
 import shutil
 
 from atdp.gateway import DEFAULT_PRICES
-from atdp.governance import load_master_secret
+from atdp.governance import open_secrets
 from atdp.inference import load_engine_token
 from atdp.runtime import Home, KeyStore, load_secret_key, write_durably
 from atdp.stack.errors import HomeUnusable, home_unwritable
@@ -47,7 +47,7 @@ def prepare_home(home: Home) -> None:
             keys.ensure_recorder(home.recorder_key_file)
         load_secret_key(home.register_secret_file, if_lost="decisions in the register end")
         load_engine_token(home)
-        load_master_secret(home.governance_secret_file)
+        open_secrets(home).close()
         if not home.prices_file.exists():
             write_durably(home.prices_file, DEFAULT_PRICES)
     except OSError as error:

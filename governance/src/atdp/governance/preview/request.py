@@ -119,7 +119,7 @@ def _sample(
     if source == "raw":
         return raw_sample(place.settings, sampler)
     if source == "quarantine":
-        return quarantine_sample(place.settings, home.secret, sampler)
+        return quarantine_sample(place.settings, home.secrets, sampler)
     if place.lake is None:
         raise PreviewError("there is no lake to sample; choose raw or quarantine")
     return lake_sample(place.lake, sampler)

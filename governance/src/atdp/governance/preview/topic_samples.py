@@ -11,11 +11,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from atdp.governance.decisions import RawRecord
 from atdp.governance.errors import PreviewError, SecretsError
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.preview.samples import DrawnRecord, Sample, SampleWindow, TrajectorySampler
 from atdp.governance.quarantine import open_raw
 from atdp.governance.stage.messages import message_time, raw_record
 from atdp.governance.stage.settings import StageSettings
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import PartitionProbe, is_unreadable
 from atdp.schemas import SchemaError, TopicRole, decode_record, record_key
 
@@ -35,12 +35,12 @@ def raw_sample(settings: StageSettings, sampler: TrajectorySampler) -> Sample:
 
 
 def quarantine_sample(
-    settings: StageSettings, secret: MasterSecret, sampler: TrajectorySampler
+    settings: StageSettings, keys: WrappedKeys, sampler: TrajectorySampler
 ) -> Sample:
     """Return a sample of quarantined records by the time of their quarantine, as they were raw.
 
-    Records that were too large to be kept, were sealed by another home, or have no valid signature
-    of governance are left out.
+    Records that were not kept, of which a key was destroyed, or that have no valid signature of
+    governance are left out.
 
     Raises:
         PreviewError: see `raw_sample`.
@@ -49,7 +49,7 @@ def quarantine_sample(
     for message in _messages(settings, "events_quarantine", sampler.window):
         if signatures.refusal(message) is not None:
             continue
-        raw = _unsealed(message, secret)
+        raw = _unsealed(message, keys)
         if raw is None:
             continue
         tenant = (message.key() or b"").decode("utf-8", "replace")
@@ -59,10 +59,10 @@ def quarantine_sample(
     return sampler.sample("quarantine")
 
 
-def _unsealed(message: Message, secret: MasterSecret) -> RawRecord | None:
+def _unsealed(message: Message, keys: WrappedKeys) -> RawRecord | None:
     try:
         name, record = decode_record(message.value() or b"")
-        return open_raw(secret, record) if name == "quarantine" else None
+        return open_raw(keys, record) if name == "quarantine" else None
     except (SchemaError, SecretsError):
         return None
 

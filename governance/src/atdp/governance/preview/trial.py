@@ -17,6 +17,7 @@ from atdp.governance.byte_lru import ByteLru
 from atdp.governance.consent import RegisteredConsent
 from atdp.governance.decisions import DecisionName, GovernanceDecision, RawRecord
 from atdp.governance.errors import EventDropped, Refusal
+from atdp.governance.home_secrets import secrets_in_memory
 from atdp.governance.learned.learned_store import StateKey
 from atdp.governance.learned.trajectory_state import EMPTY_STATE, NOT_AGAIN, TrajectoryState
 from atdp.governance.policy.compiled import CompiledPolicy
@@ -112,7 +113,7 @@ class PolicyTrial:
         self._governor = RecordGovernor(
             keys=home.keys,
             policies=policies.explaining(self._rules) if explains else policies,
-            secret=home.secret,
+            secrets=secrets_in_memory(),
             tokenizers=home.tokenizers,
             tenant_keys=home.tenant_keys,
             _cache=ByteLru(0 if explains else CACHE_BYTES),

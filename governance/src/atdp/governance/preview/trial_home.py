@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from atdp.governance.authenticate import KeyLookup
-from atdp.governance.master_secret import MasterSecret, load_master_secret
+from atdp.governance.home_secrets import open_secrets, secrets_in_memory
 from atdp.governance.redact.pseudonyms import TenantKey
 from atdp.governance.tenant_keys import TenantKeyStore
 from atdp.governance.tokenizer_folder import TokenizerFolder, Tokenizers
-from atdp.runtime import Home, KeyStore, tenant_problem
+from atdp.governance.wrapped_keys import KeyScope, WrappedKeys
+from atdp.runtime import Home, KeyStore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -18,7 +19,7 @@ class TrialHome:
     """All of a home that decisions depend on, besides the policies. It is only read."""
 
     keys: KeyLookup
-    secret: MasterSecret
+    secrets: WrappedKeys
     tokenizers: Tokenizers
     tenant_keys: TenantKeyStore
 
@@ -26,20 +27,18 @@ class TrialHome:
     @contextmanager
     def open(cls, home: Home) -> Iterator["TrialHome"]:
         """Open the home; what it lacks is not made, as governing a first record would."""
-        secret = (
-            load_master_secret(home.governance_secret_file)
-            if home.governance_secret_file.exists()
-            else MasterSecret("none", bytes(32))
-        )
+        is_set_up = home.governance_keys_db.exists() or home.governance_secret_file.exists()
+        secrets = open_secrets(home) if is_set_up else secrets_in_memory()
         keys = KeyStore(home.keys_db) if home.keys_db.exists() else None
         try:
             yield cls(
                 keys=keys.get if keys is not None else lambda _key_id: None,
-                secret=secret,
+                secrets=secrets,
                 tokenizers=TokenizerFolder(home.tokenizers),
-                tenant_keys=TrialTenantKeys(home.tenant_keys),
+                tenant_keys=TrialTenantKeys(secrets),
             )
         finally:
+            secrets.close()
             if keys is not None:
                 keys.close()
 
@@ -49,6 +48,6 @@ class TrialTenantKeys(TenantKeyStore):
 
     def key_of(self, tenant: str) -> TenantKey:
         """See `TenantKeyStore`."""
-        if tenant_problem(tenant) is None and not (self.folder / f"{tenant}.json").exists():
+        if self.keys.newest(KeyScope("pseudonyms", tenant)) is None:
             return TenantKey(hashlib.sha256(f"preview|{tenant}".encode()).digest())
         return TenantKeyStore.key_of(self, tenant)

@@ -1,7 +1,10 @@
 """Orders about quarantined records, and their signed form on the wire.
 
 An order is signed with a key of the home (HMAC-SHA256), because it names the person who gave it and
-can discard a record: whoever can merely write to the topic must not do that.
+can discard a record: whoever can merely write to the topic must not do that. After a rotation of
+the master key there is a new key of orders, and an order that was signed with an earlier one is not
+carried out. Governance's own notes are believed under every key, because a record must leave
+quarantine once only.
 """
 
 import hashlib
@@ -13,7 +16,8 @@ from datetime import datetime
 from typing import Final, Literal, Self, TypeAlias
 
 from atdp.governance.errors import GovernanceError
-from atdp.governance.master_secret import MasterSecret
+from atdp.governance.home_secrets import ORDER_KEYS
+from atdp.governance.wrapped_keys import DataKey, WrappedKeys
 from atdp.schemas import SchemaError, decode_record, encode_record, header, topic
 
 OrderAction: TypeAlias = Literal["release", "discard", "done", "unknown"]
@@ -98,24 +102,49 @@ class QuarantineOrder:
         """
         return encode_record(_SCHEMA, {name: getattr(self, name) for name in self.__slots__})
 
-    def headers(self, secret: MasterSecret) -> list[tuple[str, bytes]]:
-        """Return the headers of its record: the signature."""
-        return [(_SIGNATURE, _signature(secret, self.encode()))]
+    def headers(self, keys: WrappedKeys) -> list[tuple[str, bytes]]:
+        """Return the headers of its record: the signature.
+
+        Raises:
+            HomeUnavailable: the key of orders cannot be read or made.
+        """
+        (key,) = keys.current([ORDER_KEYS])
+        return [(_SIGNATURE, _signature(key, self.encode()))]
 
 
 def read_order(
-    value: bytes, headers: Sequence[tuple[str, bytes]] | None, secret: MasterSecret
+    value: bytes, headers: Sequence[tuple[str, bytes]] | None, keys: WrappedKeys
 ) -> QuarantineOrder | None:
-    """Return the order of a record; None if it is none that this home has signed."""
+    """Return the order of a record; None if it is none that this home has signed.
+
+    Raises:
+        HomeUnavailable: the keys of orders cannot be read.
+    """
     signature = header(headers, _SIGNATURE)
-    if signature is None or not hmac.compare_digest(signature, _signature(secret, value)):
+    signer = None if signature is None else _signer(value, signature, keys)
+    if signer is None:
         return None
     try:
         name, record = decode_record(value)
     except SchemaError:
         return None
-    return QuarantineOrder(**record) if name == _SCHEMA else None
+    if name != _SCHEMA:
+        return None
+    is_valid = record["action"] == "done" or signer.made_under == keys.masters.current.key_id
+    return QuarantineOrder(**record) if is_valid else None
 
 
-def _signature(secret: MasterSecret, value: bytes) -> bytes:
-    return hmac.digest(secret.order_key, value, hashlib.sha256)
+def _signer(value: bytes, signature: bytes, keys: WrappedKeys) -> DataKey | None:
+    # Not from the cache: the command line may have signed with a key that was just made.
+    return next(
+        (
+            key
+            for key in keys.all_of(ORDER_KEYS)
+            if hmac.compare_digest(signature, _signature(key, value))
+        ),
+        None,
+    )
+
+
+def _signature(key: DataKey, value: bytes) -> bytes:
+    return hmac.digest(key.secret, value, hashlib.sha256)

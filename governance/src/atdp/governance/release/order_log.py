@@ -6,8 +6,8 @@ from typing import Final
 from confluent_kafka import KafkaException, Message, Producer
 
 from atdp.governance.errors import GovernanceError
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.release.order import QuarantineOrder
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import KafkaSettings
 from atdp.schemas import topic
 
@@ -24,7 +24,7 @@ class OrdersNotSent(GovernanceError):
 def send_orders(
     orders: Sequence[QuarantineOrder],
     kafka: KafkaSettings,
-    secret: MasterSecret,
+    keys: WrappedKeys,
     *,
     topic_prefix: str = "",
 ) -> None:
@@ -58,7 +58,7 @@ def send_orders(
                 key=order.log_key,
                 value=order.encode(),
                 partition=order.source_partition,
-                headers=order.headers(secret),
+                headers=order.headers(keys),
                 on_delivery=delivered,
             )
             producer.poll(0)

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from atdp.governance.errors import GovernanceError
-from atdp.governance.master_secret import MasterSecret
 from atdp.governance.quarantine import unseal
 from atdp.governance.release.order import QuarantinePlace
 from atdp.governance.stage.place_reader import PlaceReader
 from atdp.governance.stage.settings import StageSettings
+from atdp.governance.wrapped_keys import WrappedKeys
 from atdp.runtime import KafkaSettings
 from atdp.schemas import SchemaError, decode_record
 
@@ -45,15 +45,15 @@ def read_quarantined(
     return decode_record(value)[1]
 
 
-def open_payload(secret: MasterSecret, record: Mapping[str, Any]) -> Mapping[str, Any]:
+def open_payload(keys: WrappedKeys, record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a quarantine record holds: the event's fields, or its bytes in hex.
 
     The result has the raw values. Whoever calls this must have recorded who will see them.
 
     Raises:
-        SecretsError: the payload cannot be opened.
+        SecretsError, HomeUnavailable: the payload cannot be opened.
     """
-    value = unseal(secret, record)
+    value = unseal(keys, record)
     try:
         name, event = decode_record(value)
     except SchemaError as error:

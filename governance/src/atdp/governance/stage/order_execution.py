@@ -21,7 +21,7 @@ from confluent_kafka import Message
 
 from atdp.governance.decision_records import RecordFacts, about_order
 from atdp.governance.decisions import GovernanceDecision, OrderFacts, OutputRecord, RawRecord
-from atdp.governance.errors import GovernanceError, HomeUnavailable, SecretsError
+from atdp.governance.errors import GovernanceError, HomeUnavailable, KeyDestroyed, SecretsError
 from atdp.governance.learned.trajectories import Trajectories
 from atdp.governance.quarantine import open_raw, unopened_raw
 from atdp.governance.record_governor import RecordGovernor
@@ -70,7 +70,7 @@ class OrderExecution:
         Raises:
             HomeUnavailable, TransactionFailed, SettlementUnfinished: it is to be read again.
         """
-        order = read_order(message.value() or b"", record_headers(message), self._governor.secret)
+        order = read_order(message.value() or b"", record_headers(message), self._governor.secrets)
         if order is not None and order.action == "done":
             return None
         place = f"{message.partition()}/{message.offset()}"
@@ -129,7 +129,7 @@ class OrderExecution:
             self.done.put(partition, order.place)
             done = order.done(now)
             note = OutputRecord(
-                key=done.log_key, value=done.encode(), headers=done.headers(self._governor.secret)
+                key=done.log_key, value=done.encode(), headers=done.headers(self._governor.secrets)
             )
         return CarriedOrder(decision=decision, raw=raw, note=note)
 
@@ -164,12 +164,12 @@ class OrderExecution:
     def _opened(self, record: Mapping[str, Any]) -> RawRecord:
         if not record["payload_encrypted"]:
             return self._read_again(record)
-        if record["encryption_key_id"] != self._governor.secret.key_id:
-            raise _NotCarriedOut("other_secret")
         if record["envelope_encrypted"] is None and _sender_of(record) is None:
             raise _NotCarriedOut("sender_not_kept")
         try:
-            return open_raw(self._governor.secret, record)
+            return open_raw(self._governor.secrets, record)
+        except KeyDestroyed:
+            raise _NotCarriedOut("no_key") from None
         except SecretsError:
             raise _NotCarriedOut("payload_altered") from None
 
@@ -184,9 +184,9 @@ class OrderExecution:
         return raw
 
     def _orders_of(self, partition: int) -> list[QuarantineOrder]:
-        secret = self._governor.secret
+        keys = self._governor.secrets
         read = (
-            read_order(message.value() or b"", record_headers(message), secret)
+            read_order(message.value() or b"", record_headers(message), keys)
             for message in self._reader.orders(partition)
         )
         return [order for order in read if order is not None]

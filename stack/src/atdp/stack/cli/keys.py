@@ -240,16 +240,16 @@ def destroy_pseudonyms(
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    r"""Destroy the key of a tenant's pseudonyms and surrogates. This cannot be undone.
+    r"""Destroy the keys of a tenant's pseudonyms and surrogates. This cannot be undone.
 
-    What was written under it can no longer be linked to its values, and the same values get other
+    What was written under them can no longer be linked to its values, and the same values get other
     surrogates from then on.
 
     \b
     Example:
       atdp keys destroy-pseudonyms acme
     """
-    from atdp.governance import SecretsError, TenantKeyStore
+    from atdp.governance import SecretsError, TenantKeyStore, open_secrets
     from atdp.runtime import Home
 
     if not yes:
@@ -258,7 +258,9 @@ def destroy_pseudonyms(
             abort=True,
             err=True,
         )
-    if not TenantKeyStore(Home.from_env().tenant_keys).destroy(tenant):
+    with open_secrets(Home.from_env()) as secrets:
+        destroyed = TenantKeyStore(secrets).destroy(tenant)
+    if not destroyed:
         raise SecretsError(f"The tenant {tenant!r} has no key of pseudonyms in this home.")
     form = choose_format(form, as_json)
     if form is None:

@@ -19,14 +19,12 @@ from atdp.access import (
     StandingDecision,
     UseRules,
 )
-from atdp.gateway import end_user_id
 from atdp.governance import GovernedIdentifiers
 from atdp.lakehouse import Lake, LakehouseError, open_lake, withheld_by
 from atdp.runtime import (
     Home,
     Principal,
     Register,
-    load_secret_key,
     open_register,
     tenant_problem,
 )
@@ -36,6 +34,7 @@ from atdp.stack.consent.matching_trajectories import (
     matching_trajectories,
 )
 from atdp.stack.errors import StackError
+from atdp.stack.sent_ids import sent_ids_of_person
 from atdp.trainer import WeightRegistry
 
 _TRAIN: Final = "train"
@@ -239,17 +238,14 @@ class ConsentDesk:
                 forms = identifiers.sessions(place.tenant, place.session)
                 return [("session", form) for form in forms]
             raw = place.subject or ""
-            secret = load_secret_key(
-                self._home.recognition_secret_file, if_lost="end users get other pseudonyms"
-            )
-            of_proxy = end_user_id(secret, place.tenant, raw) or raw
-            governed = identifiers.subject(place.tenant, raw)
-            if governed == raw:  # the governed form was given
-                return [("subject", raw)]
-            return [
-                ("subject", governed),
-                ("subject", identifiers.subject(place.tenant, of_proxy)),
+            governed = [
+                form
+                for sent in sent_ids_of_person(self._home, place.tenant, raw)
+                for form in identifiers.subjects(place.tenant, sent)
             ]
+            # A governed form that was given is its own form.
+            own = [raw] if raw in governed else governed
+            return [("subject", form) for form in own]
 
 
 def _check(caller: Principal, tenant: str) -> None:

@@ -14,8 +14,8 @@ from atdp.access import Authorizer, TenantData, open_authorizer
 from atdp.governance import (
     QuarantineOrder,
     QuarantinePlace,
-    load_master_secret,
     open_payload,
+    open_secrets,
     read_quarantined,
     send_orders,
 )
@@ -150,7 +150,8 @@ class QuarantineDesk:
         )
         if record["tenant_id"] != listed.tenant_id:
             raise QuarantineUnknown(f"the record at {place} is not the one that the lake lists")
-        return open_payload(load_master_secret(self._home.governance_secret_file), record)
+        with open_secrets(self._home) as secrets:
+            return open_payload(secrets, record)
 
     def order(
         self,
@@ -196,9 +197,9 @@ class QuarantineDesk:
                 records, key=lambda each: (each.source_partition, each.source_offset)
             )
         ]
-        secret = load_master_secret(self._home.governance_secret_file)
         kafka = KafkaSettings.from_env(self._home)
-        send_orders(orders, kafka, secret, topic_prefix=self._topic_prefix)
+        with open_secrets(self._home) as secrets:
+            send_orders(orders, kafka, secrets, topic_prefix=self._topic_prefix)
         return orders
 
 
