@@ -16,7 +16,7 @@ export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 .DEFAULT_GOAL := help
-.PHONY: sbom audit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
+.PHONY: attack sbom audit bench-verdicts chaos-schedules bench-names train-names help setup test test-long test-sglang bench-leaks lint members format demo demo-online clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -40,6 +40,9 @@ chaos-schedules: setup ## A simulated month of schedules, with the scheduler kil
 
 test-sglang: setup ## The engine contract and one round of learning against a real SGLang 0.5.23 on CPU (installs 9.5 GB once)
 	@PATH="$$HOME/.cache/atdp/uv/bin:$$PATH" inference/sglang/run_contract.sh $(ARGS)
+
+attack: setup ## Attacks a stack with ordinary keys and as another local user; ends with `A of B attacks stopped`
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.attack $(ARGS)
 
 bench-leaks: setup ## Plants 168,944 personal values in events and counts those that are left after governance (half an hour)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.leaks $(ARGS)

@@ -16,6 +16,8 @@ import psutil
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from tests.attack.attacks import ATTACKS, SLOW, Attack, try_attack
+from tests.attack.target import Target
 
 from atdp.lakehouse import connect
 from atdp.runtime.home import Home
@@ -238,6 +240,17 @@ def test_the_broker_of_a_stack_serves_nobody_without_a_password(stack: CommandLi
     agent = KafkaSettings.from_env(home, {}, principal="agent").config()
     seen = AdminClient({**agent, "log_level": 0}).list_topics(timeout=60).topics
     assert list(seen) == ["atdp.events.raw"]
+
+
+@pytest.mark.parametrize(
+    "attack", [each for each in ATTACKS if each.attempt not in SLOW], ids=lambda each: each.name
+)
+def test_an_attack_is_stopped(stack: CommandLine, attack: Attack) -> None:
+    """See `make attack`."""
+    outcome = try_attack(attack, Target(Home(stack.home)))
+    if not outcome.tried:
+        pytest.skip(outcome.seen)
+    assert outcome.stopped, outcome.seen
 
 
 def test_a_stack_that_runs_already_is_not_started_twice(stack: CommandLine) -> None:
