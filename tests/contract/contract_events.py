@@ -272,6 +272,14 @@ def _reward(record: Record) -> Record:
     return record | ({"compared_to": None} if record["target_kind"] == "step" else {})
 
 
+def _feedback(record: Record) -> Record:
+    record = _ordered(_targeted(record), "range_min", "range_max")
+    low, high = record["range_min"], record["range_max"]
+    if None not in (record["value"], low, high):  # the gate refuses a value beyond them
+        record["value"] = min(max(record["value"], low), high)
+    return record
+
+
 def _generation(record: Record) -> Record:
     tokens = record["output_token_ids"]
     count = 0 if tokens is None else len(tokens)
@@ -327,7 +335,7 @@ _AGREE: Mapping[str, Callable[[Record], Record]] = {
     "Generation": _generation,
     "RoutedExperts": _experts,
     "Reward": _reward,
-    "Feedback": lambda record: _ordered(_targeted(record), "range_min", "range_max"),
+    "Feedback": _feedback,
     "Annotation": _targeted,
     "Gap": lambda record: _ordered(record, "from_seq", "to_seq"),
 }

@@ -35,6 +35,7 @@ metadata: {{id: nothing, version: 1}}
 applies_to: {{tenants: ["*"]}}
 purposes: [train, replay, analytics]
 consent: {{train: granted}}
+rewards: {{self: train, ranges: {{"*": [-1.7976931348623157e+308, 1.7976931348623157e+308]}}}}
 limits: {{json_depth: 32}}
 entities: {{NOTHING: {{do: replace}}}}
 patterns: [{{id: nothing, entity: NOTHING, pattern: '{pattern}'}}]

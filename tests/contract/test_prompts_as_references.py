@@ -87,6 +87,7 @@ def policy() -> CompiledPolicy:
                 "applies_to": {"tenants": ["*"]},
                 "purposes": ["train", "replay", "analytics"],
                 "consent": {"train": "granted"},
+                "rewards": {"self": "train"},
                 "entities": {"MAIL": {"do": "replace"}},
                 "patterns": [{"id": "mail", "entity": "MAIL", "pattern": r"[a-z]+@[a-z]+\.org"}],
                 "fields": [{"path": "**", "do": "scan"}],

@@ -218,4 +218,4 @@ def test_the_first_release_had_all_fields_but_the_later_ones() -> None:
         )
         ids = [definition.schema.find_field(path).field_id for path in definition.later]
         assert ids == [*range(first.highest_field_id + 1, definition.schema.highest_field_id + 1)]
-    assert newest("event").version == 2
+    assert newest("event").version == 3
