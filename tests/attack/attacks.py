@@ -25,13 +25,13 @@ class Attack:
 
     @property
     def description(self) -> str:
-        """What is tried."""
+        """The attempt in a sentence."""
         return (self.attempt.__doc__ or "").strip().splitlines()[0]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an attack."""
+    """The outcome of an attack."""
 
     word: str
     """`stopped`, `ACHIEVED`, `FAILED` or `not tried`."""
@@ -39,12 +39,12 @@ class Outcome:
 
     @property
     def stopped(self) -> bool:
-        """Whether the attack was stopped."""
+        """True when the attack achieved nothing."""
         return self.word == "stopped"
 
     @property
     def tried(self) -> bool:
-        """Whether it counts."""
+        """False for an attack that this machine does not allow; it is not counted."""
         return self.word != "not tried"
 
 

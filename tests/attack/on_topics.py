@@ -2,9 +2,17 @@
 
 from dataclasses import replace
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
+from atdp.lakehouse import sql_literal
 from atdp.runtime import KafkaSettings
 from atdp.schemas import (
     LOOK_GROUPS,
@@ -16,7 +24,7 @@ from atdp.schemas import (
     topic,
 )
 
-from .senders import RAW, Sent, event_of, rows_behind, said, send, signed
+from .senders import RAW, Sent, event_of, rows_behind, said, send, signed, wait_until
 from .target import RIVAL, Target, as_another_user
 
 CARD = "4111 1111 1111 1111"
@@ -30,6 +38,12 @@ SERVICES_ONLY: tuple[TopicRole, ...] = (
     "register",
     "evaluations",
 )
+DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+}
+"""The broker's own refusals; any other error shows only that nothing was tried."""
 
 
 def connect_as_another_user(target: Target) -> str | None:
@@ -56,12 +70,12 @@ def write_without_a_login(target: Target) -> str | None:
 
 def write_as_an_agent(target: Target) -> str | None:
     """Write into every topic of the services with the login of agents."""
-    written = [
-        role
-        for role in SERVICES_ONLY
-        if not send(target, _forged(), to=topic(role).name, principal="agent")
-    ]
-    return f"written: {', '.join(written)}" if written else None
+    written = []
+    for role in SERVICES_ONLY:
+        errors = send(target, _forged(), to=topic(role).name, principal="agent")
+        if [error.code() in DENIED for error in errors] != [True]:
+            written.append(f"{role}: {errors or 'written'}")
+    return "; ".join(written) or None
 
 
 def delete_topics(target: Target) -> str | None:
@@ -74,8 +88,10 @@ def delete_topics(target: Target) -> str | None:
         for name, done in client.delete_topics(names, operation_timeout=10).items():
             try:
                 done.result(30)
-            except KafkaException:
-                continue
+            except KafkaException as error:
+                if error.args[0].code() in DENIED:
+                    continue
+                raise
             deleted.append(name)
     return f"deleted: {', '.join(deleted)}" if deleted else None
 
@@ -89,11 +105,12 @@ def read_raw_events(target: Target) -> str | None:
     try:
         consumer.subscribe([RAW])
         message = consumer.poll(20)
-    except KafkaException:
-        return None
     finally:
         consumer.close()
-    return None if message is None or message.error() else "a raw record was read"
+    if message is None:
+        raise TimeoutError("the broker neither answered nor refused")
+    error = message.error()
+    return None if error is not None and error.code() in DENIED else f"read: {error or 'a record'}"
 
 
 def forge_a_governed_event(target: Target) -> str | None:
@@ -117,7 +134,11 @@ def change_an_audit_record(target: Target) -> str | None:
         return f"it could not be sent: {errors[0]}"
     behind = signed(event_of(trajectory="behind"), target.agent)
     send(target, behind)
-    rows_behind(target, [behind], target.agent)
+    wait_until(
+        lambda: bool(
+            target.rows(f"SELECT 1 FROM audit WHERE event_id = {sql_literal(behind.event_id)}")
+        )
+    )
     rows = target.rows("SELECT count(*) AS n FROM audit WHERE reason = 'forged'")
     return f"{rows[0]['n']} rows landed" if rows[0]["n"] else None
 

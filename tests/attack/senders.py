@@ -1,7 +1,7 @@
-"""What an attacker sends to Kafka directly, and whether it landed."""
+"""Records that an attacker sends to Kafka directly, and the rows that they become."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -114,9 +114,18 @@ def rows_behind(target: Target, records: Sequence[Sent], key: ApiKey) -> int:
     tenant, _, trajectory = records[-1].key.decode().partition("/")
     last = signed(event_of(tenant, trajectory, seq=900), key)
     send(target, last)
-    until_s = time.monotonic() + _LANDS_S
-    while not landed(target, [last.event_id]):
-        if time.monotonic() > until_s:
-            raise TimeoutError(f"an event behind it did not land within {_LANDS_S:.0f} s")
-        time.sleep(1)
+    wait_until(lambda: bool(landed(target, [last.event_id])))
     return landed(target, [record.event_id for record in records])
+
+
+def wait_until(has_landed: Callable[[], bool]) -> None:
+    """Return when a record that was sent behind others has landed.
+
+    Raises:
+        TimeoutError: it did not.
+    """
+    until_s = time.monotonic() + _LANDS_S
+    while not has_landed():
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"a record behind it did not land within {_LANDS_S:.0f} s")
+        time.sleep(1)

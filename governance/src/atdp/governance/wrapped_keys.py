@@ -212,8 +212,8 @@ class WrappedKeys:
         master = self.masters.current
         rows = self._rows("wrapped_by != ?", master.key_id)
         for row in rows:
-            key_id, *scope, made_under, _, _ = row
-            about = _about(key_id, KeyScope(*scope), made_under)  # type: ignore[arg-type]
+            key_id, purpose, tenant, subject, made_under, _, _ = row
+            about = _about(key_id, KeyScope(purpose, tenant, subject), made_under)
             wrapped = master.wrapped(self._unwrapped(row).secret, about)
             values = (master.key_id, wrapped, key_id)
             self._db.execute("UPDATE keys SET wrapped_by = ?, wrapped = ? WHERE key_id = ?", values)
@@ -329,7 +329,7 @@ def _opened(path: Path | None) -> sqlite3.Connection:
         path or ":memory:", timeout=_BUSY_S, isolation_level=None, check_same_thread=False
     )
     database.execute("PRAGMA journal_mode=WAL")
-    # What is sealed under a key is lost without it, so a key survives a power failure.
+    # A payload cannot be opened without its key, so a key must survive a power failure.
     database.execute("PRAGMA synchronous=FULL")
     database.execute("PRAGMA secure_delete=ON")
     database.executescript(_SCHEMA)

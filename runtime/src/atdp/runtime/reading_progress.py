@@ -149,7 +149,7 @@ class ProgressWatch:
             try:
                 self.look(time.monotonic())
             except Exception as error:  # noqa: BLE001 - the watch must outlive every failure
-                # What was found before stays true until it is known to be over.
+                # A partition that was found to stand still is reported until it is seen to move.
                 _log.info("progress cannot be checked now", extra={"why": type(error).__name__})
         self._probe.close()
 
